@@ -7,11 +7,11 @@
 #include <iterator>
 
 #include "commit.h"
+#include "sim/base/text.h"
+#include "sim/base/version.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
-#include "sim/base/text.h"
-#include "sim/base/version.h"
 
 namespace sim::command {
 

@@ -37,8 +37,8 @@ const char* name(Action action) {
 
 Allocator::Allocator(Driver& driver, Options options, Rules rules)
     : driver_(&driver), options_(std::move(options)), rules_(rules), clock_(driver.clock()) {
-  pools_.push_back({.small = false, .lanes = {}});
-  pools_.push_back({.small = true, .lanes = {}});
+  pools_.push_back({.small = false, .sub_pools = {}});
+  pools_.push_back({.small = true, .sub_pools = {}});
   if (rules_ == Rules::newer) set_memory_fraction(options_.per_process_memory_fraction);
   refresh();
 }
@@ -75,22 +75,22 @@ void Allocator::delete_block(BlockId id) {
   unused_blocks_.push_back(id);
 }
 
-std::int32_t Allocator::lane_for(std::int32_t pool_index, int stream) {
-  const auto& lanes = pool(pool_index).lanes;
-  if (!lanes.empty() && lanes.front().first == stream) return lanes.front().second;
-  const auto found = std::lower_bound(lanes.begin(), lanes.end(), std::pair(stream, 0),
+std::int32_t Allocator::sub_pool_for(std::int32_t pool_index, int stream) {
+  const auto& sub_pools = pool(pool_index).sub_pools;
+  if (!sub_pools.empty() && sub_pools.front().first == stream) return sub_pools.front().second;
+  const auto found = std::lower_bound(sub_pools.begin(), sub_pools.end(), std::pair(stream, 0),
                                       [](auto a, auto b) { return a.first < b.first; });
-  if (found != lanes.end() && found->first == stream) return found->second;
-  return add_lane(pool_index, stream);
+  if (found != sub_pools.end() && found->first == stream) return found->second;
+  return add_sub_pool(pool_index, stream);
 }
 
-std::int32_t Allocator::add_lane(std::int32_t pool_index, int stream) {
-  auto& lanes = pool(pool_index).lanes;
-  const std::pair entry(stream, static_cast<std::int32_t>(lanes_.size()));
-  lanes.insert(std::upper_bound(lanes.begin(), lanes.end(), entry), entry);
-  lanes_.emplace_back();
-  lanes_.back().pool = pool_index;
-  lanes_.back().stream = stream;
+std::int32_t Allocator::add_sub_pool(std::int32_t pool_index, int stream) {
+  auto& sub_pools = pool(pool_index).sub_pools;
+  const std::pair entry(stream, static_cast<std::int32_t>(sub_pools_.size()));
+  sub_pools.insert(std::upper_bound(sub_pools.begin(), sub_pools.end(), entry), entry);
+  sub_pools_.emplace_back();
+  sub_pools_.back().pool = pool_index;
+  sub_pools_.back().stream = stream;
   return entry.second;
 }
 
@@ -111,8 +111,8 @@ std::int32_t Allocator::pool_for(bool small) const {
 
   const std::int64_t size = divided_ ? round_size(requested, options_) : whole_blocks(requested);
   const bool small = size <= small_size;
-  const Request request{size, 0, lane_for(pool_for(small), stream), small};
-  const FreeList& free = lane(request.lane).free;
+  const Request request{size, 0, sub_pool_for(pool_for(small), stream), small};
+  const FreeList& free = sub_pool(request.sub_pool).free;
   const FreeList::Position fit = find(request);
   if (free.at_end(fit)) return allocate_slowly(request, requested, stream);
   return hand_out(request, requested, {free.block(fit), fit});
@@ -130,7 +130,7 @@ std::int32_t Allocator::pool_for(bool small) const {
 
 // Best fit among the free blocks of the request's pool and stream, or the end.
 FreeList::Position Allocator::find(const Request& request) {
-  Lane& home = lane(request.lane);
+  SubPool& home = sub_pool(request.sub_pool);
   if (collecting_) ++pool(home.pool).searches;
   FreeList::Position p = home.free.first_fit(request.size);
   if (choosy_ && !home.free.at_end(p) && !acceptable(request, p)) return {};
@@ -139,7 +139,7 @@ FreeList::Position Allocator::find(const Request& request) {
 
 // Whether the first fit, or one behind it, may be had.
 bool Allocator::acceptable(const Request& request, FreeList::Position& p) const {
-  const Lane& home = lane(request.lane);
+  const SubPool& home = sub_pool(request.sub_pool);
   if (at(home.free.block(p)).expandable && !choose_expandable(request, p)) return false;
   if (options_.max_split_size == unlimited) return true;
   // An oversized block is neither cut up for a small request nor wasted on a smaller large one.
@@ -154,7 +154,7 @@ bool Allocator::acceptable(const Request& request, FreeList::Position& p) const 
 // The first fit is expandable. While such segments are on, what counts is how far a block reaches
 // with the unmapped memory behind it; while they are off, only ordinary blocks do.
 bool Allocator::choose_expandable(const Request& request, FreeList::Position& p) const {
-  const FreeList& free = lane(request.lane).free;
+  const FreeList& free = sub_pool(request.sub_pool).free;
   if (options_.expandable_segments) {
     const auto reach = [&](BlockId id) {
       const Block& block = at(id);
@@ -188,7 +188,7 @@ bool Allocator::obtain(Request& request, int stream, Found& found) {
 
 bool Allocator::expandable_on(const Request& request) const {
   if (!options_.expandable_segments) return false;
-  return rules_ == Rules::v2_4_0 || !pool(lane(request.lane).pool).user_allocator;
+  return rules_ == Rules::v2_4_0 || !pool(sub_pool(request.sub_pool).pool).user_allocator;
 }
 
 inline bool Allocator::worth_splitting(const Request& request, const Block& block) const {
@@ -201,7 +201,7 @@ inline bool Allocator::worth_splitting(const Request& request, const Block& bloc
 
 BlockId Allocator::hand_out(const Request& request, std::int64_t requested, Found found) {
   const BlockId id = found.block;
-  FreeList& free = lane(request.lane).free;
+  FreeList& free = sub_pool(request.sub_pool).free;
   const bool listed = !free.at_end(found.position);
   const bool was_split = at(id).split();
   const bool splits = worth_splitting(request, at(id));
@@ -223,7 +223,7 @@ BlockId Allocator::hand_out(const Request& request, std::int64_t requested, Foun
   Block& block = at(id);
   block.allocated = true;
   past(id).requested = requested;
-  trace(Action::alloc, block.address, requested, lane(request.lane).stream);
+  trace(Action::alloc, block.address, requested, sub_pool(request.sub_pool).stream);
   statistics_.all.allocated_bytes.up(block.size);
   statistics_.all.active_bytes.up(block.size);
   if (!detailed_) return id;
@@ -296,7 +296,7 @@ void Allocator::absorb(BlockId left, BlockId right) {
     own.allocated_bytes.down(block.size);
     if (block.size >= options_.max_split_size) statistics_.oversize_allocations.down(1);
   }
-  trace(Action::free_requested, block.address, past(id).requested, lane(block.lane).stream);
+  trace(Action::free_requested, block.address, past(id).requested, sub_pool(block.sub_pool).stream);
 
   if (!block.used) return complete(id);
   pending_ = true;
@@ -311,12 +311,12 @@ void Allocator::absorb(BlockId left, BlockId right) {
 // Nobody uses the block any more: it merges with its idle neighbours and becomes free.
 void Allocator::complete(BlockId id) {
   Block& block = at(id);
-  trace(Action::free_completed, block.address, past(id).requested, lane(block.lane).stream);
+  trace(Action::free_completed, block.address, past(id).requested, sub_pool(block.sub_pool).stream);
   const std::int64_t size = block.size;
   const std::int64_t requested = past(id).requested;
   const bool small = block.small;
   const bool counts_split = !block.expandable;
-  FreeList& free = lane(block.lane).free;
+  FreeList& free = sub_pool(block.sub_pool).free;
 
   const BlockId left = mergeable(block.left, true) ? block.left : no_block;
   const BlockId right = mergeable(block.right, true) ? block.right : no_block;

@@ -6,12 +6,12 @@
 // Everything is exact to the byte: sizes, addresses, the order of driver calls, the statistics,
 // and the actions PyTorch's memory history records.
 //
-// Names. A pool is default or private (CUDA graphs, MemPool), small or large. A lane is one pool's
-// free memory of one stream; blocks never leave their lane.
+// Names. A pool is default or private (CUDA graphs, MemPool), small or large. A sub-pool is one pool's
+// free memory of one stream; blocks never leave their sub-pool.
 //
 // Invariants
 //  (1) The blocks of a segment tile it. Two neighbours are never both free in the same way.
-//  (2) A block that is neither allocated nor pending is in exactly one list of its lane: free when
+//  (2) A block that is neither allocated nor pending is in exactly one list of its sub-pool: free when
 //      mapped, unmapped otherwise.
 //  (3) The first block of a segment keeps its id for the life of the segment.
 //  (4) A call is a pure function of the state and the driver's answers: no clock, no hashing.
@@ -27,11 +27,11 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/units.h"
 #include "sim/allocator/driver.h"
 #include "sim/allocator/free_blocks/free_list.h"
 #include "sim/allocator/options.h"
 #include "sim/allocator/statistics.h"
+#include "sim/base/units.h"
 
 namespace sim::allocator {
 
@@ -147,7 +147,7 @@ class Allocator {
   void visit_segments(const Begin& begin, const Visit& visit) const {
     for (const auto& [base, segment] : segments_) {
       const Block& head = at(segment.head);
-      const Lane& home = lane(head.lane);
+      const SubPool& home = sub_pool(head.sub_pool);
       begin(SegmentView{.address = base,
                         .stream = home.stream,
                         .pool = pool(home.pool).number,
@@ -232,7 +232,7 @@ class Allocator {
     std::int64_t size = 0;
     BlockId left = no_block;
     BlockId right = no_block;
-    std::int32_t lane = 0;
+    std::int32_t sub_pool = 0;
     std::uint32_t events : 24 = 0;  // outstanding
     bool allocated : 1 = false;
     bool mapped : 1 = true;
@@ -269,10 +269,10 @@ class Allocator {
     bool no_split = false;
     bool user_allocator = false;
     std::int64_t searches = 0;
-    std::vector<std::pair<int, std::int32_t>> lanes;  // (stream, lane), by stream
+    std::vector<std::pair<int, std::int32_t>> sub_pools;  // (stream, sub-pool), by stream
   };
 
-  struct Lane {
+  struct SubPool {
     std::int32_t pool = 0;
     int stream = 0;
     FreeList free;
@@ -289,7 +289,7 @@ class Allocator {
   struct Request {
     std::int64_t size = 0;
     std::int64_t segment = 0;
-    std::int32_t lane = 0;
+    std::int32_t sub_pool = 0;
     bool small = false;
   };
 
@@ -321,12 +321,12 @@ class Allocator {
   }
   const Past& past(BlockId id) const { return pasts_[static_cast<std::size_t>(id)]; }
   Past& past(BlockId id) { return pasts_[static_cast<std::size_t>(id)]; }
-  Lane& lane(std::int32_t i) { return lanes_[static_cast<std::size_t>(i)]; }
-  const Lane& lane(std::int32_t i) const { return lanes_[static_cast<std::size_t>(i)]; }
+  SubPool& sub_pool(std::int32_t i) { return sub_pools_[static_cast<std::size_t>(i)]; }
+  const SubPool& sub_pool(std::int32_t i) const { return sub_pools_[static_cast<std::size_t>(i)]; }
   Pool& pool(std::int32_t i) { return pools_[static_cast<std::size_t>(i)]; }
   const Pool& pool(std::int32_t i) const { return pools_[static_cast<std::size_t>(i)]; }
-  Pool& pool_of(const Block& block) { return pool(lane(block.lane).pool); }
-  const Pool& pool_of(const Block& block) const { return pool(lane(block.lane).pool); }
+  Pool& pool_of(const Block& block) { return pool(sub_pool(block.sub_pool).pool); }
+  const Pool& pool_of(const Block& block) const { return pool(sub_pool(block.sub_pool).pool); }
   PoolStatistics& pool_statistics(bool small) {
     return small ? statistics_.small_pool : statistics_.large_pool;
   }
@@ -338,8 +338,8 @@ class Allocator {
   // allocator.cpp: the hot path.
   BlockId new_block();
   void delete_block(BlockId id);
-  std::int32_t lane_for(std::int32_t pool, int stream);
-  std::int32_t add_lane(std::int32_t pool, int stream);
+  std::int32_t sub_pool_for(std::int32_t pool, int stream);
+  std::int32_t add_sub_pool(std::int32_t pool, int stream);
   std::int32_t pool_for(bool small) const;
   FreeList::Position find(const Request& request);
   bool acceptable(const Request& request, FreeList::Position& p) const;
@@ -396,7 +396,7 @@ class Allocator {
   std::vector<Block> blocks_;
   std::vector<Past> pasts_;  // of the same
   std::vector<BlockId> unused_blocks_;
-  std::vector<Lane> lanes_;
+  std::vector<SubPool> sub_pools_;
   std::vector<Pool> pools_;  // 0: default large, 1: default small, then the private ones
   std::map<std::int64_t, Segment> segments_;  // by address
   std::map<int, PrivatePool> private_pools_;

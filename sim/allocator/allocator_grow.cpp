@@ -11,7 +11,7 @@ namespace sim::allocator {
 bool Allocator::grow(const Request& request, bool retry, Found& found) {
   if (retry) ++statistics_.num_alloc_retries;
   if (limit_ != unlimited && total_ + request.segment > limit_) return false;
-  const bool default_pool = pool(lane(request.lane).pool).number == 0;
+  const bool default_pool = pool(sub_pool(request.sub_pool).pool).number == 0;
   if (expandable_on(request) && (rules_ == Rules::newer || default_pool)) {
     return grow_expandable(request, found);
   }
@@ -25,7 +25,7 @@ bool Allocator::grow(const Request& request, bool retry, Found& found) {
   past(id) = {};
   block.address = *address;
   block.size = request.segment;
-  block.lane = request.lane;
+  block.sub_pool = request.sub_pool;
   block.small = request.small;
   segments_[*address] = {request.segment, 0, id};
   for (PoolStatistics* s : {&statistics_.all, &pool_statistics(request.small)}) {
@@ -34,7 +34,7 @@ bool Allocator::grow(const Request& request, bool retry, Found& found) {
   }
   if (request.segment >= options_.max_split_size) statistics_.oversize_segments.up(1);
   ++statistics_.num_device_alloc;
-  trace(Action::segment_alloc, *address, request.segment, lane(request.lane).stream);
+  trace(Action::segment_alloc, *address, request.segment, sub_pool(request.sub_pool).stream);
   found = {id, {}};
   return true;
 }
@@ -54,13 +54,13 @@ bool Allocator::grow_expandable(const Request& request, Found& found) {
     if (candidate == no_block) return false;
   }
   const Block& block = at(candidate);
-  found = {candidate, lane(request.lane).free.find(block.size, block.address)};
+  found = {candidate, sub_pool(request.sub_pool).free.find(block.size, block.address)};
   return true;
 }
 
 // The first run of idle blocks, mapped or not, that is long enough and holds unmapped memory.
 BlockId Allocator::expandable_candidate(const Request& request) {
-  for (const BlockId unmapped : lane(request.lane).unmapped) {
+  for (const BlockId unmapped : sub_pool(request.sub_pool).unmapped) {
     const BlockId before = at(unmapped).left;
     const BlockId start = idle(before) ? before : unmapped;
     std::int64_t bytes = 0;
@@ -93,7 +93,7 @@ BlockId Allocator::new_expandable_segment(const Request& request) {
   past(id) = {};
   block.address = *address;
   block.size = bytes;
-  block.lane = request.lane;
+  block.sub_pool = request.sub_pool;
   block.small = request.small;
   block.expandable = true;
   block.mapped = false;
@@ -121,7 +121,7 @@ BlockId Allocator::map(BlockId id, std::int64_t bytes) {
   }
   at(id).mapped = true;
   const bool small = at(id).small;
-  const int stream = lane(at(id).lane).stream;
+  const int stream = sub_pool(at(id).sub_pool).stream;
   const BlockId result = merge_unlisted(id);
   list(result);
 
@@ -151,7 +151,7 @@ BlockId Allocator::merge_unlisted(BlockId id) {
 
 void Allocator::list(BlockId id) {
   Block& block = at(id);
-  Lane& home = lane(block.lane);
+  SubPool& home = sub_pool(block.sub_pool);
   past(id).stamp = pool(home.pool).searches;
   if (block.mapped) return home.free.insert(block.size, block.address, id);
   const auto by_address = [&](BlockId a, std::int64_t address) { return at(a).address < address; };
@@ -161,7 +161,7 @@ void Allocator::list(BlockId id) {
 
 void Allocator::unlist(BlockId id) {
   const Block& block = at(id);
-  Lane& home = lane(block.lane);
+  SubPool& home = sub_pool(block.sub_pool);
   if (block.mapped) return home.free.erase(home.free.find(block.size, block.address));
   const auto by_address = [&](BlockId a, std::int64_t address) { return at(a).address < address; };
   const auto place =

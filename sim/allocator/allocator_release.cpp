@@ -17,7 +17,7 @@ void Allocator::empty_cache() {
 bool Allocator::release_available(const Request& request) {
   if (options_.max_split_size == unlimited) return false;
   const std::int64_t want = std::max(request.size, options_.max_split_size);
-  FreeList& free = lane(request.lane).free;
+  FreeList& free = sub_pool(request.sub_pool).free;
   const FreeList::Position fit = free.first_fit(want);
   const auto whole = [&](BlockId id) { return !at(id).expandable && !at(id).split(); };
   if (!free.at_end(fit) && whole(free.block(fit))) {
@@ -57,8 +57,8 @@ void Allocator::release_all() {
 void Allocator::release_pool_blocks(std::int32_t pool_index) {
   std::vector<BlockId> whole;
   std::vector<BlockId> expandable;
-  for (const auto& [stream, lane_index] : pool(pool_index).lanes) {
-    const FreeList& free = lane(lane_index).free;
+  for (const auto& [stream, sub_pool_index] : pool(pool_index).sub_pools) {
+    const FreeList& free = sub_pool(sub_pool_index).free;
     for (FreeList::Position p = free.first(); !free.at_end(p); p = free.next(p)) {
       const BlockId id = free.block(p);
       if (at(id).expandable) {
@@ -86,7 +86,7 @@ void Allocator::release_block(BlockId id) {
   assert(!block.expandable);
   assert(!block.split());
   ++statistics_.num_device_free;
-  trace(Action::segment_free, block.address, block.size, lane(block.lane).stream);
+  trace(Action::segment_free, block.address, block.size, sub_pool(block.sub_pool).stream);
   driver_->cuda_free(block.address, {block.size});
   total_ -= block.size;
   for (PoolStatistics* s : {&statistics_.all, &pool_statistics(block.small)}) {
@@ -109,7 +109,7 @@ BlockId Allocator::unmap(BlockId id) {
   const std::int64_t end = base + (offset + at(id).size) / page * page;
   if (begin >= end) return no_block;
 
-  const int stream = lane(at(id).lane).stream;
+  const int stream = sub_pool(at(id).sub_pool).stream;
   driver_->unmap(stream, begin, {end - begin});
   unlist(id);
   BlockId middle = id;
@@ -157,8 +157,8 @@ void Allocator::collect_garbage() {
   std::vector<BlockId> candidates;
   std::int64_t ages = 0;
   std::int64_t count = 0;
-  for (const auto& [stream, lane_index] : large.lanes) {
-    const FreeList& free = lane(lane_index).free;
+  for (const auto& [stream, sub_pool_index] : large.sub_pools) {
+    const FreeList& free = sub_pool(sub_pool_index).free;
     for (FreeList::Position p = free.first(); !free.at_end(p); p = free.next(p)) {
       const Block& block = at(free.block(p));
       if (block.split()) continue;
@@ -192,12 +192,12 @@ void Allocator::collect_garbage() {
 
 // Newer rules: pools that were offered as a last resort are searched, not grown.
 bool Allocator::find_in_spare_pools(Request& request, int stream, Found& found) {
-  if (pool(lane(request.lane).pool).number != 0) return false;
+  if (pool(sub_pool(request.sub_pool).pool).number != 0) return false;
   for (const auto& [number, own] : private_pools_) {
     if (!own.use_on_oom) continue;
     Request there = request;
-    there.lane = lane_for(request.small ? own.small : own.large, stream);
-    const FreeList& free = lane(there.lane).free;
+    there.sub_pool = sub_pool_for(request.small ? own.small : own.large, stream);
+    const FreeList& free = sub_pool(there.sub_pool).free;
     const FreeList::Position fit = find(there);
     if (free.at_end(fit)) continue;
     found = {free.block(fit), fit};

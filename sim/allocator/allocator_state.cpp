@@ -18,7 +18,7 @@ std::vector<SegmentView> Allocator::segments() const {
         continue;
       }
       if (!open) {
-        const Lane& home = lane(block.lane);
+        const SubPool& home = sub_pool(block.sub_pool);
         views.push_back({.address = block.address,
                          .stream = home.stream,
                          .pool = pool(home.pool).number,
@@ -40,8 +40,8 @@ std::vector<SegmentView> Allocator::segments() const {
 }
 
 Bytes Allocator::largest_free_block(int stream, bool small) const {
-  for (const auto& [name, lane_index] : pool(small ? 1 : 0).lanes)
-    if (name == stream) return {lane(lane_index).free.largest_size()};
+  for (const auto& [name, sub_pool_index] : pool(small ? 1 : 0).sub_pools)
+    if (name == stream) return {sub_pool(sub_pool_index).free.largest_size()};
   return {0};
 }
 
@@ -58,7 +58,7 @@ std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) 
   std::int32_t blocks = 0;
   out.insert(out.end(), {total_, limit_, static_cast<std::int64_t>(segments_.size())});
   for (const auto& [base, segment] : segments_) {
-    const Lane& home = lane(at(segment.head).lane);
+    const SubPool& home = sub_pool(at(segment.head).sub_pool);
     const Pool& own = pool(home.pool);
     out.insert(out.end(),
                {segment.size, segment.page, home.stream, own.number * 2 + (own.small ? 1 : 0)});
@@ -103,7 +103,7 @@ void Allocator::save_outline(std::vector<std::int64_t>& out) const {
   out.insert(out.end(), {total_, static_cast<std::int64_t>(segments_.size()),
                          static_cast<std::int64_t>(blocks_.size() - unused_blocks_.size()),
                          statistics_.all.allocated_bytes.current});
-  for (const Lane& own : lanes_) out.push_back(own.free.largest_size());
+  for (const SubPool& own : sub_pools_) out.push_back(own.free.largest_size());
 }
 
 void Allocator::forget_segments() {
@@ -111,7 +111,7 @@ void Allocator::forget_segments() {
   blocks_.clear();
   pasts_.clear();
   unused_blocks_.clear();
-  for (Lane& own : lanes_) {
+  for (SubPool& own : sub_pools_) {
     own.free.clear();
     own.unmapped.clear();
   }
@@ -161,7 +161,7 @@ void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids
     const PrivatePool& own = private_pool(segment.pool, {});
     pool_index = segment.small ? own.small : own.large;
   }
-  const std::int32_t lane_index = lane_for(pool_index, segment.stream);
+  const std::int32_t sub_pool_index = sub_pool_for(pool_index, segment.stream);
   PoolStatistics& own = pool_statistics(segment.small);
   const bool expandable = segment.page > 0;
   choosy_ |= expandable;
@@ -176,7 +176,7 @@ void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids
     block.address = address;
     block.size = piece.size;
     past(id).requested = piece.requested;
-    block.lane = lane_index;
+    block.sub_pool = sub_pool_index;
     block.left = left;
     block.small = segment.small;
     block.expandable = expandable;

@@ -12,7 +12,7 @@ namespace sim::allocator {
 void Allocator::record_stream(BlockId id, int stream) {
   Block& block = at(id);
   assert(block.allocated);
-  if (stream == lane(block.lane).stream) return;
+  if (stream == sub_pool(block.sub_pool).stream) return;
   Past& uses_of = past(id);
   if (!block.used) {
     block.used = true;

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "sim/job/schedule/placement.h"
 #include "sim/answer/block_times.h"
+#include "sim/job/schedule/placement.h"
 #include "sim/program/plan/layer_partition.h"
 
 namespace sim::answer {

@@ -7,14 +7,14 @@
 #include <cassert>
 #include <cmath>
 
-#include "sim/input/fields/places.h"
-#include "sim/cluster/device/kernel.h"
-#include "sim/model/flops.h"
-#include "sim/engine/price/coupling.h"
-#include "sim/job/schedule/timeline.h"
 #include "sim/answer/pass_times.h"
 #include "sim/answer/slices.h"
 #include "sim/answer/verdict.h"
+#include "sim/cluster/device/kernel.h"
+#include "sim/engine/price/coupling.h"
+#include "sim/input/fields/places.h"
+#include "sim/job/schedule/timeline.h"
+#include "sim/model/flops.h"
 #include "sim/program/build/build.h"
 #include "sim/program/parallel/offload/host_memory.h"
 
@@ -212,19 +212,18 @@ std::string too_long(const program::Plan& plan, const Site& site) {
     slowest = std::min(slowest, one.speed);
   const auto sequences = static_cast<double>(plan.batch.global_batch);
   const auto length = static_cast<double>(plan.batch.sequence);
-  const double flops =
-      model::flops_paper(a, sequences, length, static_cast<double>(a.vocab));
+  const double flops = model::flops_paper(a, sequences, length, static_cast<double>(a.vocab));
   constexpr double passed = 34;  // bytes of each element of a layer [arXiv:2205.05198, equation 1]
   const double bytes = passed * sequences * length * static_cast<double>(a.layers * a.hidden);
   const double bandwidth = static_cast<double>(gpu.hbm.bytes_per_second);
-  const double seconds =
-      std::max(flops / gpu.peak(plan.wide_precision()), bytes / bandwidth) /
-      (plan.world() * slowest);
+  const double seconds = std::max(flops / gpu.peak(plan.wide_precision()), bytes / bandwidth) /
+                         (plan.world() * slowest);
   constexpr double day = 86'400;
   if (seconds <= day) return "";
-  return fmt::format("a step would take {:.3g} days or more; those of up to a day are replayed: "
-                     "write a smaller global_batch, or more GPUs",
-                     seconds / day);
+  return fmt::format(
+      "a step would take {:.3g} days or more; those of up to a day are replayed: "
+      "write a smaller global_batch, or more GPUs",
+      seconds / day);
 }
 
 // A stage that runs a chunk's microbatches all in a row sends to a stage that is not behind its own
@@ -240,8 +239,7 @@ std::string queue_problem(const program::Plan& plan, const Site& site) {
       host.launch_queue / std::max<std::int64_t>(1, host.queue_entries_per_collective);
   const std::int64_t held = each * plan.mesh.pp;
   if (plan.microbatches() <= held) return "";
-  const schedule::Order order =
-      row.order(program::pipeline_shape(plan, plan.microbatches()), 0);
+  const schedule::Order order = row.order(program::pipeline_shape(plan, plan.microbatches()), 0);
   const auto behind = std::ranges::find_if(order, [](const schedule::Step& step) {
     return step.chunk > 0 || step.pass != schedule::Pass::forward;
   });
@@ -353,8 +351,8 @@ std::vector<int> replica_classes(const program::Plan& plan, const topology::Clus
 }
 
 program::Job job_of(const program::Plan& plan, const Site& site, bool all_ranks) {
-  return program::build(plan, engine::environment(site.machine.gpu, site.profile.device),
-                         all_ranks, replica_classes(plan, site.machine.cluster));
+  return program::build(plan, engine::environment(site.machine.gpu, site.profile.device), all_ranks,
+                        replica_classes(plan, site.machine.cluster));
 }
 
 namespace {
@@ -385,11 +383,10 @@ double bubble_of_pass_times(const program::Plan& plan, const Site& site) {
 namespace {
 
 // `extra`: memory of each GPU beyond what it has; `surely`: with how sure the outcome is.
-answer::Answer evaluate_with(const program::Plan& asked, Site& site,
-                             const engine::Options& options, bool all_ranks, Bytes extra,
-                             bool surely) {
+answer::Answer evaluate_with(const program::Plan& asked, Site& site, const engine::Options& options,
+                             bool all_ranks, Bytes extra, bool surely) {
   assert(problems(asked, site).empty());
-  const program::Plan plan = settled(asked, site);
+  const program::Plan plan = resolve_balanced(asked, site);
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
   const program::Job job = timed_job(plan, site, all_ranks);

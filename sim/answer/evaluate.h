@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/input/cluster/cluster.h"
-#include "sim/input/profile/profile.h"
 #include "sim/allocator/estimator.h"
-#include "sim/model/flops.h"
+#include "sim/answer/answer.h"
 #include "sim/cluster/network/network.h"
 #include "sim/engine/replay.h"
-#include "sim/answer/answer.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/input/profile/profile.h"
+#include "sim/model/flops.h"
 
 namespace sim::answer {
 

@@ -141,9 +141,9 @@ void bounds(const Distribution& all, Spread& out) {
 }
 
 std::optional<Spread> of_level(const input::RunResiduals& residuals,
-                               const std::vector<input::ResidualOf>& quantities,
-                               const Level& level, const Situation& situation,
-                               const std::string& without, bool fitted, std::size_t least) {
+                               const std::vector<input::ResidualOf>& quantities, const Level& level,
+                               const Situation& situation, const std::string& without, bool fitted,
+                               std::size_t least) {
   std::map<std::string, std::vector<double>> sources;
   std::size_t samples = 0;
   for (const input::ResidualGroup& group : residuals.groups) {

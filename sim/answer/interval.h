@@ -29,9 +29,9 @@
 #include <optional>
 #include <string>
 
-#include "sim/input/profile/residuals.h"
-#include "sim/cluster/device/profile.h"
 #include "sim/answer/answer.h"
+#include "sim/cluster/device/profile.h"
+#include "sim/input/profile/residuals.h"
 
 namespace sim::answer {
 

@@ -101,7 +101,8 @@ void correct(std::vector<ReplicaTime>& times, const std::vector<int>& classes,
 
 }  // namespace
 
-std::vector<int> deal(const std::vector<ReplicaTime>& replicas, int total, Grain grain) {
+std::vector<int> microbatch_balance(const std::vector<ReplicaTime>& replicas, int total,
+                                    Grain grain) {
   using Next = std::pair<double, std::size_t>;  // when it would be done with more, and who
   std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
   std::vector<int> counts(replicas.size(), grain.least);
@@ -117,7 +118,7 @@ std::vector<int> deal(const std::vector<ReplicaTime>& replicas, int total, Grain
   return counts;
 }
 
-Plan dealt(const Plan& plan, Site& site) {
+Plan balance_microbatches(const Plan& plan, Site& site) {
   if (!plan.batch.balances_microbatches || !plan.batch.replica_microbatches.empty()) return plan;
   const std::vector<int> even = program::microbatches_of_replicas(plan);
   Plan best = with_microbatches(plan, even);
@@ -139,7 +140,7 @@ Plan dealt(const Plan& plan, Site& site) {
   std::set<std::vector<int>> tried{even};
   constexpr int rounds = 6;
   for (int round = 0; round < rounds; ++round) {
-    const std::vector<int> counts = deal(times, total, grain);
+    const std::vector<int> counts = microbatch_balance(times, total, grain);
     const Plan one = with_microbatches(plan, counts);
     if (!tried.insert(counts).second || !problems(one, site).empty()) break;
     const engine::RunReport run = evaluated(one);

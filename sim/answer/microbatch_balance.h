@@ -30,11 +30,12 @@ struct Grain {
 };
 
 // Microbatches of each replica. REQUIRES: `total` is least of all replicas and whole steps beyond.
-std::vector<int> deal(const std::vector<ReplicaTime>& replicas, int total, Grain grain = {});
+std::vector<int> microbatch_balance(const std::vector<ReplicaTime>& replicas, int total,
+                                    Grain grain = {});
 
 // The plan with replica_microbatches where it asks for balanced ones, else as it is: of the even
 // deal and those that the times of passes and of replays ask for, that which the replay says is the
 // fastest of those that fit. REQUIRES: problems(plan, site) is empty.
-program::Plan dealt(const program::Plan& plan, Site& site);
+program::Plan balance_microbatches(const program::Plan& plan, Site& site);
 
 }  // namespace sim::answer

@@ -9,8 +9,8 @@
 
 #include "sim/answer/balance.h"
 #include "sim/answer/block_times.h"
-#include "sim/answer/microbatch_balance.h"
 #include "sim/answer/layer_choices.h"
+#include "sim/answer/microbatch_balance.h"
 #include "sim/program/plan/schedule_rules.h"
 
 namespace sim::answer {
@@ -210,8 +210,8 @@ Plan sliced(const Plan& plan, Site& site) {
   return best;
 }
 
-Plan settled(const Plan& plan, Site& site) {
-  return chosen(sliced(dealt(balanced(plan, site), site), site), site);
+Plan resolve_balanced(const Plan& plan, Site& site) {
+  return chosen(sliced(balance_microbatches(balanced(plan, site), site), site), site);
 }
 
 }  // namespace sim::answer

@@ -46,6 +46,6 @@ program::Plan sliced(const program::Plan& plan, Site& site);
 
 // The plan with everything settled that it leaves to the times of its own blocks: layers of its
 // parts, microbatches of replicas, slices, choices of layers. REQUIRES: as above.
-program::Plan settled(const program::Plan& plan, Site& site);
+program::Plan resolve_balanced(const program::Plan& plan, Site& site);
 
 }  // namespace sim::answer

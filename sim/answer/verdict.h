@@ -2,8 +2,8 @@
 // allocator may be.
 #pragma once
 
-#include "sim/engine/replay.h"
 #include "sim/answer/answer.h"
+#include "sim/engine/replay.h"
 #include "sim/program/build/build.h"
 
 namespace sim::answer {

@@ -93,7 +93,9 @@ constexpr Duration transfer_time(Bytes size, Bandwidth rate) {
 }
 
 // Seconds as a double, for rates and for people. Exact to 2^-52 relative.
-constexpr double seconds(Duration d) { return static_cast<double>(d.ps) * 1e-12; }
+constexpr double seconds(Duration d) {
+  return static_cast<double>(d.ps) * 1e-12;
+}
 
 // A modelled time in seconds, rounded up to a whole picosecond.
 // REQUIRES: 0 <= s < 9.2e6.
@@ -103,6 +105,8 @@ inline Duration from_seconds(double s) {
   return {static_cast<std::int64_t>(std::ceil(s * 1e12))};
 }
 
-constexpr double gib(Bytes b) { return static_cast<double>(b.n) / (1024.0 * 1024.0 * 1024.0); }
+constexpr double gib(Bytes b) {
+  return static_cast<double>(b.n) / (1024.0 * 1024.0 * 1024.0);
+}
 
 }  // namespace sim

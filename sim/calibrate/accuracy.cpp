@@ -95,7 +95,7 @@ class Copies {
 
 // The residuals but what this row said itself, as a file has it: in four digits.
 input::RunResiduals without(input::RunResiduals residuals, ResidualOf quantity, double own,
-                             const std::string& source, const Prediction& prediction) {
+                            const std::string& source, const Prediction& prediction) {
   const answer::Situation& s = prediction.situation;
   for (input::ResidualGroup& g : residuals.groups) {
     if (g.quantity != quantity || g.source != source ||
@@ -208,8 +208,8 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
 }
 
 input::RunResiduals residuals_of(const std::vector<Row>& rows,
-                                  const std::vector<Prediction>& predictions,
-                                  const std::string& command) {
+                                 const std::vector<Prediction>& predictions,
+                                 const std::string& command) {
   assert(rows.size() == predictions.size());
   std::map<
       std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool, bool>,

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/calibrate/readers/measurement.h"
 #include "sim/answer/answer.h"
+#include "sim/calibrate/readers/measurement.h"
 
 namespace sim::calibrate {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/answer/pass_times.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/calibrate/validate.h"
-#include "sim/answer/pass_times.h"
 
 namespace sim::calibrate {
 

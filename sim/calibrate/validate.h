@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "sim/answer/evaluate.h"
+#include "sim/answer/interval.h"
 #include "sim/calibrate/rows/row_plan.h"
 #include "sim/input/profile/residuals.h"
 #include "sim/input/tables/runs_csv.h"
-#include "sim/answer/interval.h"
 #include "sim/output/json.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::output {
 struct Document;
@@ -81,8 +81,8 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
 
 // The residuals of the rows, by source and situation; a run's time counts once.
 input::RunResiduals residuals_of(const std::vector<Row>& rows,
-                                  const std::vector<Prediction>& predictions,
-                                  const std::string& command);
+                                 const std::vector<Prediction>& predictions,
+                                 const std::string& command);
 
 // Errors of a set of rows in one quantity: |predicted - measured| / measured.
 struct Errors {

@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/calibrate/validate.h"
 #include "sim/base/text.h"
+#include "sim/calibrate/validate.h"
 #include "sim/output/document.h"
 
 namespace sim::calibrate {

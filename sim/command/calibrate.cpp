@@ -20,7 +20,7 @@ namespace {
 
 // The machine that is calibrated: of --cluster, of --profile, or the one that a source names.
 input::Machine machine_for(const Options& options,
-                            const std::vector<calibrate::SourceFile>& sources) {
+                           const std::vector<calibrate::SourceFile>& sources) {
   if (options.has("cluster")) return need(input::find_cluster(options.text("cluster")));
   if (options.has("profile")) {
     const std::string wanted = std::filesystem::path(options.text("profile")).stem().string();

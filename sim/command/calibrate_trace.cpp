@@ -11,8 +11,8 @@
 #include "sim/calibrate/fit/calibrate.h"
 #include "sim/calibrate/trace/step_document.h"
 #include "sim/command/common/watch.h"
-#include "sim/input/text/locate.h"
 #include "sim/input/plan/plan.h"
+#include "sim/input/text/locate.h"
 #include "sim/output/output.h"
 
 namespace sim::command {

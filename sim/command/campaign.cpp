@@ -7,19 +7,19 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/cores.h"
+#include "sim/base/quantity.h"
+#include "sim/base/text.h"
+#include "sim/command/common/command.h"
+#include "sim/command/common/interrupt.h"
+#include "sim/command/report.h"
+#include "sim/input/text/locate.h"
+#include "sim/output/output.h"
 #include "sim/study/campaign/document.h"
 #include "sim/study/campaign/run.h"
 #include "sim/study/campaign/shards.h"
 #include "sim/study/campaign/timeline.h"
 #include "sim/study/campaign/variants.h"
-#include "sim/command/common/command.h"
-#include "sim/command/common/interrupt.h"
-#include "sim/command/report.h"
-#include "sim/input/text/locate.h"
-#include "sim/base/cores.h"
-#include "sim/base/quantity.h"
-#include "sim/base/text.h"
-#include "sim/output/output.h"
 
 namespace sim::command {
 
@@ -155,8 +155,7 @@ Setup setup_of(const Options& options) {
   const std::string beside = options.has("failures") ? "" : file.path;
   file.failures = options.text("failures", file.failures);
   if (options.has("failures")) file.mtbf = -1;
-  if (!file.failures.empty())
-    setup.kinds = need(input::load_failures(file.failures, beside)).kinds;
+  if (!file.failures.empty()) setup.kinds = need(input::load_failures(file.failures, beside)).kinds;
   if (options.has("step-time") && !setup.kinds.empty() && setup.gpus > setup.gpus_per_node &&
       setup.gpus % setup.gpus_per_node != 0)
     refuse("gpus",

@@ -5,30 +5,30 @@
 #include <array>
 #include <filesystem>
 
-#include "sim/calibrate/tables/measured_table.h"
-#include "sim/calibrate/readers/reader.h"
-#include "sim/calibrate/tables/timings.h"
-#include "sim/command/common/command.h"
-#include "sim/input/plan/campaign.h"
-#include "sim/input/cluster/cluster.h"
-#include "sim/input/tables/codec.h"
-#include "sim/input/frameworks/framework.h"
-#include "sim/input/plan/grid.h"
-#include "sim/input/models/huggingface.h"
-#include "sim/input/text/kinds.h"
-#include "sim/input/launch/launch.h"
-#include "sim/input/text/locate.h"
-#include "sim/input/plan/plan.h"
-#include "sim/input/profile/profile.h"
-#include "sim/input/profile/residuals.h"
-#include "sim/input/tables/runs_csv.h"
-#include "sim/input/plan/search.h"
-#include "sim/input/tables/table_csv.h"
-#include "sim/input/text/textproto.h"
-#include "sim/input/tables/tokenizer.h"
-#include "sim/input/plan/whatif.h"
 #include "sim/allocator/recorded/replay.h"
 #include "sim/allocator/recorded/snapshot.h"
+#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/tables/measured_table.h"
+#include "sim/calibrate/tables/timings.h"
+#include "sim/command/common/command.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/input/frameworks/framework.h"
+#include "sim/input/launch/launch.h"
+#include "sim/input/models/huggingface.h"
+#include "sim/input/plan/campaign.h"
+#include "sim/input/plan/grid.h"
+#include "sim/input/plan/plan.h"
+#include "sim/input/plan/search.h"
+#include "sim/input/plan/whatif.h"
+#include "sim/input/profile/profile.h"
+#include "sim/input/profile/residuals.h"
+#include "sim/input/tables/codec.h"
+#include "sim/input/tables/runs_csv.h"
+#include "sim/input/tables/table_csv.h"
+#include "sim/input/tables/tokenizer.h"
+#include "sim/input/text/kinds.h"
+#include "sim/input/text/locate.h"
+#include "sim/input/text/textproto.h"
 #include "sim/output/document.h"
 
 namespace sim::command {
@@ -44,7 +44,8 @@ Diagnostics problems_of(const Result<T>& result) {
 
 Diagnostics check_trace(const std::string& path) {
   const Result<std::string> text = input::read_file(path, trace_bytes_max);
-  return text ? problems_of(allocator::parse_trace(*text, path, allocator::Rules::newer)) : text.errors();
+  return text ? problems_of(allocator::parse_trace(*text, path, allocator::Rules::newer))
+              : text.errors();
 }
 
 Diagnostics check_snapshot(const std::string& path) {
@@ -117,8 +118,7 @@ constexpr std::array<Kind, 20> kinds = {{
     {"framework", input::framework_problems},
     {"codec", [](const std::string& path) { return problems_of(input::load_codec(path)); }},
     {"tokenizers", input::tokenizer_problems},
-    {"residuals",
-     [](const std::string& path) { return problems_of(input::load_residuals(path)); }},
+    {"residuals", [](const std::string& path) { return problems_of(input::load_residuals(path)); }},
     {"variants", [](const std::string& path) { return problems_of(input::load_whatif(path)); }},
     {"cells", [](const std::string& path) { return problems_of(input::load_table(path)); }},
     {"trace", check_trace},

@@ -5,12 +5,12 @@
 
 #include <cmath>
 
+#include "sim/answer/evaluate.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/document.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::command {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <sstream>
 
+#include "sim/base/text.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/field_values.h"
 #include "sim/input/frameworks/framework.h"
-#include "sim/base/text.h"
 
 namespace sim::command {
 

@@ -1,11 +1,11 @@
 // explain.cpp — `rehearse explain`: why a plan's memory is what it is, and what would make
 // it fit.
+#include "sim/answer/evaluate.h"
+#include "sim/answer/slices.h"
 #include "sim/command/common/watch.h"
 #include "sim/output/documents/explain_document.h"
 #include "sim/output/memory/peak_tensors.h"
-#include "sim/answer/evaluate.h"
 #include "sim/study/tune/fixes.h"
-#include "sim/answer/slices.h"
 
 namespace sim::command {
 
@@ -19,7 +19,7 @@ int run_explain(const Arguments& arguments, Globals globals) {
   input::PlanFile file = load_plan(options, globals);
   answer::Sites sites;
   answer::Site& site = site_of(file, sites);
-  file.plan = answer::settled(file.plan, site);
+  file.plan = answer::resolve_balanced(file.plan, site);
   Watch watch(options, answer::job_of(file.plan, site));
   output::PeakTensors tensors;
   watch.add(tensors);

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "sim/command/common/command.h"
 #include "sim/base/text.h"
+#include "sim/command/common/command.h"
 #include "sim/output/output.h"
 
 namespace sim::command {

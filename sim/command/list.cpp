@@ -8,20 +8,20 @@
 #include <filesystem>
 #include <fstream>
 
+#include "sim/base/text.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/cluster/collective/collective.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/field_values.h"
-#include "sim/input/plan/campaign.h"
-#include "sim/input/tables/codec.h"
 #include "sim/input/frameworks/framework.h"
 #include "sim/input/models/huggingface.h"
+#include "sim/input/plan/campaign.h"
+#include "sim/input/tables/codec.h"
 #include "sim/input/text/locate.h"
 #include "sim/job/context/context.h"
-#include "sim/base/text.h"
-#include "sim/model/flops.h"
 #include "sim/job/offload/offload.h"
 #include "sim/job/schedule/schedule.h"
+#include "sim/model/flops.h"
 
 namespace sim::command {
 

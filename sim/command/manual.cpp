@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "sim/command/common/describe.h"
 #include "sim/base/text.h"
+#include "sim/command/common/describe.h"
 #include "sim/output/output.h"
 
 namespace sim::command {

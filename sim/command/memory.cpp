@@ -2,15 +2,15 @@
 // written allocator trace or of a recorded CUDA memory snapshot.
 #include <fmt/format.h>
 
-#include "sim/command/common/command.h"
-#include "sim/input/plan/plan.h"
-#include "sim/input/text/textproto.h"
-#include "sim/base/text.h"
 #include "sim/allocator/recorded/recording.h"
 #include "sim/allocator/recorded/replay.h"
 #include "sim/allocator/recorded/snapshot.h"
-#include "sim/output/document.h"
 #include "sim/answer/evaluate.h"
+#include "sim/base/text.h"
+#include "sim/command/common/command.h"
+#include "sim/input/plan/plan.h"
+#include "sim/input/text/textproto.h"
+#include "sim/output/document.h"
 
 namespace sim::command {
 

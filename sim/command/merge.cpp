@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/command/common/shard.h"
-#include "sim/output/record.h"
 #include "sim/output/documents/sweep_document.h"
+#include "sim/output/record.h"
 #include "sim/study/sweep/sweep.h"
 
 namespace sim::command {

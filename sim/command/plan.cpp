@@ -9,25 +9,25 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "sim/answer/slices.h"
+#include "sim/base/cores.h"
+#include "sim/base/outputs.h"
+#include "sim/base/quantity.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/plan_file.h"
 #include "sim/command/common/progress.h"
-#include "sim/command/report.h"
 #include "sim/command/common/session.h"
 #include "sim/command/common/shard.h"
-#include "sim/input/fields/cluster_fields.h"
+#include "sim/command/report.h"
 #include "sim/input/cluster/import_text.h"
+#include "sim/input/fields/cluster_fields.h"
 #include "sim/input/profile/residuals.h"
-#include "sim/base/cores.h"
-#include "sim/base/outputs.h"
-#include "sim/base/quantity.h"
-#include "sim/study/plan/document.h"
-#include "sim/study/plan/search.h"
 #include "sim/output/json.h"
 #include "sim/output/output.h"
+#include "sim/study/plan/document.h"
+#include "sim/study/plan/search.h"
 #include "sim/study/sweep/answers.h"
-#include "sim/answer/slices.h"
 
 namespace sim::command {
 
@@ -172,7 +172,7 @@ std::vector<std::string> relaxed(const planner::Question& question, answer::Site
 // What to launch: the best, or what is faster among what the best few were refined to.
 void launch(planner::Said& said) {
   const planner::Replayed& best = said.outcome.best.front();
-  const planner::Core& core = said.space.cores()[best.core];
+  const planner::PlanShape& core = said.space.cores()[best.core];
   said.launched = said.space.words(core, best.variant);
   std::int64_t least = best.step_ps;
   // Of another objective the order is not that of time.
@@ -189,10 +189,10 @@ void launch(planner::Said& said) {
   if (least < best.step_ps) {
     const input::PlanFile file = need(input::load_plan("", words));
     machine = file.machine;
-    plan = answer::settled(file.plan, *need(kept_sites().of(machine)));
+    plan = answer::resolve_balanced(file.plan, *need(kept_sites().of(machine)));
   }
-  said.launches = planner::launches(plan, said.model, said.cluster, machine,
-                                    input::cluster_settings_of(words));
+  said.launches =
+      planner::launches(plan, said.model, said.cluster, machine, input::cluster_settings_of(words));
 }
 
 double price_of(const Options& options, const planner::Space& space,
@@ -301,9 +301,10 @@ class Asking {
 void say_failures(const std::vector<std::string>& failures) {
   constexpr std::size_t most = 3;
   if (failures.empty()) return;
-  note(fmt::format("a bug of ours: our program failed {}, and left out what it failed on; please "
-                   "report it",
-                   counted(std::ssize(failures), "time")));
+  note(
+      fmt::format("a bug of ours: our program failed {}, and left out what it failed on; please "
+                  "report it",
+                  counted(std::ssize(failures), "time")));
   for (std::size_t i = 0; i < std::min(most, failures.size()); ++i) note("  " + failures[i]);
 }
 

@@ -9,17 +9,17 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "sim/answer/interval.h"
+#include "sim/cluster/topology/draw_svg.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/profile/residuals.h"
 #include "sim/output/document.h"
-#include "sim/answer/interval.h"
+#include "sim/output/documents/run_document.h"
+#include "sim/output/documents/sweep_document.h"
 #include "sim/output/output.h"
 #include "sim/output/page.h"
 #include "sim/output/record.h"
-#include "sim/output/documents/run_document.h"
-#include "sim/output/documents/sweep_document.h"
 #include "sim/study/tune/link_use.h"
-#include "sim/cluster/topology/draw_svg.h"
 
 namespace sim::command {
 

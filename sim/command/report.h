@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "sim/answer/answer.h"
+#include "sim/answer/evaluate.h"
 #include "sim/command/common/command.h"
 #include "sim/input/plan/plan.h"
-#include "sim/answer/answer.h"
 #include "sim/output/memory/memory_timeline.h"
 #include "sim/output/perfetto/pass_timeline.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::output {
 struct Document;

@@ -5,19 +5,19 @@
 #include <future>
 #include <memory>
 
+#include "sim/answer/evaluate.h"
+#include "sim/answer/interval.h"
+#include "sim/answer/slices.h"
+#include "sim/base/cores.h"
 #include "sim/command/common/detail.h"
-#include "sim/command/report.h"
-#include "sim/command/seeds.h"
 #include "sim/command/common/session.h"
 #include "sim/command/common/watch.h"
+#include "sim/command/report.h"
+#include "sim/command/seeds.h"
 #include "sim/input/profile/residuals.h"
-#include "sim/base/cores.h"
-#include "sim/answer/interval.h"
 #include "sim/output/documents/run_text.h"
 #include "sim/output/documents/timelines.h"
-#include "sim/answer/evaluate.h"
 #include "sim/study/tune/fixes.h"
-#include "sim/answer/slices.h"
 
 namespace sim::command {
 
@@ -80,7 +80,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   how.threads = cores();
   std::unique_ptr<Watch> watch;
   if (Watch::wanted(options)) {
-    file.plan = answer::settled(file.plan, site);
+    file.plan = answer::resolve_balanced(file.plan, site);
     watch = std::make_unique<Watch>(options, answer::job_of(file.plan, site, all_ranks));
     how.observer = watch->observer();
   }

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "sim/command/common/command.h"
 #include "sim/base/text.h"
-#include "sim/output/document.h"
+#include "sim/command/common/command.h"
 #include "sim/job/schedule/timeline.h"
+#include "sim/output/document.h"
 
 namespace sim::command {
 namespace {

@@ -1,9 +1,9 @@
 // seeds.h — `rehearse run --seeds N`: the same plan with the routes of N seeds.
 #pragma once
 
+#include "sim/answer/evaluate.h"
 #include "sim/command/common/command.h"
 #include "sim/input/plan/plan.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::command {
 

@@ -6,18 +6,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/outputs.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/grid_points.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
-#include "sim/command/report.h"
 #include "sim/command/common/session.h"
 #include "sim/command/common/shard.h"
-#include "sim/base/outputs.h"
+#include "sim/command/report.h"
 #include "sim/output/document.h"
-#include "sim/output/record.h"
 #include "sim/output/documents/sweep_document.h"
+#include "sim/output/record.h"
 #include "sim/study/sweep/merge.h"
 #include "sim/study/sweep/pool.h"
 
@@ -95,7 +95,7 @@ int code_of(const std::vector<output::Json>& records) {
 }
 
 study::SweepResult made(const study::Points& points, const study::SweepSettings& settings,
-                         const study::SweepCalls& calls, const std::string& resume) {
+                        const study::SweepCalls& calls, const std::string& resume) {
   try {
     return study::sweep(points, settings, calls);
   } catch (const study::NoWorker& problem) {

@@ -7,20 +7,20 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "sim/command/common/watch.h"
-#include "sim/input/cluster/cluster.h"
-#include "sim/input/cluster/import_cluster.h"
-#include "sim/input/text/locate.h"
-#include "sim/input/plan/plan.h"
+#include "sim/answer/evaluate.h"
 #include "sim/base/quantity.h"
 #include "sim/base/text.h"
-#include "sim/output/document.h"
-#include "sim/output/output.h"
-#include "sim/answer/evaluate.h"
-#include "sim/study/tune/link_use.h"
 #include "sim/cluster/topology/draw.h"
 #include "sim/cluster/topology/draw_svg.h"
 #include "sim/cluster/topology/inspect.h"
+#include "sim/command/common/watch.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/input/cluster/import_cluster.h"
+#include "sim/input/plan/plan.h"
+#include "sim/input/text/locate.h"
+#include "sim/output/document.h"
+#include "sim/output/output.h"
+#include "sim/study/tune/link_use.h"
 
 namespace sim::command {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "sim/cluster/collective/collective.h"
-#include "sim/command/common/command.h"
 #include "sim/cluster/topology/cluster.h"
+#include "sim/command/common/command.h"
 
 namespace sim::command {
 

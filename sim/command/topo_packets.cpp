@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "sim/command/topo.h"
 #include "sim/cluster/network/packet_check.h"
+#include "sim/command/topo.h"
 #include "sim/output/document.h"
 
 namespace sim::command {

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/command/topo.h"
-#include "sim/command/common/watch.h"
-#include "sim/input/plan/plan.h"
 #include "sim/answer/answer.h"
+#include "sim/answer/evaluate.h"
+#include "sim/command/common/watch.h"
+#include "sim/command/topo.h"
+#include "sim/input/plan/plan.h"
 #include "sim/output/document.h"
 #include "sim/output/output.h"
-#include "sim/answer/evaluate.h"
 #include "sim/study/tune/place.h"
 
 namespace sim::command {
@@ -40,8 +40,8 @@ struct Replayed {
   double step = 0;
 };
 
-Replayed replayed(const program::Plan& plan, input::Machine machine,
-                  const std::vector<int>& order, bool coupled) {
+Replayed replayed(const program::Plan& plan, input::Machine machine, const std::vector<int>& order,
+                  bool coupled) {
   // The nodes that are left follow, so that every node has its place.
   std::vector<int> all = order;
   for (int node = 0; node < machine.cluster.nodes; ++node)

@@ -7,18 +7,18 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/json_text.h"
+#include "sim/base/text.h"
 #include "sim/calibrate/tables/measured_table.h"
 #include "sim/calibrate/tables/memory_rows.h"
 #include "sim/calibrate/tables/timings.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
-#include "sim/command/report.h"
 #include "sim/command/common/shard.h"
+#include "sim/command/report.h"
 #include "sim/input/tables/runs_csv.h"
 #include "sim/input/tables/table_csv.h"
-#include "sim/base/json_text.h"
-#include "sim/base/text.h"
 #include "sim/output/document.h"
 #include "sim/output/output.h"
 #include "sim/study/sweep/answers.h"
@@ -76,8 +76,7 @@ Predicted predict_all(const std::vector<input::RunsRow>& rows, const Share& shar
 }
 
 // What the prediction of a row depends on, for all rows.
-std::vector<std::string> identities(const std::vector<input::RunsRow>& rows,
-                                    answer::Sites& sites) {
+std::vector<std::string> identities(const std::vector<input::RunsRow>& rows, answer::Sites& sites) {
   std::string common = output::version() + input::to_text(need(input::find_residuals()));
   for (const std::string& name : calibrate::known_clusters())
     common += (*need(sites.find(name))).digest;
@@ -122,7 +121,7 @@ int predict_shard(const std::vector<input::RunsRow>& rows, const std::string& wh
   };
   using Mode = study::RecordFile::Mode;
   const study::Kept kept = study::keep_answers(folder, overwrite ? Mode::take_over : Mode::go_on,
-                                                 ids, share.workers, calls);
+                                               ids, share.workers, calls);
   progress.clear();
   if (kept.problem == study::RecordProblem::locked) throw Stop{exit_interrupted, kept.message};
   if (kept.problem == study::RecordProblem::foreign)
@@ -184,8 +183,8 @@ void keep(const std::vector<Where>& conditions, const std::vector<std::string>& 
 }
 
 std::vector<input::RunsRow> load_tables(const std::vector<std::string>& paths,
-                                         const std::vector<Where>& conditions,
-                                         const std::vector<std::string>& by, Globals globals) {
+                                        const std::vector<Where>& conditions,
+                                        const std::vector<std::string>& by, Globals globals) {
   std::vector<input::RunsRow> rows;
   for (const std::string& path : paths) {
     input::RunsTable table = need(input::load_runs(path));
@@ -275,7 +274,7 @@ void print_validation(const std::vector<std::string>& lines, const std::string& 
     }
   } catch (const output::Json::exception& problem) {
     throw Stop{exit_data, fmt::format("record {} of the whole is damaged: {}", rows.size(),
-                                      json_words(problem.what()))};
+                                      json_text(problem.what()))};
   }
   calibrate::add_intervals(rows, predictions, need(input::find_residuals()));
   std::error_code error;

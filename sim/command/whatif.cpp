@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "sim/base/cores.h"
+#include "sim/base/quantity.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/interrupt.h"
@@ -13,8 +15,6 @@
 #include "sim/command/report.h"
 #include "sim/input/fields/cluster_fields.h"
 #include "sim/input/plan/plan.h"
-#include "sim/base/cores.h"
-#include "sim/base/quantity.h"
 #include "sim/output/documents/whatif_document.h"
 #include "sim/study/tune/whatif.h"
 
@@ -34,7 +34,7 @@ double price_of(const Options& options) {
 
 std::string key_problem(const std::string& key) {
   return input::is_cluster_setting(key + "=") ? input::cluster_setting_problem(key)
-                                               : input::setting_problem(key);
+                                              : input::setting_problem(key);
 }
 
 void ask(const input::Setting& setting, const study::WhatifSettings& settings,

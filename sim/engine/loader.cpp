@@ -36,13 +36,13 @@ double sample(const LoaderTimes& loaders, Random& random) {
 }
 
 // When replica `r` begins microbatch `i`, were it alone.
-double begin(const LoaderTimes& loaders, Replica& r, std::size_t i, double period) {
+double begin(const LoaderTimes& loaders, Replica& r, std::size_t i, double cycle) {
   double work = 0;
   for (int k = 0; k < loaders.sequences; ++k) work += sample(loaders, r.random);
   double& taken = r.taken[i % r.taken.size()];
   double& free = r.free[i % r.free.size()];
   free = std::max(free, taken) + work;
-  taken = std::max(r.ready - asked_ahead * period, free);
+  taken = std::max(r.ready - asked_ahead * cycle, free);
   return std::max(r.ready, free);
 }
 
@@ -51,7 +51,7 @@ double begin(const LoaderTimes& loaders, Replica& r, std::size_t i, double perio
 Duration wait_for_data(const LoaderTimes& loaders, Duration step) {
   if (loaders.sequence.ps == 0) return {};
   assert(loaders.workers > 0 && loaders.microbatches > 0 && loaders.replicas > 0);
-  const double period = seconds(step) / loaders.microbatches;
+  const double cycle = seconds(step) / loaders.microbatches;
   const auto workers = static_cast<std::size_t>(loaders.workers);
   const auto ahead = static_cast<std::size_t>(loaders.in_flight);
   const std::int64_t samples_each = std::int64_t{loaders.replicas} * loaders.sequences;
@@ -68,13 +68,13 @@ Duration wait_for_data(const LoaderTimes& loaders, Duration step) {
     const double together = i >= ahead ? all_done[i - ahead] : 0;
     double last = 0;
     for (Replica& r : replicas) {
-      r.ready = std::max(begin(loaders, r, i, period), together) + period;
+      r.ready = std::max(begin(loaders, r, i, cycle), together) + cycle;
       last = std::max(last, r.ready);
     }
     all_done.push_back(last);
   }
   const double mean = (all_done.back() - all_done[warm_up - 1]) / static_cast<double>(count);
-  return from_seconds(std::max(0.0, mean - period) * loaders.microbatches);
+  return from_seconds(std::max(0.0, mean - cycle) * loaders.microbatches);
 }
 
 Duration DataWaits::operator()(Duration step) {

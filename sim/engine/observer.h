@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/base/units.h"
 #include "sim/allocator/allocator.h"
+#include "sim/base/units.h"
 #include "sim/engine/report.h"
 
 namespace sim::engine {

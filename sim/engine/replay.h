@@ -28,8 +28,8 @@
 #include "sim/engine/observer.h"
 #include "sim/engine/report.h"
 #include "sim/program/build/build.h"
-#include "sim/program/plan/plan.h"
 #include "sim/program/ir/program.h"
+#include "sim/program/plan/plan.h"
 
 namespace sim::engine {
 

@@ -8,8 +8,8 @@
 
 #include "sim/base/ascii.h"
 #include "sim/base/version.h"
-#include "sim/program/plan/layer_choices.h"
 #include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/plan/layer_choices.h"
 
 namespace sim::output {
 
@@ -326,9 +326,8 @@ Json to_json(const program::Plan& p) {
     json["fp8_parameters"] = p.numerics.fp8_parameters;
   }
   if (p.numerics.fake_quantization != program::FakeQuantization::none) {
-    json["fake_quantization"] = p.numerics.fake_quantization == program::FakeQuantization::weights
-                                    ? "weights"
-                                    : "operands";
+    json["fake_quantization"] =
+        p.numerics.fake_quantization == program::FakeQuantization::weights ? "weights" : "operands";
     json["fake_quantization_clips"] = p.numerics.fake_quantization_clips;
   }
   if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
@@ -347,8 +346,7 @@ Json to_json(const program::Plan& p) {
   if (p.sharding.optimizer_replicas > 1) json["optimizer_replicas"] = p.sharding.optimizer_replicas;
   if (p.numerics.tf32) json["tf32"] = true;
   if (p.sharding.whole_parameters) json["whole_parameters"] = true;
-  if (p.stack.layer_code != program::LayerCode::core)
-    json["layer_code"] = text(p.stack.layer_code);
+  if (p.stack.layer_code != program::LayerCode::core) json["layer_code"] = text(p.stack.layer_code);
   if (p.sharding.deepspeed_optimizer) json["deepspeed_optimizer"] = true;
   if (p.sharding.deepspeed_all_reduce) json["deepspeed_all_reduce"] = true;
   if (!p.stack.overlap_tensor_reduce) json["overlap_tensor_reduce"] = false;

@@ -184,7 +184,8 @@ Json record(const PointName& name, const answer::Answer& answer) {
   json["peak_reserved_gib"] = rounded(gib(answer::peak_reserved(run)), digits);
   if (run.bounded) {
     const double most = rounded(gib(answer::reserved_most(run)), digits);
-    json["reason"] = fmt::format("reserved {:.1f}-{:.1f} GiB", gib(answer::peak_reserved(run)), most);
+    json["reason"] =
+        fmt::format("reserved {:.1f}-{:.1f} GiB", gib(answer::peak_reserved(run)), most);
     json["peak_reserved_most_gib"] = most;
   }
   json["tight"] = answer.verdict.tight ? 1 : 0;

@@ -16,9 +16,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "sim/base/program_files.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
-#include "sim/base/program_files.h"
 
 namespace py = pybind11;
 namespace command = sim::command;

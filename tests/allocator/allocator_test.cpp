@@ -138,7 +138,8 @@ TEST_CASE("allocator: saved states are equal exactly when the future is") {
   CHECK(state(allocator) == once);
 }
 
-TEST_CASE("allocator: where old blocks are collected, states are equal when their blocks are as old") {
+TEST_CASE(
+    "allocator: where old blocks are collected, states are equal when their blocks are as old") {
   Options options;
   options.garbage_collection_threshold = 0.8;
   options.per_process_memory_fraction = 0.5;

@@ -1,5 +1,5 @@
-// lane_test.cpp — a lane replayed alone against the allocator itself, on periodic programs drawn
-// at random: the same blocks at the begin of every period, until the allocator asks its driver.
+// lane_test.cpp — a sub-pool replayed alone against the allocator itself, on periodic programs drawn
+// at random: the same blocks at the begin of every cycle, until the allocator asks its driver.
 #include <map>
 
 #include "sim/allocator/allocator.h"
@@ -23,25 +23,25 @@ class Draw {
   std::uint64_t state_;
 };
 
-// A period that places tensors of few sizes; each is released some steps behind, or some periods.
-LaneCode draw_code(Draw& draw, bool small) {
-  const int tensors = 4 + draw.below(60), sizes = 1 + draw.below(8), most_periods = draw.below(4);
+// A cycle that places tensors of few sizes; each is released some steps behind, or some cycles.
+SubPoolCode draw_code(Draw& draw, bool small) {
+  const int tensors = 4 + draw.below(60), sizes = 1 + draw.below(8), most_cycles = draw.below(4);
   std::vector<std::int64_t> bytes;
   for (int s = 0; s < sizes; ++s)
     bytes.push_back(small ? 512 * (1 + draw.below(2000))
                           : (1 << 20) + 512 * (1 + draw.below(200'000)));
-  std::vector<std::vector<LaneStep>> at(static_cast<std::size_t>(2 * tensors));
-  LaneCode code;
+  std::vector<std::vector<SubPoolStep>> at(static_cast<std::size_t>(2 * tensors));
+  SubPoolCode code;
   code.small = small;
   for (int t = 0; t < tensors; ++t) {
     const int begin = 2 * draw.below(tensors);
     const bool stays = draw.below(3) == 0;
-    const int periods = stays ? draw.below(most_periods + 1) : 0;
-    const int end = periods > 0 ? draw.below(2 * tensors)
-                                : std::min(2 * tensors - 1, begin + 1 + draw.below(stays ? 60 : 6));
-    code.tensors.push_back({bytes[static_cast<std::size_t>(draw.below(sizes))], periods, 0, 0});
-    at[static_cast<std::size_t>(begin)].push_back({LaneStep::Kind::place, t, 0, -1});
-    at[static_cast<std::size_t>(end)].push_back({LaneStep::Kind::release, t, periods, -1});
+    const int cycles = stays ? draw.below(most_cycles + 1) : 0;
+    const int end = cycles > 0 ? draw.below(2 * tensors)
+                               : std::min(2 * tensors - 1, begin + 1 + draw.below(stays ? 60 : 6));
+    code.tensors.push_back({bytes[static_cast<std::size_t>(draw.below(sizes))], cycles, 0, 0});
+    at[static_cast<std::size_t>(begin)].push_back({SubPoolStep::Kind::place, t, 0, -1});
+    at[static_cast<std::size_t>(end)].push_back({SubPoolStep::Kind::release, t, cycles, -1});
   }
   for (const auto& steps : at) code.steps.insert(code.steps.end(), steps.begin(), steps.end());
   return code;
@@ -50,14 +50,14 @@ LaneCode draw_code(Draw& draw, bool small) {
 // The same program on the allocator.
 class Whole {
  public:
-  Whole(const LaneCode& code, std::int64_t capacity)
+  Whole(const SubPoolCode& code, std::int64_t capacity)
       : code_(code), driver_(Bytes{capacity}), allocator_(driver_) {}
 
   void play() {
-    for (const LaneStep& step : code_.steps) {
-      const auto key = std::pair(step.tensor, period_ - step.periods);
-      if (step.kind == LaneStep::Kind::place) {
-        const LaneTensor& tensor = code_.tensors[static_cast<std::size_t>(step.tensor)];
+    for (const SubPoolStep& step : code_.steps) {
+      const auto key = std::pair(step.tensor, cycle_ - step.cycles);
+      if (step.kind == SubPoolStep::Kind::place) {
+        const SubPoolTensor& tensor = code_.tensors[static_cast<std::size_t>(step.tensor)];
         held_[key] = allocator_.allocate(tensor.bytes);
         REQUIRE(held_[key] != no_block);
       } else if (const auto block = held_.find(key); block != held_.end()) {
@@ -65,15 +65,15 @@ class Whole {
         held_.erase(block);
       }
     }
-    ++period_;
+    ++cycle_;
   }
   std::int64_t calls() const {
     return allocator_.statistics().num_device_alloc + allocator_.statistics().num_device_free;
   }
-  LaneMachine machine() const {
-    LaneCode code = code_;
+  SubPoolMachine machine() const {
+    SubPoolCode code = code_;
     prepare(code);
-    LaneMachine machine(std::make_shared<const LaneCode>(std::move(code)), {}, period_);
+    SubPoolMachine machine(std::make_shared<const SubPoolCode>(std::move(code)), {}, cycle_);
     std::map<std::int64_t, NodeId> nodes;
     std::int64_t slack = 0;
     for (const SegmentView& segment : allocator_.segments()) {
@@ -89,42 +89,42 @@ class Whole {
       machine.hold(key.first, key.second, nodes.at(allocator_.address(block)));
     return machine;
   }
-  void check(const LaneMachine& machine, std::int64_t rotated) const {
+  void check(const SubPoolMachine& machine, std::int64_t rotated) const {
     for (const auto& [key, block] : held_) {
       const NodeId node = machine.held(key.first, key.second - rotated);
       REQUIRE(machine.address(node) == allocator_.address(block));
       REQUIRE(machine.size(node) == allocator_.size(block));
     }
   }
-  std::int64_t period() const { return period_; }
+  std::int64_t cycle() const { return cycle_; }
 
  private:
-  const LaneCode& code_;
+  const SubPoolCode& code_;
   BumpDriver driver_;
   Allocator allocator_;
   std::map<std::pair<int, std::int64_t>, BlockId> held_;
-  std::int64_t period_ = 0;
+  std::int64_t cycle_ = 0;
 };
 
 struct Counts {
-  int entered = 0, rested = 0, stuck = 0, groups = 0, periods = 0;
+  int entered = 0, rested = 0, stuck = 0, groups = 0, cycles = 0;
 };
 
 void check_code(std::uint64_t seed, Counts& counts) {
   Draw draw(seed);
   const bool small = draw.below(4) == 0;
-  const LaneCode code = draw_code(draw, small);
+  const SubPoolCode code = draw_code(draw, small);
   Whole whole(code, std::int64_t{1} << 40);
   for (int n = 0; n < 8; ++n) whole.play();
-  LaneMachine machine = whole.machine();
+  SubPoolMachine machine = whole.machine();
   REQUIRE(machine.room_for_sizes());
   ++counts.entered;
   counts.groups += !machine.code().groups.empty();
-  std::vector<LaneMachine::Slack> notes;
+  std::vector<SubPoolMachine::Slack> notes;
   for (int n = 0; n < 60; ++n) {
     const std::int64_t calls = whole.calls();
     whole.play();
-    ++counts.periods;
+    ++counts.cycles;
     if (!machine.play(notes)) {
       ++counts.stuck;
       REQUIRE(whole.calls() > calls);
@@ -136,12 +136,12 @@ void check_code(std::uint64_t seed, Counts& counts) {
       continue;
     }
     ++counts.rested;
-    // Somewhere later, as the lane is when it rests until then.
+    // Somewhere later, as the sub-pool is when it rests until then.
     const int later = draw.below(20);
     for (int k = 0; k < later; ++k) whole.play();
     REQUIRE(whole.calls() == calls);
-    machine.play_rest(whole.period() - machine.period());
-    whole.check(machine, whole.period() - machine.period());
+    machine.play_rest(whole.cycle() - machine.cycle());
+    whole.check(machine, whole.cycle() - machine.cycle());
     return;
   }
 }
@@ -158,5 +158,5 @@ TEST_CASE("allocator: a lane replayed alone is the allocator's, period for perio
   CHECK(counts.rested > 1000);
   CHECK(counts.stuck > 20);
   CHECK(counts.groups > 1000);
-  CHECK(counts.periods > 10'000);
+  CHECK(counts.cycles > 10'000);
 }

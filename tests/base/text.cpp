@@ -20,11 +20,11 @@ TEST_CASE("base: the edit distance counts insertions, deletions and substitution
 }
 
 TEST_CASE("base: a JSON library's message is said without its name and number") {
-  CHECK(json_words("[json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
-                   "while parsing value - invalid literal") == "parsing value - invalid literal");
-  CHECK(json_words("[json.exception.out_of_range.403] key 'a] b' not found") ==
+  CHECK(json_text("[json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
+                  "while parsing value - invalid literal") == "parsing value - invalid literal");
+  CHECK(json_text("[json.exception.out_of_range.403] key 'a] b' not found") ==
         "key 'a] b' not found");
-  CHECK(json_words("no number") == "no number");
+  CHECK(json_text("no number") == "no number");
 }
 
 TEST_CASE("base: a list has commas, and a word before its last") {

@@ -5,6 +5,8 @@
 // beside large matrices. `hits` allocates and frees one size. `fragmented` keeps thousands of
 // blocks of random sizes with random lifetimes. `replay_case` parses nothing: it runs a recorded
 // trace without output.
+#include "sim/allocator/allocator.h"
+
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -13,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/allocator/allocator.h"
 #include "sim/allocator/recorded/replay.h"
 
 namespace {

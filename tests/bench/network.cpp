@@ -4,8 +4,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "sim/job/mesh/communicators.h"
 #include "sim/cluster/topology/routes.h"
+#include "sim/job/mesh/communicators.h"
 #include "tests/cluster/network/profiles.h"
 
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "sim/input/plan/plan.h"
 #include "sim/answer/evaluate.h"
+#include "sim/input/plan/plan.h"
 
 using namespace sim;
 

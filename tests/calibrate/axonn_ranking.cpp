@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/answer/evaluate.h"
 #include "sim/calibrate/ranking.h"
 #include "sim/input/plan/plan.h"
-#include "sim/answer/evaluate.h"
 
 using namespace sim;
 

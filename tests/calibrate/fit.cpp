@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "sim/input/cluster/cluster.h"
 #include "sim/cluster/device/kernel.h"
+#include "sim/input/cluster/cluster.h"
 
 using namespace sim;
 using namespace sim::calibrate;

@@ -20,7 +20,7 @@ input::Machine machine() {
 
 input::ProfileDraft draft() {
   const auto loaded = input::ProfileDraft::load(std::string(REHEARSE_SOURCE_DIR) +
-                                                 "/calibration/a100-80.textproto");
+                                                "/calibration/a100-80.textproto");
   REQUIRE(loaded);
   return *loaded;
 }

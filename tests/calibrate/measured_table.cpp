@@ -12,7 +12,7 @@ using namespace sim::calibrate;
 namespace {
 
 input::Table table(const std::vector<std::string>& columns,
-                    const std::vector<std::vector<std::string>>& rows) {
+                   const std::vector<std::vector<std::string>>& rows) {
   input::Table out;
   out.columns = columns;
   int line = 2;

@@ -365,8 +365,7 @@ TEST_CASE("calibrate: a row's schedule goes by its words, and one that nobody kn
   CHECK(with("LoopedBFS", "4").plan.pipeline.virtual_stages == 4);
   CHECK(with("InterleavedZeroBubble", "2").plan.pipeline.schedule == "interleaved-zb");
   for (const char* name : {"Chimera", "V-Half vocab-1", "ZeroBubble", "v-schedule"})
-    CHECK(with(name, "").unsupported ==
-          std::string("schedule '") + name + "' is not represented");
+    CHECK(with(name, "").unsupported == std::string("schedule '") + name + "' is not represented");
   row["notes"] = "";
   CHECK(with("1F1B-I", "1").unsupported == "not published: vp");
 }

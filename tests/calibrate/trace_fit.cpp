@@ -7,8 +7,8 @@
 #include "sim/calibrate/fit/fit.h"
 #include "sim/calibrate/trace/kineto_writer.h"
 #include "sim/calibrate/trace/step_document.h"
-#include "sim/input/text/locate.h"
 #include "sim/input/plan/plan.h"
+#include "sim/input/text/locate.h"
 
 using namespace sim;
 using namespace sim::calibrate;

@@ -9,8 +9,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "tests/picture.h"
 #include "tests/engine/sample.h"
+#include "tests/picture.h"
 #include "tests/program/draw.h"
 #include "tests/program/mixtures.h"
 

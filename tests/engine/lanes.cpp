@@ -1,4 +1,4 @@
-// lanes.cpp — jobs of many microbatches, whose memory is replayed in lanes once times repeat,
+// lanes.cpp — jobs of many microbatches, whose memory is replayed in sub-pools once times repeat,
 // against the same jobs run to the end.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -39,7 +39,7 @@ void check_capacity(const program::Job& job, const engine::Times& times, Bytes c
   REQUIRE(a.out_of_memory == shared.out_of_memory);
   options.shortcuts = false;
   const engine::RunReport b = engine::run(job, times, memory, options);
-  // Where classes wait for memory the order decides in which they are asked, lanes or not.
+  // Where classes wait for memory the order decides in which they are asked, sub-pools or not.
   const auto waits = [](const engine::ClassReport& c) {
     return c.out_of_memory || c.alloc_retries > 0;
   };

@@ -88,8 +88,8 @@ TEST_CASE("engine: 10,000 plans drawn from all that is legal break no law",
 }
 
 TEST_CASE("engine: plans that broke a law once break none") {
-  // Events of exchanges that were open where memory alone went on; frames that grow with a period;
-  // an allocation of the reference that waited for the device without need; a period that no cut
+  // Events of exchanges that were open where memory alone went on; frames that grow with a cycle;
+  // an allocation of the reference that waited for the device without need; a cycle that no cut
   // ends; a step that was validated behind what waits for its validation; ranks that wait for each
   // other's memory without need; driver calls that only the layout behind a decided outcome needed.
   for (const std::uint64_t number :

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "input_file.h"
-#include "sim/input/plan/campaign.h"
+#include "sim/allocator/options.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/cluster/node_rates.h"
+#include "sim/input/plan/campaign.h"
+#include "sim/input/plan/whatif.h"
 #include "sim/input/profile/profile.h"
 #include "sim/input/profile/residuals.h"
-#include "sim/input/plan/whatif.h"
-#include "sim/allocator/options.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 
 #include "input_file.h"
 #include "sim/input/plan/campaign.h"
-#include "sim/input/text/csv_rows.h"
 #include "sim/input/tables/router_load.h"
 #include "sim/input/tables/runs_csv.h"
 #include "sim/input/tables/table_csv.h"
+#include "sim/input/text/csv_rows.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sim::input;

@@ -15,7 +15,8 @@ golden::Finished with_signal(const std::string& signal, const std::string& comma
   return run("bash -c './rehearse " + command +
                  " --json -q --jobs 2 & pid=$!; for i in {1..2000}; do"
                  " for child in $(cat /proc/$pid/task/$pid/children); do"
-                 " grep -qx rehearse /proc/$child/comm && kill -" + signal +
+                 " grep -qx rehearse /proc/$child/comm && kill -" +
+                 signal +
                  " $child && break 2; done;"
                  " sleep 0.01; done; wait $pid; exit $?'",
              folder);

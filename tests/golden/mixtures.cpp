@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "tests/input/mixture_counts.h"
 #include "tests/golden/program.h"
+#include "tests/input/mixture_counts.h"
 
 using golden::run;
 

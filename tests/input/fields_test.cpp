@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/input/schema/cluster.pb.h"
 #include "sim/input/fields/plan_fields.h"
+#include "sim/input/schema/cluster.pb.h"
 #include "sim/input/text/rules.h"
 
 namespace {

@@ -87,8 +87,7 @@ TEST_CASE("framework: it holds where the plan says nothing, and only there") {
   CHECK_FALSE(titan.stack.swiglu_fusion);
   CHECK_FALSE(titan.stack.checkpoint_early_stop);
   CHECK(titan.stack.norm_fusion);
-  const program::Plan compiled =
-      plan_with({"framework=torchtitan", "layer_kernels=compiled"}).plan;
+  const program::Plan compiled = plan_with({"framework=torchtitan", "layer_kernels=compiled"}).plan;
   CHECK(compiled.stack.swiglu_fusion);
   CHECK(compiled.stack.checkpoint_early_stop);
   CHECK(titan.pipeline.kept_outputs == program::KeptOutputs::no_stage);

@@ -42,8 +42,7 @@ TEST_CASE("launch: accelerate says how parameters are sharded and gathered") {
         "  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n",
         "  fsdp_reshard_after_forward: SHARD_GRAD_OP\n"})
     CHECK_FALSE(fsdp(keeps).sharding.fsdp.reshard_after_forward);
-  const sim::program::Plan second =
-      fsdp("  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n");
+  const sim::program::Plan second = fsdp("  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n");
   CHECK(second.sharding.data_parallel == DataParallelism::fsdp2);
   CHECK(second.sharding.fsdp.reshard_after_forward);
   CHECK(fsdp("  fsdp_activation_checkpointing: true\n").policy.recompute ==
@@ -82,8 +81,7 @@ TEST_CASE("launch: accelerate's DeepSpeed has a stage, and an optimizer on the C
   const sim::program::Plan below = deepspeed("  zero_stage: 3\n  offload_optimizer_device: cpu\n");
   CHECK(below.optimizer.offload_fraction == 1);
   CHECK_FALSE(below.optimizer.precision_aware);
-  const sim::program::Plan shared =
-      deepspeed("  zero_stage: 1\n  offload_optimizer_device: cpu\n");
+  const sim::program::Plan shared = deepspeed("  zero_stage: 1\n  offload_optimizer_device: cpu\n");
   CHECK(shared.optimizer.offload_fraction == 1);
   CHECK(shared.optimizer.precision_aware);
 }

@@ -44,7 +44,7 @@ constexpr std::pair<const char*, bool> deepspeed_types[] = {
     {R"(, "communication_data_type": "bfp16")", false}};
 
 sim::Result<sim::input::PlanFile> with(const std::string& flags,
-                                        const std::string& program = "pretrain_gpt.py") {
+                                       const std::string& program = "pretrain_gpt.py") {
   support::Scratch scratch;
   return load_megatron(
       scratch.write("t.sh", support::replaced(gpt, "pretrain_gpt.py", program) + flags),

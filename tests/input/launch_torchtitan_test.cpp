@@ -18,7 +18,7 @@ local_batch_size = 1
 seq_len = 8192
 )" + rest;
   return sim::input::load_megatron(scratch.write("titan.toml", text),
-                                    {"gpus=16", "global_batch=8", "cluster=dgx-h100"});
+                                   {"gpus=16", "global_batch=8", "cluster=dgx-h100"});
 }
 
 }  // namespace

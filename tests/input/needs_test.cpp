@@ -122,8 +122,7 @@ TEST_CASE("launch: flags that their program looks past are noted and change noth
 
 TEST_CASE("launch: modules to recompute that the model does not have are left out") {
   const std::string again = "--recompute-granularity selective --recompute-modules ";
-  const input::PlanFile some =
-      read(again + "mlp moe moe_act shared_experts mla_up_proj layernorm");
+  const input::PlanFile some = read(again + "mlp moe moe_act shared_experts mla_up_proj layernorm");
   CHECK(some.plan.policy.recompute_modules.mlp);
   CHECK_FALSE(some.plan.policy.recompute_modules.moe);
   CHECK_FALSE(some.plan.policy.recompute_modules.norms);

@@ -44,8 +44,8 @@ TEST_CASE("input: rates between nodes that are none are refused with their line"
                  "rates.csv:2: the row of 'a' comes here, as in the header; it is 'b'"));
   // Of a long name its beginning.
   const std::string name = "n" + std::string(99, 'x');
-  CHECK(contains(refused("GB/s,a,b\n" + name + ",,1\na,1,\n"),
-                 "it is '" + name.substr(0, 40) + "'"));
+  CHECK(
+      contains(refused("GB/s,a,b\n" + name + ",,1\na,1,\n"), "it is '" + name.substr(0, 40) + "'"));
   CHECK(contains(refused(name + ",a\n1,2\n"), "it is '" + name.substr(0, 40) + "'"));
   CHECK(contains(refused("GB/s,a,b\na,,1\nb,1\n"), "rates.csv:3: 2 cells instead of 3"));
   for (const char* rate : {"0", "-1", "nan", "inf", "x", "", "1e300"})

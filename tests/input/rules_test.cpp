@@ -7,9 +7,9 @@
 #include <limits>
 #include <set>
 
-#include "sim/input/schema/cluster.pb.h"
 #include "sim/input/fields/fields.h"
 #include "sim/input/plan/plan.h"
+#include "sim/input/schema/cluster.pb.h"
 #include "tests/input/support.h"
 #include "tests/picture.h"
 

@@ -1,10 +1,11 @@
 #include "switch.h"
 
-#include <cstdlib>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 int mutation::on = 0;
 unsigned char* mutation::reached = nullptr;

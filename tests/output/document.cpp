@@ -5,13 +5,13 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/output/documents/sweep_document.h"
+#include "sim/output/documents/whatif_document.h"
 #include "sim/output/page.h"
 #include "sim/output/record.h"
-#include "sim/output/documents/sweep_document.h"
 #include "sim/output/table.h"
-#include "sim/output/documents/whatif_document.h"
-#include "tests/picture.h"
 #include "tests/output/sample.h"
+#include "tests/picture.h"
 
 using namespace sim;
 using namespace sim::output;

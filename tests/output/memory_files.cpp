@@ -10,8 +10,8 @@
 #include "sim/output/memory/memory_timeline.h"
 #include "sim/output/memory/pickle_writer.h"
 #include "sim/program/build/build.h"
-#include "tests/picture.h"
 #include "tests/engine/sample.h"
+#include "tests/picture.h"
 
 using namespace sim;
 

@@ -5,12 +5,12 @@
 #include <fstream>
 #include <map>
 
+#include "sim/job/schedule/schedule.h"
 #include "sim/output/perfetto/perfetto.h"
 #include "sim/output/perfetto/perfetto.pb.h"
-#include "sim/job/schedule/schedule.h"
 #include "sim/program/plan/layer_partition.h"
-#include "tests/picture.h"
 #include "tests/engine/sample.h"
+#include "tests/picture.h"
 
 using namespace sim;
 namespace pf = rehearse::perfetto;

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/output/record.h"
-#include "tests/picture.h"
 #include "tests/output/sample.h"
+#include "tests/picture.h"
 
 using namespace sim;
 

@@ -8,13 +8,13 @@
 
 #include "sim/output/csv.h"
 #include "sim/output/document.h"
+#include "sim/output/documents/run_text.h"
 #include "sim/output/json.h"
 #include "sim/output/output.h"
 #include "sim/output/record.h"
-#include "sim/output/documents/run_text.h"
 #include "sim/output/table.h"
-#include "tests/picture.h"
 #include "tests/output/sample.h"
+#include "tests/picture.h"
 
 using namespace sim;
 

@@ -58,10 +58,10 @@ Elements by_hand(const Plan& plan, const Program& program) {
   shape.stride = plan.optimizer.gpu_stride;
   const offload::Split parts = offload::split(shape);
   sum.gpu = parts.rest;
-  for (std::size_t g = 0; g < parts.away.size(); ++g) {
+  for (std::size_t g = 0; g < parts.on_cpu.size(); ++g) {
     const bool fetched = shape.stride > 0 && (g + 1) % static_cast<std::size_t>(shape.stride) == 0;
-    (fetched ? sum.fetched : sum.cpu) += parts.away[g];
-    if (fetched) sum.last_fetched = parts.away[g];
+    (fetched ? sum.fetched : sum.cpu) += parts.on_cpu[g];
+    if (fetched) sum.last_fetched = parts.on_cpu[g];
   }
   return sum;
 }

@@ -8,8 +8,8 @@
 #include "draw.h"
 #include "sample.h"
 #include "sim/job/schedule/schedule.h"
-#include "sim/program/parallel/offload/host_memory.h"
 #include "sim/program/ir/rank.h"
+#include "sim/program/parallel/offload/host_memory.h"
 
 using namespace sample;
 
@@ -396,7 +396,7 @@ TEST_CASE("program: chunks in rounds are gathered one ahead of the one that runs
   int dispatched = 0;
   each_of_step(program, [&](const Instruction& i) {
     dispatched += i.op == Op::collective && program.labels[i.label] == "parameter gather";
-    if (i.op != Op::wait || i.event < chunk_event || i.event >= tape_event) return;
+    if (i.op != Op::wait || i.event < chunk_event || i.event >= graph_event) return;
     CHECK(i.event == chunk_event + chunk_events * static_cast<int>(gathered.size() % 2));
     gathered.push_back(dispatched);
   });

@@ -61,7 +61,7 @@ inline const std::vector<Simplification>& simplifications() {
 
 // REQUIRES: fails(plan). A legal plan that fails too and that no simplification makes smaller.
 inline sim::program::Plan shrink(sim::program::Plan plan,
-                                  const std::function<bool(const sim::program::Plan&)>& fails) {
+                                 const std::function<bool(const sim::program::Plan&)>& fails) {
   const std::vector<Simplification>& all = simplifications();
   std::vector<bool> done(all.size(), false);
   for (bool smaller = true; smaller;) {

@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "sim/input/tables/codec.h"
-#include "sim/input/plan/plan.h"
 #include "sim/answer/evaluate.h"
+#include "sim/input/plan/plan.h"
+#include "sim/input/tables/codec.h"
 
 using namespace sim;
 
@@ -17,7 +17,7 @@ const input::PlanFile& sample_plan() {
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
   static const auto plan =
       input::load_plan("", {"model=llama-2-7b", "cluster=perlmutter", "gpus=16", "tp=2", "pp=2",
-                             "global_batch=16", "sequence=1024"});
+                            "global_batch=16", "sequence=1024"});
   REQUIRE(plan);
   return *plan;
 }

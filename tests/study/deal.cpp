@@ -1,6 +1,4 @@
 // deal.cpp — microbatches of replicas on unlike GPUs: the deal against all others, and on clusters.
-#include "sim/answer/microbatch_balance.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +8,10 @@
 #include <limits>
 #include <numeric>
 
-#include "sim/input/plan/plan.h"
-#include "sim/base/random.h"
+#include "sim/answer/microbatch_balance.h"
 #include "sim/answer/slices.h"
+#include "sim/base/random.h"
+#include "sim/input/plan/plan.h"
 
 using namespace sim;
 using namespace sim::study;
@@ -66,7 +65,7 @@ Dealt dealt_on(const std::vector<std::string>& settings) {
   Sites sites;
   Site& site = **sites.of(file.machine);
   REQUIRE(problems(file.plan, site).empty());
-  const program::Plan plan = settled(file.plan, site);
+  const program::Plan plan = resolve_balanced(file.plan, site);
   return {plan.batch.replica_microbatches, evaluate_once(plan, site).run.step_time};
 }
 
@@ -84,7 +83,7 @@ TEST_CASE("study: no deal of microbatches ends earlier than the one that is foun
                           static_cast<double>(below(3))});
     const Grain grain{1 + below(3), 1 + below(3)};
     const int total = grain.least * static_cast<int>(std::ssize(replicas)) + grain.step * below(9);
-    const std::vector<int> counts = deal(replicas, total, grain);
+    const std::vector<int> counts = microbatch_balance(replicas, total, grain);
     CAPTURE(i);
     CHECK(std::accumulate(counts.begin(), counts.end(), 0) == total);
     CHECK(longest(replicas, counts) == least_of_all(replicas, total, grain));
@@ -92,8 +91,8 @@ TEST_CASE("study: no deal of microbatches ends earlier than the one that is foun
 }
 
 TEST_CASE("study: replicas whose speeds are 2 to 1 get microbatches 2 to 1") {
-  CHECK(deal({{0, 1, 0}, {0, 2, 0}}, 12) == std::vector{8, 4});
-  CHECK(deal({{0, 1, 0}, {0, 1, 0}, {0, 2, 0}}, 10) == std::vector{4, 4, 2});
+  CHECK(microbatch_balance({{0, 1, 0}, {0, 2, 0}}, 12) == std::vector{8, 4});
+  CHECK(microbatch_balance({{0, 1, 0}, {0, 1, 0}, {0, 2, 0}}, 10) == std::vector{4, 4, 2});
 }
 
 TEST_CASE("study: a balanced deal is never slower than the even one, nor than its neighbours") {

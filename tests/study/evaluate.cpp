@@ -17,8 +17,8 @@
 #include "sim/output/json.h"
 #include "sim/output/perfetto/perfetto.h"
 #include "sim/output/perfetto/perfetto.pb.h"
-#include "sim/study/tune/fixes.h"
 #include "sim/program/parallel/offload/host_memory.h"
+#include "sim/study/tune/fixes.h"
 
 using namespace sim;
 
@@ -29,7 +29,7 @@ const input::PlanFile& small_plan() {
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
   static const auto plan =
       input::load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "tp=2", "pp=2",
-                             "global_batch=8", "sequence=1024"});
+                            "global_batch=8", "sequence=1024"});
   REQUIRE(plan);
   return *plan;
 }

@@ -1,9 +1,9 @@
 // Plans on changed fabrics: links that all traffic shares, slow GPUs, variants side by side.
 #include <catch2/catch.hpp>
 
-#include "sim/input/plan/plan.h"
 #include "sim/answer/balance.h"
 #include "sim/answer/evaluate.h"
+#include "sim/input/plan/plan.h"
 #include "sim/study/tune/link_use.h"
 #include "sim/study/tune/whatif.h"
 

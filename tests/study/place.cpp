@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "sim/input/plan/plan.h"
 #include "sim/base/random.h"
+#include "sim/input/plan/plan.h"
 #include "sim/study/tune/place_model.h"
 #include "sim/study/tune/whatif.h"
 
@@ -111,8 +111,8 @@ TEST_CASE("study: a job leaves out the node with the degraded NIC") {
 TEST_CASE("study: replicas of a stage share a leaf where the spine is narrow") {
   // Two stages of two nodes, leaves of two nodes, stages dealt out alternately.
   input::PlanFile file = plan_on({"pp=2", "gpus=32", "fabric.kind=fat_tree",
-                                   "fabric.nodes_per_leaf=2", "fabric.oversubscription=16"},
-                                  4, false);
+                                  "fabric.nodes_per_leaf=2", "fabric.oversubscription=16"},
+                                 4, false);
   file.machine.cluster.hosts = {0, 2, 1, 3};
   Sites sites;
   const Placement found = place(file.plan, **sites.of(file.machine), {.moves = 2000});

@@ -8,9 +8,9 @@
 #include <optional>
 #include <sstream>
 
+#include "sim/answer/evaluate.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/json.h"
-#include "sim/answer/evaluate.h"
 #include "tests/cases.h"
 
 using namespace sim;

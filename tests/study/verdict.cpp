@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "sim/input/plan/plan.h"
 #include "sim/answer/evaluate.h"
+#include "sim/input/plan/plan.h"
 
 using namespace sim;
 
@@ -20,7 +20,7 @@ struct Case {
     ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
     ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
     const auto plan = input::load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "tp=2",
-                                             "pp=2", "global_batch=8", "sequence=1024"});
+                                            "pp=2", "global_batch=8", "sequence=1024"});
     REQUIRE(plan);
     file = *plan;
     site = *sites.of(file.machine);

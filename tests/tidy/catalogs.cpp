@@ -6,10 +6,10 @@
 #include <string>
 
 #include "sim/cluster/collective/collective.h"
+#include "sim/cluster/topology/graph.h"
 #include "sim/job/context/context.h"
 #include "sim/job/offload/offload.h"
 #include "sim/job/schedule/schedule.h"
-#include "sim/cluster/topology/graph.h"
 
 namespace fs = std::filesystem;
 

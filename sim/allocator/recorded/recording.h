@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/result.h"
 #include "sim/allocator/allocator.h"
 #include "sim/allocator/recorded/snapshot.h"
+#include "sim/base/result.h"
 
 namespace sim::allocator {
 

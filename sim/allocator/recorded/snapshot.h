@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/base/result.h"
 #include "sim/allocator/allocator.h"
+#include "sim/base/result.h"
 
 namespace sim::allocator {
 

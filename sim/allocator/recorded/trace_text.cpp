@@ -6,8 +6,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "sim/base/text.h"
 #include "sim/allocator/recorded/replay.h"
+#include "sim/base/text.h"
 
 namespace sim::allocator {
 namespace {

@@ -8,20 +8,20 @@
 namespace sim::allocator {
 namespace {
 
-using Kind = LaneStep::Kind;
+using Kind = SubPoolStep::Kind;
 
 constexpr std::int32_t never = INT32_MAX;
 
-// Where the tensor placed at a step is released in the same period; `never` if it is not.
-std::vector<std::int32_t> released_at(const LaneCode& code) {
+// Where the tensor placed at a step is released in the same cycle; `never` if it is not.
+std::vector<std::int32_t> released_at(const SubPoolCode& code) {
   std::vector<std::int32_t> release(code.tensors.size(), never), result(code.steps.size(), never);
   for (std::size_t i = code.steps.size(); i-- > 0;) {
-    const LaneStep& step = code.steps[i];
+    const SubPoolStep& step = code.steps[i];
     if (step.tensor < 0) continue;
     const auto tensor = static_cast<std::size_t>(step.tensor);
     if (step.kind == Kind::place) {
       result[i] = release[tensor];
-    } else if (step.kind == Kind::release && step.periods == 0) {
+    } else if (step.kind == Kind::release && step.cycles == 0) {
       release[tensor] = static_cast<std::int32_t>(i);
     }
   }
@@ -30,8 +30,8 @@ std::vector<std::int32_t> released_at(const LaneCode& code) {
 
 // Sizes of the tensors of a code, from the largest on; which each has.
 struct Sizes {
-  explicit Sizes(const LaneCode& code) : of(code.tensors.size()) {
-    for (const LaneTensor& tensor : code.tensors) all.push_back(tensor.bytes);
+  explicit Sizes(const SubPoolCode& code) : of(code.tensors.size()) {
+    for (const SubPoolTensor& tensor : code.tensors) all.push_back(tensor.bytes);
     std::ranges::sort(all, std::greater());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     for (std::size_t t = 0; t < of.size(); ++t)
@@ -45,16 +45,16 @@ struct Sizes {
 };
 
 // Describes the group that begins at a placement and closes before `end`. `placed` has where each
-// tensor of the period was placed, as far as that is before `end`.
-LaneGroup describe(LaneCode& code, std::int32_t begin, std::int32_t end,
-                   const std::vector<std::int32_t>& placed, Sizes& sizes) {
-  LaneGroup group;
+// tensor of the cycle was placed, as far as that is before `end`.
+SubPoolGroup describe(SubPoolCode& code, std::int32_t begin, std::int32_t end,
+                      const std::vector<std::int32_t>& placed, Sizes& sizes) {
+  SubPoolGroup group;
   group.end = end;
   group.others = static_cast<std::int32_t>(code.others.size());
   std::int32_t live = 0;
   std::size_t smallest = 0;
   for (std::int32_t k = begin; k < end; ++k) {
-    const LaneStep& step = code.steps[static_cast<std::size_t>(k)];
+    const SubPoolStep& step = code.steps[static_cast<std::size_t>(k)];
     const auto tensor = static_cast<std::size_t>(step.tensor);
     if (step.kind == Kind::place) {
       const std::size_t size = sizes.of[tensor];
@@ -62,7 +62,7 @@ LaneGroup describe(LaneCode& code, std::int32_t begin, std::int32_t end,
       smallest = std::max(smallest, size);
       group.bytes += sizes.all[size];
       group.largest = std::max(group.largest, sizes.all[size]);
-    } else if (step.periods == 0 && placed[tensor] >= begin && placed[tensor] < k) {
+    } else if (step.cycles == 0 && placed[tensor] >= begin && placed[tensor] < k) {
       --live;
     } else {
       code.others.push_back(k);
@@ -82,16 +82,16 @@ LaneGroup describe(LaneCode& code, std::int32_t begin, std::int32_t end,
   return group;
 }
 
-void number_registers(LaneCode& code) {
+void number_registers(SubPoolCode& code) {
   code.registers = 0;
-  for (LaneTensor& tensor : code.tensors) {
+  for (SubPoolTensor& tensor : code.tensors) {
     tensor.base = code.registers;
-    tensor.mask = std::bit_ceil(static_cast<std::uint32_t>(tensor.periods) + 1) - 1;
+    tensor.mask = std::bit_ceil(static_cast<std::uint32_t>(tensor.cycles) + 1) - 1;
     code.registers += tensor.mask + 1;
   }
 }
 
-void find_groups(LaneCode& code) {
+void find_groups(SubPoolCode& code) {
   constexpr std::int32_t is_short = 48, apart = 32;  // steps
   const auto count = static_cast<std::int32_t>(code.steps.size());
   const std::vector<std::int32_t> released = released_at(code);
@@ -100,7 +100,7 @@ void find_groups(LaneCode& code) {
   std::vector<std::int32_t> end(code.steps.size(), 0), placed(code.tensors.size(), -1);
   std::int32_t wall = never;
   for (std::int32_t i = count; i-- > 0;) {
-    const LaneStep& step = code.steps[static_cast<std::size_t>(i)];
+    const SubPoolStep& step = code.steps[static_cast<std::size_t>(i)];
     if (step.kind == Kind::note) wall = i;
     if (step.kind != Kind::place) continue;
     placed[static_cast<std::size_t>(step.tensor)] = i;
@@ -131,7 +131,7 @@ void find_groups(LaneCode& code) {
   }
 }
 
-void find_brief(LaneCode& code) {
+void find_lazy(SubPoolCode& code) {
   constexpr std::int32_t steps = 40;
   const std::vector<std::int32_t> released = released_at(code);
   std::vector<std::int32_t> ends;  // of those about
@@ -139,19 +139,19 @@ void find_brief(LaneCode& code) {
     const std::int32_t end = released[static_cast<std::size_t>(i)];
     if (end == never || end - i > steps) continue;
     std::erase_if(ends, [&](std::int32_t e) { return e < i; });
-    if (ends.size() == most_brief) continue;
+    if (ends.size() == most_lazy) continue;
     ends.push_back(end);
-    code.steps[static_cast<std::size_t>(i)].brief = true;
-    code.steps[static_cast<std::size_t>(end)].brief = true;
+    code.steps[static_cast<std::size_t>(i)].lazy = true;
+    code.steps[static_cast<std::size_t>(end)].lazy = true;
   }
 }
 
 }  // namespace
 
-void prepare(LaneCode& code) {
+void prepare(SubPoolCode& code) {
   number_registers(code);
   find_groups(code);
-  find_brief(code);
+  find_lazy(code);
 }
 
 }  // namespace sim::allocator

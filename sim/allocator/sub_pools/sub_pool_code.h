@@ -1,8 +1,8 @@
-// sub_pool_code.h — what one period of a repeating program does to one lane of an allocator: a flat
+// sub_pool_code.h — what one cycle of a repeating program does to one sub-pool of an allocator: a flat
 // list of placements and releases, with the groups of transients that leave it as it was.
 //
-// A lane is one pool's memory of one stream (allocator.h). Between two calls of the driver lanes do
-// not touch each other, and the free blocks of a lane are a function of its occupied intervals.
+// A sub-pool is one pool's memory of one stream (allocator.h). Between two calls of the driver sub-pools do
+// not touch each other, and the free blocks of a sub-pool are a function of its occupied intervals.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace sim::allocator {
 
-// A tensor of the period. One of an earlier period that is still held is another tensor in the same
-// place of the program: it has the register of its own period.
-struct LaneTensor {
+// A tensor of the cycle. One of an earlier cycle that is still held is another tensor in the same
+// place of the program: it has the register of its own cycle.
+struct SubPoolTensor {
   std::int64_t bytes = 0;  // rounded as the allocator does
-  int periods = 0;         // it is gone so many periods after that in which it was placed
-  // Registers: base + (period & mask).
+  int cycles = 0;          // it is gone so many cycles after that in which it was placed
+  // Registers: base + (cycle & mask).
   std::uint32_t base = 0, mask = 0;
 };
 
-struct LaneStep {
+struct SubPoolStep {
   enum class Kind : std::uint8_t {
     place,
     release,  // nobody uses it any more
@@ -29,14 +29,14 @@ struct LaneStep {
   };
   Kind kind = Kind::place;
   std::int32_t tensor = -1;
-  std::int32_t periods = 0;  // how many periods ago it was placed
-  std::int32_t group = -1;   // of place: a group begins here
-  bool brief = false;        // of place and release: see prepare()
+  std::int32_t cycles = 0;  // how many cycles ago it was placed
+  std::int32_t group = -1;  // of place: a group begins here
+  bool lazy = false;        // of place and release: see prepare()
 };
 
 // What a placement needs to find room among others of its group: no more than `live` of them lie
-// somewhere, none larger than LaneGroup::largest.
-struct LaneNeed {
+// somewhere, none larger than SubPoolGroup::largest.
+struct SubPoolNeed {
   std::int64_t bytes = 0;
   std::int32_t live = 0;
 };
@@ -49,33 +49,33 @@ struct LaneNeed {
 // cannot spoil every free block for it: a block of n * (bytes + largest) + bytes takes more than n
 // of them. (What is free of such a block is between them; if all gaps were too small, the block
 // were smaller.)
-struct LaneGroup {
+struct SubPoolGroup {
   std::int64_t bytes = 0, largest = 0;
   std::int32_t end = 0;                     // the step behind the last of them
-  std::int32_t needs = 0, needs_end = 0;    // in LaneCode::needs, from the largest on
-  std::int32_t others = 0, others_end = 0;  // in LaneCode::others
+  std::int32_t needs = 0, needs_end = 0;    // in SubPoolCode::needs, from the largest on
+  std::int32_t others = 0, others_end = 0;  // in SubPoolCode::others
 };
 
-struct LaneCode {
+struct SubPoolCode {
   bool small = false;  // blocks of the small pool are always cut: they have no slack
-  std::vector<LaneTensor> tensors;
-  std::vector<LaneStep> steps;
-  std::vector<LaneGroup> groups;
-  std::vector<LaneNeed> needs;
+  std::vector<SubPoolTensor> tensors;
+  std::vector<SubPoolStep> steps;
+  std::vector<SubPoolGroup> groups;
+  std::vector<SubPoolNeed> needs;
   std::vector<std::int32_t> others;  // steps
   std::uint32_t registers = 0;
   int notes = 0;  // steps that are one
 };
 
-// Most brief tensors at a time.
-constexpr std::size_t most_brief = 4;
+// Most lazy tensors at a time.
+constexpr std::size_t most_lazy = 4;
 
 // Makes a code of tensors and steps ready to be played.
 //   registers: every tensor has its own.
 //   groups: all short ones, and long ones that begin some steps apart, the longer the farther. No
 //     group goes over a note.
-//   brief tensors: released a few steps behind their placement, with few others of their kind about
+//   lazy tensors: released a few steps behind their placement, with few others of their kind about
 //     at a time.
-void prepare(LaneCode& code);
+void prepare(SubPoolCode& code);
 
 }  // namespace sim::allocator

@@ -7,7 +7,7 @@
 
 namespace sim::allocator {
 
-using Kind = LaneStep::Kind;
+using Kind = SubPoolStep::Kind;
 
 namespace {
 
@@ -19,36 +19,36 @@ std::int16_t number(int bin) {
 
 }  // namespace
 
-LaneMachine::LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::int64_t> sizes,
-                         std::int64_t period)
+SubPoolMachine::SubPoolMachine(std::shared_ptr<const SubPoolCode> code,
+                               std::vector<std::int64_t> sizes, std::int64_t cycle)
     : code_(std::move(code)),
       registers_(code_->registers, -1),
-      period_(static_cast<std::uint32_t>(period)),
-      saved_period_(period) {
-  for (const LaneTensor& tensor : code_->tensors) sizes.push_back(tensor.bytes);
+      cycle_(static_cast<std::uint32_t>(cycle)),
+      saved_cycle_(cycle) {
+  for (const SubPoolTensor& tensor : code_->tensors) sizes.push_back(tensor.bytes);
   std::ranges::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   free_ = FreeBins(sizes);
   steps_.reserve(code_->steps.size());
-  for (const LaneStep& step : code_->steps) {
+  for (const SubPoolStep& step : code_->steps) {
     Step& own = steps_.emplace_back();
     own.kind = step.kind;
     if (step.kind == Kind::note) continue;
-    const LaneTensor& tensor = code_->tensors[static_cast<std::size_t>(step.tensor)];
+    const SubPoolTensor& tensor = code_->tensors[static_cast<std::size_t>(step.tensor)];
     own.base = tensor.base;
     assert(tensor.mask <= UINT16_MAX);
     own.mask = static_cast<std::uint16_t>(tensor.mask);
-    own.periods = static_cast<std::uint16_t>(step.periods);
+    own.cycles = static_cast<std::uint16_t>(step.cycles);
     own.group = step.group;
     own.bytes = tensor.bytes;
-    own.brief = step.brief;
+    own.lazy = step.lazy;
     if (step.kind == Kind::place && room_for_sizes()) own.bin = number(free_.bin_of(tensor.bytes));
   }
-  for (const LaneNeed& need : code_->needs)
+  for (const SubPoolNeed& need : code_->needs)
     need_bins_.push_back(room_for_sizes() ? free_.bin_of(need.bytes) : -1);
 }
 
-NodeId LaneMachine::new_node() {
+NodeId SubPoolMachine::new_node() {
   if (!unused_.empty()) {
     const NodeId id = unused_.back();
     unused_.pop_back();
@@ -58,7 +58,7 @@ NodeId LaneMachine::new_node() {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-NodeId LaneMachine::add_block(std::int64_t address, std::int64_t size, bool free) {
+NodeId SubPoolMachine::add_block(std::int64_t address, std::int64_t size, bool free) {
   const NodeId id = new_node();
   at(id) = {address, size, last_, -1, -1};
   if (last_ >= 0) at(last_).right = id;
@@ -70,12 +70,12 @@ NodeId LaneMachine::add_block(std::int64_t address, std::int64_t size, bool free
   return id;
 }
 
-inline std::int64_t LaneMachine::rest_of(const Node& node, std::int64_t bytes) const {
+inline std::int64_t SubPoolMachine::rest_of(const Node& node, std::int64_t bytes) const {
   const std::int64_t rest = node.size - bytes;
   return code_->small || rest > small_size ? rest : 0;
 }
 
-inline void LaneMachine::add_slack(std::int64_t bytes) {
+inline void SubPoolMachine::add_slack(std::int64_t bytes) {
   if (bytes == 0) return;  // as a rule
   slack_.allocated += bytes;
   slack_.active += bytes;
@@ -83,16 +83,16 @@ inline void LaneMachine::add_slack(std::int64_t bytes) {
   most_slack_.active = std::max(most_slack_.active, slack_.active);
 }
 
-inline bool LaneMachine::brief_in(NodeId block) const {
-  for (std::size_t b = 0; b < briefs_; ++b)
-    if (brief_[b].block == block) return true;
+inline bool SubPoolMachine::lazy_in(NodeId block) const {
+  for (std::size_t b = 0; b < lazies_; ++b)
+    if (lazy_[b].block == block) return true;
   return false;
 }
 
-inline bool LaneMachine::place(Step& step) {
+inline bool SubPoolMachine::place(Step& step) {
   FreeBins::Position fit = first_fit(step);
-  for (std::size_t b = 0; b < briefs_;) {
-    if (!would_rather(brief_[b], step.bytes, fit)) {
+  for (std::size_t b = 0; b < lazies_;) {
+    if (!would_rather(lazy_[b], step.bytes, fit)) {
       ++b;
       continue;
     }
@@ -101,23 +101,23 @@ inline bool LaneMachine::place(Step& step) {
     b = 0;
   }
   if (fit.group < 0) return false;
-  if (!step.brief) return take(step, fit);
+  if (!step.lazy) return take(step, fit);
   keep_in_mind(step, fit);
   return true;
 }
 
-// The first fit that no brief tensor would lie in.
-inline FreeBins::Position LaneMachine::first_fit(const Step& step) const {
+// The first fit that no lazy tensor would lie in.
+inline FreeBins::Position SubPoolMachine::first_fit(const Step& step) const {
   FreeBins::Position fit = free_.first_fit_from(step.bin);
-  while (fit.group >= 0 && brief_in(static_cast<NodeId>(free_.block(fit)))) fit = free_.next(fit);
+  while (fit.group >= 0 && lazy_in(static_cast<NodeId>(free_.block(fit)))) fit = free_.next(fit);
   return fit;
 }
 
 // Places a tensor in a free block.
-inline bool LaneMachine::take(Step& step, FreeBins::Position fit) {
+inline bool SubPoolMachine::take(Step& step, FreeBins::Position fit) {
   const auto id = static_cast<NodeId>(free_.block(fit));
   free_.erase(fit);
-  registers_[step.base + (period_ & step.mask)] = id;
+  registers_[step.base + (cycle_ & step.mask)] = id;
   Node& node = at(id);
   node.bin = -1;
   const std::int64_t rest = rest_of(node, step.bytes);
@@ -140,57 +140,57 @@ inline bool LaneMachine::take(Step& step, FreeBins::Position fit) {
   return true;
 }
 
-// Whether what a brief tensor would leave is a better fit.
-inline bool LaneMachine::would_rather(const Brief& brief, std::int64_t bytes,
-                                      FreeBins::Position fit) const {
-  if (brief.rest < bytes) return false;
+// Whether what a lazy tensor would leave is a better fit.
+inline bool SubPoolMachine::would_rather(const Lazy& lazy, std::int64_t bytes,
+                                         FreeBins::Position fit) const {
+  if (lazy.rest < bytes) return false;
   if (fit.group < 0) return true;
   const std::int64_t size = free_.size_at(fit);
-  return brief.rest < size || (brief.rest == size && brief.rest_address < free_.address_at(fit));
+  return lazy.rest < size || (lazy.rest == size && lazy.rest_address < free_.address_at(fit));
 }
 
-inline void LaneMachine::keep_in_mind(const Step& step, FreeBins::Position fit) {
+inline void SubPoolMachine::keep_in_mind(const Step& step, FreeBins::Position fit) {
   const auto block = static_cast<NodeId>(free_.block(fit));
   const Node& node = at(block);
   const std::int64_t rest = rest_of(node, step.bytes);
-  brief_[briefs_++] = {static_cast<std::size_t>(&step - steps_.data()), step.base, block, rest,
-                       node.address + step.bytes};
+  lazy_[lazies_++] = {static_cast<std::size_t>(&step - steps_.data()), step.base, block, rest,
+                      node.address + step.bytes};
   if (rest == 0) add_slack(node.size - step.bytes);
 }
 
-// The end of a brief tensor that was not placed. False: it was.
-inline bool LaneMachine::forget(const Step& step) {
-  for (std::size_t b = 0; b < briefs_; ++b) {
-    const Brief& brief = brief_[b];
-    if (brief.home != step.base) continue;
-    if (brief.rest == 0) add_slack(step.bytes - at(brief.block).size);
-    brief_[b] = brief_[--briefs_];
+// The end of a lazy tensor that was not placed. False: it was.
+inline bool SubPoolMachine::forget(const Step& step) {
+  for (std::size_t b = 0; b < lazies_; ++b) {
+    const Lazy& lazy = lazy_[b];
+    if (lazy.home != step.base) continue;
+    if (lazy.rest == 0) add_slack(step.bytes - at(lazy.block).size);
+    lazy_[b] = lazy_[--lazies_];
     return true;
   }
   return false;
 }
 
-bool LaneMachine::lay_down(std::size_t b) {
-  const Brief brief = brief_[b];
-  brief_[b] = brief_[--briefs_];
-  Step& step = steps_[brief.step];
-  const Node& node = at(brief.block);
-  if (brief.rest == 0) add_slack(step.bytes - node.size);
+bool SubPoolMachine::lay_down(std::size_t b) {
+  const Lazy lazy = lazy_[b];
+  lazy_[b] = lazy_[--lazies_];
+  Step& step = steps_[lazy.step];
+  const Node& node = at(lazy.block);
+  if (lazy.rest == 0) add_slack(step.bytes - node.size);
   return take(step, free_.find_in(node.bin, node.address));
 }
 
-bool LaneMachine::lay_down_all() {
-  while (briefs_ > 0)
+bool SubPoolMachine::lay_down_all() {
+  while (lazies_ > 0)
     if (!lay_down(0)) return false;
   return true;
 }
 
 // False: there would be too many sizes.
-inline bool LaneMachine::release(Step& step) {
-  if (step.brief && forget(step)) return true;
-  NodeId id = registers_[step.base + ((period_ - step.periods) & step.mask)];
-  for (std::size_t b = 0; b < briefs_;) {
-    if (brief_[b].block != at(id).left && brief_[b].block != at(id).right) {
+inline bool SubPoolMachine::release(Step& step) {
+  if (step.lazy && forget(step)) return true;
+  NodeId id = registers_[step.base + ((cycle_ - step.cycles) & step.mask)];
+  for (std::size_t b = 0; b < lazies_;) {
+    if (lazy_[b].block != at(id).left && lazy_[b].block != at(id).right) {
       ++b;
       continue;
     }
@@ -235,16 +235,16 @@ inline bool LaneMachine::release(Step& step) {
   return true;
 }
 
-inline void LaneMachine::leave(const Step& step) {
-  const NodeId id = registers_[step.base + ((period_ - step.periods) & step.mask)];
+inline void SubPoolMachine::leave(const Step& step) {
+  const NodeId id = registers_[step.base + ((cycle_ - step.cycles) & step.mask)];
   slack_.allocated -= at(id).size - step.bytes;
 }
 
-inline bool LaneMachine::room_for(const LaneGroup& group) const {
+inline bool SubPoolMachine::room_for(const SubPoolGroup& group) const {
   // A tensor may take up to small_size more than it asks for.
   const std::int64_t largest = group.largest + small_size;
   for (std::int32_t n = group.needs; n < group.needs_end; ++n) {
-    const LaneNeed& need = code_->needs[static_cast<std::size_t>(n)];
+    const SubPoolNeed& need = code_->needs[static_cast<std::size_t>(n)];
     FreeBins::Position p = free_.first_fit_from(need_bins_[static_cast<std::size_t>(n)]);
     std::int64_t live = need.live;
     // Bin by bin: the lowest of a bin is its last entry.
@@ -255,21 +255,21 @@ inline bool LaneMachine::room_for(const LaneGroup& group) const {
   return true;
 }
 
-bool LaneMachine::play(std::vector<Slack>& notes) {
-  look_for_cycle();
+bool SubPoolMachine::play(std::vector<Slack>& notes) {
+  look_for_recurrence();
   return rests() || run(notes);
 }
 
 // Flattened, as are the allocator's own two: a tenth of it would go into calls.
-[[gnu::flatten]] bool LaneMachine::run(std::vector<Slack>& notes) {
+[[gnu::flatten]] bool SubPoolMachine::run(std::vector<Slack>& notes) {
   const std::size_t end = steps_.size();
   for (std::size_t i = 0; i < end; ++i) {
     Step& step = steps_[i];
     if (step.kind == Kind::place) {
       if (step.group >= 0) {
-        const LaneGroup& group = code_->groups[static_cast<std::size_t>(step.group)];
+        const SubPoolGroup& group = code_->groups[static_cast<std::size_t>(step.group)];
         bool room = group.bytes <= free_.largest_size() &&
-                    !brief_in(static_cast<NodeId>(free_.block(free_.last())));
+                    !lazy_in(static_cast<NodeId>(free_.block(free_.last())));
         if (!room) {
           if (!lay_down_all()) return false;
           room = room_for(group);
@@ -297,31 +297,31 @@ bool LaneMachine::play(std::vector<Slack>& notes) {
       return false;
     }
   }
-  assert(briefs_ == 0);
-  ++period_;
+  assert(lazies_ == 0);
+  ++cycle_;
   return true;
 }
 
 // Everything that decides what comes is where the tensors lie that live across the begin of a
-// period: what is free follows from it.
-void LaneMachine::look_for_cycle() {
+// cycle: what is free follows from it.
+void SubPoolMachine::look_for_recurrence() {
   if (rests()) return;
-  const std::int64_t now = period();
+  const std::int64_t now = cycle();
   const auto visit = [&](const auto& see) {
     for (std::size_t t = 0; t < code_->tensors.size(); ++t)
-      for (int age = 1; age <= code_->tensors[t].periods; ++age) {
+      for (int age = 1; age <= code_->tensors[t].cycles; ++age) {
         const Node& node = at(held(static_cast<int>(t), now - age));
         if (!see(std::pair(node.address, node.size))) return false;
       }
     return true;
   };
-  if (now > saved_period_) {
+  if (now > saved_cycle_) {
     auto next = saved_.begin();
     if (visit([&](const auto& held) { return held == *next++; })) {
-      cycle_ = now - saved_period_;
+      recurrence_ = now - saved_cycle_;
       return;
     }
-    if (now - saved_period_ < distance_) return;
+    if (now - saved_cycle_ < distance_) return;
     distance_ *= 2;
   }
   saved_.clear();
@@ -329,13 +329,13 @@ void LaneMachine::look_for_cycle() {
     saved_.push_back(held);
     return true;
   });
-  saved_period_ = now;
+  saved_cycle_ = now;
 }
 
-void LaneMachine::play_rest(std::int64_t periods) {
+void SubPoolMachine::play_rest(std::int64_t cycles) {
   assert(rests());
   std::vector<Slack> notes;
-  for (std::int64_t left = periods % cycle_; left > 0; --left) {
+  for (std::int64_t left = cycles % recurrence_; left > 0; --left) {
     [[maybe_unused]] const bool played = run(notes);
     assert(played);
   }

@@ -1,9 +1,9 @@
-// sub_pool_machine.h — replays one lane of an allocator, period for period, without the rest of it.
+// sub_pool_machine.h — replays one sub-pool of an allocator, cycle for cycle, without the rest of it.
 //
 // It does what Allocator does where nothing needs the driver and no option turns a fitting block
 // away: best fit, the lowest address on a tie, cut when the rest is worth keeping, merged with free
 // neighbours on release. Addresses and sizes of blocks are the same, byte for byte
-// (tests/allocator/lane_test.cpp holds the two to each other).
+// (tests/allocator/sub_pool_test.cpp holds the two to each other).
 //
 // Slack is what blocks are larger than their requests. All else that is allocated repeats with the
 // program.
@@ -12,7 +12,7 @@
 //  (1) Blocks of a segment tile it; no two neighbours are both free.
 //  (2) A block has a bin when it is free, and is in it.
 //
-// A brief tensor is not placed where that has no consequence: it is kept in mind which block it
+// A lazy tensor is not placed where that has no consequence: it is kept in mind which block it
 // would lie in, and what of that would be left. As long as nobody else looks at that block or would
 // rather have the rest, all goes as if it were there, and its release gives back what was never
 // taken. As soon as somebody does, it is placed after all: the block is still as it was.
@@ -31,49 +31,47 @@ namespace sim::allocator {
 
 using NodeId = std::int32_t;
 
-class LaneMachine {
+class SubPoolMachine {
  public:
   struct Slack {
     std::int64_t allocated = 0, active = 0;  // bytes; active: with blocks that streams still use
   };
   // `sizes`: of the blocks that are free. REQUIRES: the code is prepared.
-  LaneMachine(std::shared_ptr<const LaneCode> code, std::vector<std::int64_t> sizes,
-              std::int64_t period);
+  SubPoolMachine(std::shared_ptr<const SubPoolCode> code, std::vector<std::int64_t> sizes,
+                 std::int64_t cycle);
 
-  // The lane as it is at the begin of the first period: blocks of a segment from left to right.
+  // The sub-pool as it is at the begin of the first cycle: blocks of a segment from left to right.
   // REQUIRES: room_for_sizes() afterwards.
   void begin_segment() { last_ = -1; }
   NodeId add_block(std::int64_t address, std::int64_t size, bool free);
-  void hold(int tensor, std::int64_t period, NodeId node) {
-    registers_[place_of(tensor, period)] = node;
+  void hold(int tensor, std::int64_t cycle, NodeId node) {
+    registers_[place_of(tensor, cycle)] = node;
   }
   void set_slack(Slack slack) { slack_ = most_slack_ = slack; }
 
-  // Replays a period; `notes` get the slack at each note. False: the driver is needed, or sizes are
+  // Replays a cycle; `notes` get the slack at each note. False: the driver is needed, or sizes are
   // too many; the state is of no use any more.
   bool play(std::vector<Slack>& notes);
-  // Periods begun in all, those that it was built with included.
-  std::int64_t period() const { return static_cast<std::int64_t>(period_); }
+  // Cycles begun in all, those that it was built with included.
+  std::int64_t cycle() const { return static_cast<std::int64_t>(cycle_); }
 
-  // A state that came back: play() stops playing, period() stays.
-  bool rests() const { return cycle_ > 0; }
-  std::int64_t cycle() const { return cycle_; }
-  // Plays what is left of `periods` behind whole cycles. REQUIRES: rests().
-  void play_rest(std::int64_t periods);
+  // A state that came back: play() stops playing, cycle() stays.
+  bool rests() const { return recurrence_ > 0; }
+  std::int64_t recurrence() const { return recurrence_; }
+  // Plays what is left of `cycles` behind whole cycles. REQUIRES: rests().
+  void play_rest(std::int64_t cycles);
 
   // Whether the free blocks may still get sizes that none had.
   bool room_for_sizes() const { return !free_.full(); }
   // The largest slack at any time so far.
   Slack most_slack() const { return most_slack_; }
-  NodeId held(int tensor, std::int64_t period) const {
-    return registers_[place_of(tensor, period)];
-  }
+  NodeId held(int tensor, std::int64_t cycle) const { return registers_[place_of(tensor, cycle)]; }
   std::size_t nodes() const { return nodes_.size(); }  // more than any NodeId
   std::int64_t address(NodeId id) const { return at(id).address; }
   std::int64_t size(NodeId id) const { return at(id).size; }
   bool free(NodeId id) const { return at(id).bin >= 0; }
   NodeId right(NodeId id) const { return at(id).right; }
-  const LaneCode& code() const { return *code_; }
+  const SubPoolCode& code() const { return *code_; }
 
  private:
   struct Node {
@@ -81,11 +79,11 @@ class LaneMachine {
     NodeId left = -1, right = -1;
     std::int32_t bin = -1;
   };
-  // A step with what it found out the last time: half a cache line, for a period goes over all.
+  // A step with what it found out the last time: half a cache line, for a cycle goes over all.
   struct Step {
-    LaneStep::Kind kind{};
-    bool brief = false;
-    std::uint16_t mask = 0, periods = 0;
+    SubPoolStep::Kind kind{};
+    bool lazy = false;
+    std::uint16_t mask = 0, cycles = 0;
     std::int16_t bin = -1;  // place: of the size that is asked for
     std::uint32_t base = 0;
     std::int32_t group = -1;
@@ -93,8 +91,8 @@ class LaneMachine {
     std::int64_t bytes = 0;
   };
   static_assert(sizeof(Step) == 32);
-  // A brief tensor that was not placed.
-  struct Brief {
+  // A lazy tensor that was not placed.
+  struct Lazy {
     std::size_t step = 0;
     std::uint32_t home = 0;  // its register
     NodeId block = -1;
@@ -103,48 +101,48 @@ class LaneMachine {
 
   const Node& at(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
   Node& at(NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
-  std::size_t place_of(int tensor, std::int64_t period) const {
-    const LaneTensor& t = code_->tensors[static_cast<std::size_t>(tensor)];
-    return t.base + (static_cast<std::uint32_t>(period) & t.mask);
+  std::size_t place_of(int tensor, std::int64_t cycle) const {
+    const SubPoolTensor& t = code_->tensors[static_cast<std::size_t>(tensor)];
+    return t.base + (static_cast<std::uint32_t>(cycle) & t.mask);
   }
   bool run(std::vector<Slack>& notes);
   bool place(Step& step);
   bool take(Step& step, FreeBins::Position fit);
   bool release(Step& step);
   void leave(const Step& step);
-  bool room_for(const LaneGroup& group) const;
+  bool room_for(const SubPoolGroup& group) const;
   // What is left of a block; 0 where it is not cut.
   std::int64_t rest_of(const Node& node, std::int64_t bytes) const;
   void add_slack(std::int64_t bytes);
 
-  bool brief_in(NodeId block) const;
+  bool lazy_in(NodeId block) const;
   FreeBins::Position first_fit(const Step& step) const;
-  bool would_rather(const Brief& brief, std::int64_t bytes, FreeBins::Position fit) const;
+  bool would_rather(const Lazy& lazy, std::int64_t bytes, FreeBins::Position fit) const;
   void keep_in_mind(const Step& step, FreeBins::Position fit);
   bool forget(const Step& step);
-  bool lay_down(std::size_t brief);
+  bool lay_down(std::size_t lazy);
   bool lay_down_all();
   NodeId new_node();
-  void look_for_cycle();
+  void look_for_recurrence();
 
-  std::shared_ptr<const LaneCode> code_;
-  std::vector<std::int32_t> need_bins_;  // of the sizes of LaneCode::needs
+  std::shared_ptr<const SubPoolCode> code_;
+  std::vector<std::int32_t> need_bins_;  // of the sizes of SubPoolCode::needs
   std::vector<Step> steps_;
   std::vector<Node> nodes_;
   std::vector<NodeId> unused_;
   std::vector<NodeId> registers_;
   FreeBins free_;
   NodeId last_ = -1;  // while segments are added
-  std::uint32_t period_ = 0;
+  std::uint32_t cycle_ = 0;
   Slack slack_, most_slack_;
-  std::array<Brief, most_brief> brief_;
-  std::size_t briefs_ = 0;
+  std::array<Lazy, most_lazy> lazy_;
+  std::size_t lazies_ = 0;
 
-  // Brent's search: what the tensors held that lived at the begin of a period, kept at distances
+  // Brent's search: what the tensors held that lived at the begin of a cycle, kept at distances
   // that double.
   std::vector<std::pair<std::int64_t, std::int64_t>> saved_;
-  std::int64_t saved_period_ = 0, distance_ = 1;
-  std::int64_t cycle_ = 0;
+  std::int64_t saved_cycle_ = 0, distance_ = 1;
+  std::int64_t recurrence_ = 0;
 };
 
 }  // namespace sim::allocator

@@ -29,9 +29,9 @@
 #include <vector>
 
 #include "sim/calibrate/readers/measurement.h"
+#include "sim/cluster/device/gpu.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/profile/profile_draft.h"
-#include "sim/cluster/device/gpu.h"
 
 namespace sim::calibrate {
 

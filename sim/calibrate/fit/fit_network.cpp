@@ -234,8 +234,8 @@ std::vector<Said> answered(Items& items, const network::CommunicationProfile& pr
 }
 
 // The draft with one value moved as far as it stays physical; unmoved where it cannot be.
-input::ProfileDraft nearby(const input::ProfileDraft& draft, const std::string& path,
-                            double prior, const FittedParameter& p) {
+input::ProfileDraft nearby(const input::ProfileDraft& draft, const std::string& path, double prior,
+                           const FittedParameter& p) {
   for (const double part : {1.0 / 3, -1.0 / 3, 1.0 / 30, -1.0 / 30}) {
     const double to = p.value + part * prior;
     if (to < p.lower || to > p.upper) continue;
@@ -405,9 +405,9 @@ bool is_worse(const Items& items, const std::vector<std::optional<Said>>& answer
 // As far from the base towards `fitted` as no sample gets worse: first together, then each
 // parameter by itself as far as the others leave it.
 input::ProfileDraft nowhere_worse(const input::ProfileDraft& base,
-                                   const input::ProfileDraft& fitted, const Items& items,
-                                   const std::vector<FittedParameter>& moved,
-                                   const std::vector<double>& allowed) {
+                                  const input::ProfileDraft& fitted, const Items& items,
+                                  const std::vector<FittedParameter>& moved,
+                                  const std::vector<double>& allowed) {
   constexpr int parts = 8;
   const auto fits = [&](const input::ProfileDraft& draft) {
     return network::check(draft.communication()).empty() &&

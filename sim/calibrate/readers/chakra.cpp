@@ -82,7 +82,7 @@ void add_collective(const ChakraNode& node, const std::string& path, Measurement
 
 Result<input::ChakraTrace> nodes_of(std::string_view bytes, const std::string& path) {
   return input::is_chakra_json(bytes) ? input::read_chakra_json(bytes, path)
-                                       : input::read_chakra(bytes, path);
+                                      : input::read_chakra(bytes, path);
 }
 
 // On the GPU, as far as the writer tells.

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/collective/collective.h"
 #include "sim/base/units.h"
+#include "sim/cluster/collective/collective.h"
 #include "sim/job/mesh/axes.h"
 #include "sim/model/operation.h"
 

@@ -2,9 +2,9 @@
 // memory replay` checks the allocator on them.
 #include <fmt/format.h>
 
-#include "sim/calibrate/readers/reader.h"
-#include "sim/base/text.h"
 #include "sim/allocator/recorded/snapshot.h"
+#include "sim/base/text.h"
+#include "sim/calibrate/readers/reader.h"
 
 namespace sim::calibrate {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/calibrate/readers/measurement.h"
 #include "sim/base/result.h"
+#include "sim/calibrate/readers/measurement.h"
 
 namespace sim::calibrate {
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "sim/base/json_text.h"
 #include "sim/base/ascii.h"
+#include "sim/base/json_text.h"
 
 namespace sim::calibrate {
 
@@ -198,8 +198,8 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    problem = fmt::format("byte {}: not JSON ({})", position,
-                          json_words(error.what()).substr(0, 120));
+    problem =
+        fmt::format("byte {}: not JSON ({})", position, json_text(error.what()).substr(0, 120));
     return false;
   }
 

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/result.h"
 #include "sim/calibrate/readers/measurement.h"
 #include "sim/calibrate/readers/packed_bytes.h"
-#include "sim/base/result.h"
 
 namespace sim::calibrate {
 

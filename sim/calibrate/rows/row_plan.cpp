@@ -312,7 +312,7 @@ std::vector<std::string> in_order(std::vector<input::Assumption> assumptions) {
 
 // The framework of the row; nullptr and why it cannot be one.
 const input::Framework* framework_of(const Row& row, const input::Columns& columns,
-                                      std::string& problem) {
+                                     std::string& problem) {
   const std::string& name = cell(row, "framework");
   const auto& all = input::frameworks();
   const input::Framework* framework = all ? input::framework_of_run(columns) : nullptr;

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <sstream>
 
-#include "sim/calibrate/rows/row_reading.h"
 #include "sim/base/ascii.h"
+#include "sim/calibrate/rows/row_reading.h"
 #include "sim/job/schedule/schedule.h"
 
 namespace sim::calibrate {

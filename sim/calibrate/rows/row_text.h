@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "sim/calibrate/rows/row_plan.h"
 #include "sim/base/ascii.h"
+#include "sim/calibrate/rows/row_plan.h"
 
 namespace sim::calibrate {
 

@@ -9,10 +9,10 @@
 #include <cmath>
 #include <map>
 
-#include "sim/calibrate/tables/measured_table.h"
-#include "sim/calibrate/rows/row_text.h"
-#include "sim/calibrate/tables/timing_kernels.h"
 #include "sim/base/ascii.h"
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/calibrate/tables/measured_table.h"
+#include "sim/calibrate/tables/timing_kernels.h"
 #include "sim/engine/replay.h"
 #include "sim/program/build/attention_alone.h"
 
@@ -108,7 +108,7 @@ RowAnswer predict_context(const input::TableRow& row, answer::Sites& sites) {
   const device::Gpu& gpu = site->machine.gpu;
   const device::Profile& profile = site->profile.device;
   const program::Job job = program::attention_alone(plan, engine::environment(gpu, profile),
-                                                      *order_of(text_in(row, "ring_impl")), calls);
+                                                    *order_of(text_in(row, "ring_impl")), calls);
   const engine::RunReport report =
       engine::run(job, engine::price(job, gpu, profile, *site->network),
                   engine::outside_memory(job, plan, gpu, profile, *site->network));

@@ -8,11 +8,11 @@
 #include <cmath>
 #include <map>
 
+#include "sim/base/ascii.h"
+#include "sim/base/text.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/calibrate/tables/spread.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/ascii.h"
-#include "sim/base/text.h"
 #include "sim/output/csv.h"
 
 namespace sim::calibrate {

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/answer/evaluate.h"
 #include "sim/input/tables/table_csv.h"
 #include "sim/output/document.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::calibrate {
 

@@ -16,13 +16,13 @@
 #include <map>
 #include <optional>
 
-#include "sim/calibrate/tables/measured_table.h"
 #include "sim/calibrate/rows/row_text.h"
+#include "sim/calibrate/tables/measured_table.h"
 #include "sim/calibrate/tables/timing_kernels.h"
+#include "sim/engine/observer.h"
 #include "sim/input/cluster/hosts.h"
 #include "sim/input/text/locate.h"
 #include "sim/job/offload/offload.h"
-#include "sim/engine/observer.h"
 
 namespace sim::calibrate {
 
@@ -69,17 +69,17 @@ Result<HostRates> rates_of(const Host& of) {
   HostRates host;
   const Diagnostics problems =
       input::read_host(of.name, {{"gpus_per_node", &host.gpus_per_node},
-                                  {"cores", &host.cores},
-                                  {"memory", &host.memory},
-                                  {"pcie_up", &host.pcie_up},
-                                  {"pcie_down", &host.pcie_down},
-                                  {"layer_forward", &host.layer_forward},
-                                  {"layer_backward", &host.layer_backward},
-                                  {"blocking_flush", &host.blocking_flush},
-                                  {"node_network", &host.node_network},
-                                  {"node_network_apart", &host.node_network_apart},
-                                  {"microbatch_other", &host.microbatch_other},
-                                  {"step_other", &host.step_other}});
+                                 {"cores", &host.cores},
+                                 {"memory", &host.memory},
+                                 {"pcie_up", &host.pcie_up},
+                                 {"pcie_down", &host.pcie_down},
+                                 {"layer_forward", &host.layer_forward},
+                                 {"layer_backward", &host.layer_backward},
+                                 {"blocking_flush", &host.blocking_flush},
+                                 {"node_network", &host.node_network},
+                                 {"node_network_apart", &host.node_network_apart},
+                                 {"microbatch_other", &host.microbatch_other},
+                                 {"step_other", &host.step_other}});
   if (!problems.empty()) return problems;
   if (of.memory > 0) host.memory = of.memory;
   return host;

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/answer/evaluate.h"
 #include "sim/input/tables/table_csv.h"
 #include "sim/output/document.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::calibrate {
 

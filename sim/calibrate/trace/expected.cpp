@@ -6,8 +6,8 @@
 #include <limits>
 #include <optional>
 
-#include "sim/engine/rank/queues.h"
 #include "sim/answer/pass_times.h"
+#include "sim/engine/rank/queues.h"
 
 namespace sim::calibrate {
 

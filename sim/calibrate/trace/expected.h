@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "sim/answer/evaluate.h"
 #include "sim/calibrate/readers/kernel_family.h"
 #include "sim/engine/replay.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::calibrate {
 
 struct ExpectedOperation {
   program::Stream queue{};
   program::Op op = program::Op::kernel;  // kernel, collective or exchange
-  std::uint32_t index = 0;                 // operation, transfer or exchange of the program
-  bool overlapped = false;                 // priced as beside other work
+  std::uint32_t index = 0;               // operation, transfer or exchange of the program
+  bool overlapped = false;               // priced as beside other work
   KernelFamily family = KernelFamily::other;
   std::string label;  // "qkv"
   program::PassKind pass{};

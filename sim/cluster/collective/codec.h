@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/collective/collective.h"
 #include "sim/base/units.h"
+#include "sim/cluster/collective/collective.h"
 
 namespace sim::collective {
 

@@ -26,14 +26,14 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/cluster/collective/collective.h"
 #include "sim/base/result.h"
 #include "sim/base/units.h"
-#include "sim/job/mesh/axes.h"
+#include "sim/cluster/collective/collective.h"
 #include "sim/cluster/network/profile.h"
 #include "sim/cluster/network/solver.h"
 #include "sim/cluster/topology/cluster.h"
 #include "sim/cluster/topology/routes.h"
+#include "sim/job/mesh/axes.h"
 
 namespace sim::network {
 

@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "sim/cluster/collective/collective.h"
 #include "sim/base/result.h"
+#include "sim/cluster/collective/collective.h"
 #include "sim/cluster/network/packets.h"
 #include "sim/cluster/network/solver.h"
 #include "sim/cluster/topology/routes.h"

@@ -24,7 +24,7 @@
 namespace sim::topology {
 namespace {
 
-void add_detours(const Fabric& fabric, std::size_t first, Parts& parts) {
+void add_detours(const Fabric& fabric, std::size_t first, GraphBuilder& parts) {
   const int a = fabric.routers_per_group, g = fabric.groups;
   if (a * g == 1) return;
   const double half = 0.5 * static_cast<double>(fabric.cable.bytes_per_second);
@@ -44,7 +44,7 @@ void add_detours(const Fabric& fabric, std::size_t first, Parts& parts) {
 
 }  // namespace
 
-void dragonfly(const Cluster& cluster, Parts& parts) {
+void dragonfly(const Cluster& cluster, GraphBuilder& parts) {
   const NodeLayout layout(cluster.node);
   const Fabric& fabric = cluster.fabric;
   const int a = fabric.routers_per_group, g = fabric.groups;

@@ -6,14 +6,14 @@
 
 namespace sim::topology {
 
-void single_switch(const Cluster& cluster, Parts& parts);
-void fat_tree(const Cluster& cluster, Parts& parts);
-void rail_optimised(const Cluster& cluster, Parts& parts);
-void three_level(const Cluster& cluster, Parts& parts);
-void rail_only(const Cluster& cluster, Parts& parts);
-void leaf_spine(const Cluster& cluster, Parts& parts);
-void dragonfly(const Cluster& cluster, Parts& parts);
-void torus(const Cluster& cluster, Parts& parts);
+void single_switch(const Cluster& cluster, GraphBuilder& parts);
+void fat_tree(const Cluster& cluster, GraphBuilder& parts);
+void rail_optimised(const Cluster& cluster, GraphBuilder& parts);
+void three_level(const Cluster& cluster, GraphBuilder& parts);
+void rail_only(const Cluster& cluster, GraphBuilder& parts);
+void leaf_spine(const Cluster& cluster, GraphBuilder& parts);
+void dragonfly(const Cluster& cluster, GraphBuilder& parts);
+void torus(const Cluster& cluster, GraphBuilder& parts);
 
 // To add a kind of fabric: write topology/<name>.cpp, then add its two lines here.
 std::span<const FabricEntry> fabric_catalog() {
@@ -50,16 +50,16 @@ std::size_t nic_vertex(const NodeLayout& layout, int node, int nic) {
          static_cast<std::size_t>(layout.nic(nic));
 }
 
-std::size_t add_switch(Parts& parts, VertexKind kind, int index) {
+std::size_t add_switch(GraphBuilder& parts, VertexKind kind, int index) {
   parts.vertices.push_back({kind, -1, index});
   return parts.vertices.size() - 1;
 }
 
-void join_leaf(const Cluster& cluster, Parts& parts, std::size_t nic, std::size_t leaf) {
+void join_leaf(const Cluster& cluster, GraphBuilder& parts, std::size_t nic, std::size_t leaf) {
   connect(parts, nic, leaf, LinkKind::network, cluster.node.nic, cluster.fabric.leaf_hop);
 }
 
-Leaves add_leaves(const Cluster& cluster, Parts& parts) {
+Leaves add_leaves(const Cluster& cluster, GraphBuilder& parts) {
   const NodeLayout layout(cluster.node);
   const int per_leaf = cluster.fabric.nodes_per_leaf;
   const Leaves leaves{parts.vertices.size(), leaf_count(cluster)};
@@ -72,13 +72,13 @@ Leaves add_leaves(const Cluster& cluster, Parts& parts) {
   return leaves;
 }
 
-void join_spine(const Cluster& cluster, Parts& parts, std::size_t leaf, std::size_t spine,
+void join_spine(const Cluster& cluster, GraphBuilder& parts, std::size_t leaf, std::size_t spine,
                 int nics) {
   const double down = static_cast<double>(cluster.node.nic.bytes_per_second) * nics;
   join(parts, leaf, spine, down / cluster.fabric.oversubscription, cluster.fabric.spine_hop);
 }
 
-void join(Parts& parts, std::size_t lower, std::size_t upper, double capacity, Duration hop,
+void join(GraphBuilder& parts, std::size_t lower, std::size_t upper, double capacity, Duration hop,
           Duration hop_down) {
   const Bandwidth rate{std::max<std::int64_t>(1, std::llround(capacity))};
   connect(parts, lower, upper, LinkKind::network, rate, hop, hop_down);

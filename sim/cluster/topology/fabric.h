@@ -6,10 +6,10 @@
 namespace sim::topology {
 
 std::size_t nic_vertex(const NodeLayout& layout, int node, int nic);
-std::size_t add_switch(Parts& parts, VertexKind kind, int index);
+std::size_t add_switch(GraphBuilder& parts, VertexKind kind, int index);
 
 // Joins a NIC to its leaf; a crossing of the leaf costs leaf_hop, paid on the way up.
-void join_leaf(const Cluster& cluster, Parts& parts, std::size_t nic, std::size_t leaf);
+void join_leaf(const Cluster& cluster, GraphBuilder& parts, std::size_t nic, std::size_t leaf);
 
 // A leaf switch for every nodes_per_leaf nodes, with all their NICs; their vertices are
 // consecutive.
@@ -19,15 +19,15 @@ struct Leaves {
 
   std::size_t vertex(int leaf) const { return first + static_cast<std::size_t>(leaf); }
 };
-Leaves add_leaves(const Cluster& cluster, Parts& parts);
+Leaves add_leaves(const Cluster& cluster, GraphBuilder& parts);
 
 // Joins a leaf that has `nics` ports down to the spine level, with 1 / oversubscription of their
 // capacity; leaf - spine - leaf costs spine_hop, paid on the way up.
-void join_spine(const Cluster& cluster, Parts& parts, std::size_t leaf, std::size_t spine,
+void join_spine(const Cluster& cluster, GraphBuilder& parts, std::size_t leaf, std::size_t spine,
                 int nics);
 
 // The same from a trunk's capacity and its latency on the way up (and on the way down).
-void join(Parts& parts, std::size_t lower, std::size_t upper, double capacity, Duration hop,
+void join(GraphBuilder& parts, std::size_t lower, std::size_t upper, double capacity, Duration hop,
           Duration hop_down = {});
 
 }  // namespace sim::topology

@@ -11,7 +11,7 @@
 
 namespace sim::topology {
 
-void fat_tree(const Cluster& cluster, Parts& parts) {
+void fat_tree(const Cluster& cluster, GraphBuilder& parts) {
   const Leaves leaves = add_leaves(cluster, parts);
   if (leaves.count == 1) return;
   const std::size_t spine = add_switch(parts, VertexKind::spine, 0);

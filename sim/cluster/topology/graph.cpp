@@ -8,7 +8,7 @@
 namespace sim::topology {
 namespace {
 
-void add_node(const Cluster& cluster, const NodeLayout& layout, int index, Parts& parts) {
+void add_node(const Cluster& cluster, const NodeLayout& layout, int index, GraphBuilder& parts) {
   const Node& node = cluster.node;
   const std::size_t first = parts.vertices.size();
   const auto at = [&](int offset) { return first + static_cast<std::size_t>(offset); };
@@ -76,7 +76,7 @@ bool is_part(const Condition& c, const Link& link, const Vertex& from, const Ver
   return link.kind == (of_gpu ? LinkKind::nvlink : LinkKind::network);
 }
 
-void apply_conditions(const Cluster& cluster, Parts& parts) {
+void apply_conditions(const Cluster& cluster, GraphBuilder& parts) {
   for (const Condition& c : cluster.conditions) {
     if (c.bandwidth == 1) continue;
     for (std::size_t i = 0; i < parts.links.size(); ++i) {
@@ -132,7 +132,7 @@ NodeLayout::NodeLayout(const Node& node)
   pcie_switches = static_cast<int>(socket_of_switch.size());
 }
 
-void connect(Parts& parts, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
+void connect(GraphBuilder& parts, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
              Duration latency_up, Duration latency_down) {
   const auto add = [&](std::size_t from, std::size_t to, Duration latency) {
     parts.links.push_back({kind, static_cast<int>(parts.links.size()), capacity, latency});
@@ -142,10 +142,10 @@ void connect(Parts& parts, std::size_t a, std::size_t b, LinkKind kind, Bandwidt
   add(b, a, latency_down);
 }
 
-Parts build_parts(const Cluster& cluster) {
+GraphBuilder build_parts(const Cluster& cluster) {
   assert(problems(cluster).empty());
   const NodeLayout layout(cluster.node);
-  Parts parts;
+  GraphBuilder parts;
   parts.vertices.reserve(static_cast<std::size_t>(cluster.nodes * layout.size()));
   add_node(cluster, layout, 0, parts);
   // Large clusters have many links: each node its own, and a cable for each NIC.
@@ -162,7 +162,7 @@ Parts build_parts(const Cluster& cluster) {
 }
 
 Graph build_graph(const Cluster& cluster) {
-  const Parts parts = build_parts(cluster);
+  const GraphBuilder parts = build_parts(cluster);
   Graph graph;
   for (const Vertex& vertex : parts.vertices) boost::add_vertex(vertex, graph);
   for (std::size_t i = 0; i < parts.links.size(); ++i)

@@ -41,7 +41,7 @@ struct FabricEntry {
   std::string_view name;
   std::string_view summary;
   std::string_view source;
-  void (*build)(const Cluster& cluster, Parts& parts);
+  void (*build)(const Cluster& cluster, GraphBuilder& parts);
 };
 std::span<const FabricEntry> fabric_catalog();
 

@@ -33,17 +33,17 @@ struct Link {
 };
 
 // A cluster's vertices and links, before they are a graph. Invariants: (1) to (3) of graph.h.
-struct Parts {
+struct GraphBuilder {
   std::vector<Vertex> vertices;
   std::vector<Link> links;
   std::vector<std::pair<int, int>> ends;  // from, to of each link: vertices
 };
 
 // REQUIRES: problems(cluster) is empty.
-Parts build_parts(const Cluster& cluster);
+GraphBuilder build_parts(const Cluster& cluster);
 
 // Adds a cable: one link each way.
-void connect(Parts& parts, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
+void connect(GraphBuilder& parts, std::size_t a, std::size_t b, LinkKind kind, Bandwidth capacity,
              Duration latency_up = {}, Duration latency_down = {});
 
 // Where the vertices of a node are, relative to its first one.

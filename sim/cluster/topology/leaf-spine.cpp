@@ -15,7 +15,7 @@
 
 namespace sim::topology {
 
-void leaf_spine(const Cluster& cluster, Parts& parts) {
+void leaf_spine(const Cluster& cluster, GraphBuilder& parts) {
   const Fabric& fabric = cluster.fabric;
   const Leaves leaves = add_leaves(cluster, parts);
   if (leaves.count == 1) return;

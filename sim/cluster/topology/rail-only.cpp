@@ -10,7 +10,7 @@
 
 namespace sim::topology {
 
-void rail_only(const Cluster& cluster, Parts& parts) {
+void rail_only(const Cluster& cluster, GraphBuilder& parts) {
   const NodeLayout layout(cluster.node);
   const std::size_t first = parts.vertices.size();
   for (int rail = 0; rail < cluster.node.nics; ++rail) add_switch(parts, VertexKind::leaf, rail);

@@ -13,7 +13,7 @@
 
 namespace sim::topology {
 
-void rail_optimised(const Cluster& cluster, Parts& parts) {
+void rail_optimised(const Cluster& cluster, GraphBuilder& parts) {
   const NodeLayout layout(cluster.node);
   const int per_leaf = cluster.fabric.nodes_per_leaf;
   const int rails = cluster.node.nics;

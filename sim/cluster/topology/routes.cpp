@@ -43,7 +43,7 @@ std::vector<Hop> cheapest_tree(const std::vector<std::vector<Hop>>& next, std::s
 }  // namespace
 
 Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node) {
-  Parts parts = build_parts(cluster);
+  GraphBuilder parts = build_parts(cluster);
   links_ = std::move(parts.links);
   ends_ = std::move(parts.ends);
   const int nodes = cluster.nodes;

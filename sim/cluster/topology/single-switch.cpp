@@ -7,7 +7,7 @@
 
 namespace sim::topology {
 
-void single_switch(const Cluster& cluster, Parts& parts) {
+void single_switch(const Cluster& cluster, GraphBuilder& parts) {
   const NodeLayout layout(cluster.node);
   const std::size_t leaf = add_switch(parts, VertexKind::leaf, 0);
   for (int node = 0; node < cluster.nodes; ++node) {

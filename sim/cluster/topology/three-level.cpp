@@ -13,7 +13,7 @@
 
 namespace sim::topology {
 
-void three_level(const Cluster& cluster, Parts& parts) {
+void three_level(const Cluster& cluster, GraphBuilder& parts) {
   const Fabric& fabric = cluster.fabric;
   const Leaves leaves = add_leaves(cluster, parts);
   const int pods = (leaves.count - 1) / fabric.leaves_per_pod + 1;

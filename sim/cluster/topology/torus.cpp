@@ -14,7 +14,7 @@
 
 namespace sim::topology {
 
-void torus(const Cluster& cluster, Parts& parts) {
+void torus(const Cluster& cluster, GraphBuilder& parts) {
   const NodeLayout layout(cluster.node);
   const Fabric& fabric = cluster.fabric;
   int routers = 1;

@@ -14,10 +14,10 @@
 #include <sstream>
 #include <utility>
 
-#include "sim/command/common/heartbeat.h"
-#include "sim/input/text/locate.h"
 #include "sim/base/outputs.h"
 #include "sim/base/text.h"
+#include "sim/command/common/heartbeat.h"
+#include "sim/input/text/locate.h"
 #include "sim/output/document.h"
 #include "sim/output/json.h"
 #include "sim/output/output.h"
@@ -216,7 +216,7 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
   }
   if (words_.size() > most_) refuse("'" + words_[most_] + "' is one word too many");
   declare_outputs();
-  if (!globals.quiet) start_patience();
+  if (!globals.quiet) start_heartbeat();
 }
 
 bool Options::has(const std::string& name) const {

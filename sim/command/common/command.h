@@ -28,7 +28,7 @@ enum Exit : int {
   exit_data = 65,     // an input file breaks a rule
   exit_missing = 66,  // an input file is not there
   exit_bug = 70,
-  exit_system = 71,  // no memory, no processes, no files to open
+  exit_system = 71,       // no memory, no processes, no files to open
   exit_io = 74,           // disk full, no permission
   exit_interrupted = 75,  // interrupted or locked; --resume goes on
 };

@@ -5,7 +5,7 @@
 namespace sim::command {
 
 study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
-                           engine::MemoryDetail memory) {
+                          engine::MemoryDetail memory) {
   return {grid.size(), [&grid, &sites, memory](std::size_t i) {
             const input::GridPoint from = grid.point(i);
             answer::Site& site = *need(sites.of(*from.machine));
@@ -24,7 +24,7 @@ study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
 }
 
 std::function<answer::Answer(const study::Point&)> evaluation(answer::Sites& sites,
-                                                               engine::MemoryDetail memory) {
+                                                              engine::MemoryDetail memory) {
   return [&sites, memory](const study::Point& point) {
     engine::Options how;
     how.memory = memory;

@@ -61,7 +61,7 @@ void set_timer(int period) {
 
 }  // namespace
 
-void start_patience() {
+void start_heartbeat() {
   struct sigaction action {};
   action.sa_handler = tell;
   action.sa_flags = SA_RESTART;
@@ -69,7 +69,7 @@ void start_patience() {
   set_timer(period_s);
 }
 
-void end_patience() {
+void end_heartbeat() {
   set_timer(0);
 }
 

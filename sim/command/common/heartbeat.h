@@ -4,7 +4,7 @@
 
 namespace sim::command {
 
-void start_patience();
-void end_patience();
+void start_heartbeat();
+void end_heartbeat();
 
 }  // namespace sim::command

@@ -5,8 +5,8 @@
 #include <csignal>
 #include <string_view>
 
-#include "sim/command/common/command.h"
 #include "sim/base/interruption.h"
+#include "sim/command/common/command.h"
 
 namespace sim::command {
 

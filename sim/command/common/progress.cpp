@@ -35,7 +35,7 @@ Progress::Progress(std::string what, std::size_t total, bool quiet)
       quiet_(quiet),
       began_(Clock::now()),
       last_(began_) {
-  end_patience();
+  end_heartbeat();
 }
 
 Progress::~Progress() {

@@ -6,12 +6,12 @@
 #include <exception>
 #include <new>
 
+#include "sim/answer/evaluate.h"
+#include "sim/base/cores.h"
+#include "sim/base/interruption.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/grid_points.h"
 #include "sim/input/profile/residuals.h"
-#include "sim/base/cores.h"
-#include "sim/base/interruption.h"
-#include "sim/answer/evaluate.h"
 #include "sim/study/sweep/pool.h"
 #include "sim/study/sweep/sweep.h"
 

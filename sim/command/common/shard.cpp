@@ -55,8 +55,7 @@ std::string prepare(const std::string& folder, const study::Manifest& manifest, 
   return own;
 }
 
-void merge_when_last(const std::string& folder, const study::Shard& shard,
-                     const Globals& globals) {
+void merge_when_last(const std::string& folder, const study::Shard& shard, const Globals& globals) {
   const std::string lock = folder + "/merge.lock";
   const int descriptor = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0) return;

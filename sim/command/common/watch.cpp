@@ -32,8 +32,7 @@ input::PlanFile load_plan(const Options& options, const Globals& globals) {
 
 answer::Site& site_of(const input::PlanFile& file, answer::Sites& sites) {
   answer::Site& site = *need(sites.of(file.machine));
-  const std::string where =
-      file.plan.architecture.name + " on " + site.machine.cluster.name;
+  const std::string where = file.plan.architecture.name + " on " + site.machine.cluster.name;
   Diagnostics broken;
   for (std::string& rule : answer::problems(file.plan, site))
     broken.push_back({where, std::move(rule)});

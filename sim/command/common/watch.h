@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "sim/command/common/command.h"
-#include "sim/input/plan/plan.h"
-#include "sim/engine/observer.h"
 #include "sim/answer/answer.h"
+#include "sim/answer/evaluate.h"
+#include "sim/command/common/command.h"
+#include "sim/engine/observer.h"
+#include "sim/input/plan/plan.h"
 #include "sim/output/memory/memory_snapshot.h"
 #include "sim/output/memory/memory_timeline.h"
 #include "sim/output/perfetto/perfetto.h"
-#include "sim/answer/evaluate.h"
 #include "sim/program/build/build.h"
 
 namespace sim::command {

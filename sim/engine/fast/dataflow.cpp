@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
-#include "sim/base/interruption.h"
 #include "sim/allocator/options.h"
+#include "sim/base/interruption.h"
 #include "sim/engine/fast/dataflow_engine.h"
 
 namespace sim::engine {
@@ -195,8 +195,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   };
   // Of a stream with something that has not ended it is not known yet when it has.
   const auto known = [&](Stream stream) {
-    return r.clock.open[at(stream)] == 0 || r.posted ||
-           complete_all(c, r, program::bit_of(stream));
+    return r.clock.open[at(stream)] == 0 || r.posted || complete_all(c, r, program::bit_of(stream));
   };
   switch (i.op) {
     case Op::alloc:

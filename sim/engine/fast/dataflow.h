@@ -8,7 +8,7 @@
 //          there: in interleaved schedules messages go round. When the whole state (clocks,
 //          streams, messages on the way, allocator, live tensors), taken relative to a common
 //          origin and with frames numbered by age, equals the state at an earlier cut, the passes
-//          in between repeat: the remaining whole periods are added up instead of run.
+//          in between repeat: the remaining whole cycles are added up instead of run.
 //   steps  When a step starts in the state in which the step before it started, it is that step
 //          again.
 //

@@ -4,9 +4,9 @@
 // the allocator may take hundreds, because a pipeline's microbatches are born into the holes that
 // others leave. So there are two skips:
 //
-//   skip   times and memory are as at an earlier cut: the periods that are left are added up.
-//   quiet  times are as at an earlier cut and no driver call fell in between: from there on memory
-//          alone is replayed (dataflow_quiet.cpp).
+//   skip   times and memory are as at an earlier cut: the cycles that are left are added up.
+//   memory-only  times are as at an earlier cut and no driver call fell in between: from there on memory
+//          alone is replayed (dataflow_memory_only.cpp).
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -160,14 +160,14 @@ bool Dataflow::stop_at(std::size_t cut) {
   return true;
 }
 
-// Whole periods behind cut `cut` for which it is known that classes run the same in each.
-std::int64_t Dataflow::periods_left(std::size_t cut, std::size_t period) const {
+// Whole cycles behind cut `cut` for which it is known that classes run the same in each.
+std::int64_t Dataflow::cycles_left(std::size_t cut, std::size_t cycle) const {
   std::size_t last = ranks_.front()->program.cuts.size() - 1;
   const auto behind = [&](const auto& r) {
     return r->program.cuts[last] + r->beyond > r->program.cuts.back();
   };
   while (last > cut && std::ranges::any_of(ranks_, behind)) --last;
-  return static_cast<std::int64_t>((last - cut) / period);
+  return static_cast<std::int64_t>((last - cut) / cycle);
 }
 
 Accounts Dataflow::gained(const Snapshot& before, const Snapshot& now, std::size_t c) {
@@ -176,7 +176,7 @@ Accounts Dataflow::gained(const Snapshot& before, const Snapshot& now, std::size
   return all;
 }
 
-// Times and accounts of a class go on by `times` periods, `by` in all; `gained` in each.
+// Times and accounts of a class go on by `times` cycles, `by` in all; `gained` in each.
 void Dataflow::move_on(std::size_t c, const Accounts& gained, Duration by, std::int64_t times) {
   RankState& r = *ranks_[c];
   r.clock.cpu = r.clock.cpu + by;
@@ -208,8 +208,8 @@ void Dataflow::walk_frames(const RankState& r, std::uint32_t end,
   }
 }
 
-// Whether every class holds as many frames behind a period as before it. Where it does not (the
-// forward passes of gpipe), what is held grows or shrinks as long as the period comes again.
+// Whether every class holds as many frames behind a cycle as before it. Where it does not (the
+// forward passes of gpipe), what is held grows or shrinks as long as the cycle comes again.
 bool Dataflow::steady(const Stretch& stretch) const {
   return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& r) {
     std::int64_t gained = 0;
@@ -219,14 +219,14 @@ bool Dataflow::steady(const Stretch& stretch) const {
   });
 }
 
-// The state at cut `cut` is the one at cut `from`: adds up the whole periods that are left.
+// The state at cut `cut` is the one at cut `from`: adds up the whole cycles that are left.
 // Returns the cut at which the classes then stand.
 std::size_t Dataflow::skip(const Snapshot& before, const Snapshot& now, std::size_t from,
                            std::size_t cut) {
-  const std::size_t period = cut - from;
-  const std::int64_t times = periods_left(cut, period);
+  const std::size_t cycle = cut - from;
+  const std::int64_t times = cycles_left(cut, cycle);
   if (times == 0) return cut;
-  const std::size_t target = cut + static_cast<std::size_t>(times) * period;
+  const std::size_t target = cut + static_cast<std::size_t>(times) * cycle;
   const Duration by = times * (now.origin - before.origin);
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     RankState& r = *ranks_[c];
@@ -253,14 +253,14 @@ void Dataflow::repeat_retries(const Snapshot& before, const Snapshot& now, std::
 
 namespace {
 
-// Which periods of a step are taped as they come: the first, and some behind each look at tapes.
-// Where the driver is called all the time tapes are of no use, so they come ever later. Numbers
+// Which cycles of a step are logged as they come: the first, and some behind each look at clock logs.
+// Where the driver is called all the time clock logs are of no use, so they come ever later. Numbers
 // are of cuts.
-class PeriodsTaped {
+class CyclesLogged {
  public:
   bool wants(std::size_t next) const { return due(next) && next - from_ < together; }
   void skip(std::size_t next) { whole_from_ = next + 1; }
-  // Whether the period that ends at `next` is on tape, where the one before it was run in one.
+  // Whether the cycle that ends at `next` is on clock log, where the one before it was run in one.
   bool has(std::size_t next) const { return next >= whole_from_; }
   bool due(std::size_t next) const { return next >= from_; }
   void looked(std::size_t next) {
@@ -280,7 +280,7 @@ void Dataflow::play(int step) {
   const std::size_t cuts =
       step > 1 && options_.shortcuts && !options_.observer ? ranks_[0]->program.cuts.size() : 0;
   std::size_t next = cuts > 2 ? 0 : cuts;
-  PeriodsTaped periods;
+  CyclesLogged cycles;
   std::size_t patience =
       2 * static_cast<std::size_t>(job_.mesh.degrees().pp) + 2;  // cuts after running out
   Seen seen;
@@ -292,10 +292,10 @@ void Dataflow::play(int step) {
     r->live.clear();
   }
   const auto stop_at_next = [&] {
-    const bool taped = places_tensors(options_.memory) && !ran_out() && !known_ && !seen.empty() &&
-                       seen.back().first + 1 == next && periods.wants(next);
-    if (taped) return run_with_tape(seen.back().second.origin, next);
-    periods.skip(next);
+    const bool logged = places_tensors(options_.memory) && !ran_out() && !known_ && !seen.empty() &&
+                        seen.back().first + 1 == next && cycles.wants(next);
+    if (logged) return run_with_clock_log(seen.back().second.origin, next);
+    cycles.skip(next);
     return stop_at(next);
   };
   while (next < cuts && !ended_early_ && stop_at_next()) {
@@ -317,7 +317,7 @@ void Dataflow::play(int step) {
       save_memory(now);
     if (known_at(now, next)) {
       seen.clear();
-      next = quiet(now.origin, next) + 1;
+      next = memory_only(now.origin, next) + 1;
       continue;
     }
     std::size_t at = next, again = next;
@@ -334,12 +334,12 @@ void Dataflow::play(int step) {
          ++it) {
       if (it->second.timing != now.timing) continue;
       const bool early = it->second.driver_calls != now.driver_calls;
-      if (early && (!may_run_alone() || !periods.due(next))) continue;
-      const bool taped = periods.has(next) && it->first + 1 == next;
-      at = tape_periods(it->second, now, it->first, next, taped);
-      periods.looked(at);
+      if (early && (!may_run_alone() || !cycles.due(next))) continue;
+      const bool logged = cycles.has(next) && it->first + 1 == next;
+      at = clock_log_cycles(it->second, now, it->first, next, logged);
+      cycles.looked(at);
       again = at + (early && !known_ ? 0 : 1);
-      if (known_) again = quiet(ranks_.front()->clock.cpu, at) + 1;
+      if (known_) again = memory_only(ranks_.front()->clock.cpu, at) + 1;
       break;
     }
     if (again != next) {

@@ -1,6 +1,6 @@
 // dataflow_engine.h — the class behind dataflow.h: execution (dataflow.cpp), cuts and what is
-// skipped between them (dataflow_cuts.cpp), periods that are known (dataflow_known.cpp) and how
-// memory goes on in them (dataflow_quiet.cpp, dataflow_alone.cpp).
+// skipped between them (dataflow_cuts.cpp), cycles that are known (dataflow_known.cpp) and how
+// memory goes on in them (dataflow_memory_only.cpp, dataflow_alone.cpp).
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace sim::engine {
 
-// A digest of what a tape holds: allocations (0), and frees (1 + the streams that the tensor was
+// A digest of what a clock log holds: allocations (0), and frees (1 + the streams that the tensor was
 // recorded on).
 constexpr std::uint64_t shape_with(std::uint64_t shape, std::uint64_t next) {
   return (shape ^ next) * 0x9e3779b97f4a7c15 + 1;
@@ -67,7 +67,7 @@ struct Meetings {
   std::int64_t first = 0;
 };
 
-class LaneReplay;
+class SubPoolReplay;
 
 class Dataflow {
  public:
@@ -95,15 +95,15 @@ class Dataflow {
     std::int64_t driver_calls = 0;
   };
   using Seen = std::deque<std::pair<std::size_t, Snapshot>>;
-  // Periods that follow one another from cut `base` on.
+  // Cycles that follow one another from cut `base` on.
   struct Stretch {
-    std::size_t base = 0, period = 0;  // cuts
+    std::size_t base = 0, cycle = 0;  // cuts
     Time begin{};
-    Duration length{};  // of a period
+    Duration length{};   // of a cycle
     bool alone = false;  // classes may run alone
     Time at(std::int64_t n) const { return begin + n * length; }
   };
-  struct Quiet;
+  struct MemoryOnly;
   // A block without what places and frees tensors, whose CPU time is added to what is before it.
   struct TimeCode {
     struct Instruction {
@@ -112,25 +112,25 @@ class Dataflow {
     };
     std::vector<Instruction> code;  // the first stands for the begin of the block and does nothing
   };
-  // A period that was run with a tape, each class without driver calls: where times are as at its
+  // A cycle that was run with a clock log, each class without driver calls: where times are as at its
   // begin, it comes again.
-  struct KnownPeriod {
+  struct KnownCycle {
     std::vector<std::int64_t> timing;  // at its begin and end
     Duration length{};
-    std::size_t cut = 0, period = 0;
+    std::size_t cut = 0, cycle = 0;
     // Of each class: what its accounts gain, what decides its times in the end, what it learns from
     // others, in order of communicators.
     std::vector<Accounts> gained;
     std::vector<std::vector<std::int64_t>> ends;
     std::vector<std::vector<Met>> met;
-    // What it does to the memory of each class, in lanes; none: not traced yet.
-    std::vector<std::shared_ptr<LaneReplay>> lanes;
+    // What it does to the memory of each class, in sub-pools; none: not traced yet.
+    std::vector<std::shared_ptr<SubPoolReplay>> sub_pools;
   };
 
-  // A period of which it may not be known yet what all classes do in it.
-  struct Tapes {
-    KnownPeriod known;
-    std::vector<std::optional<std::vector<std::int64_t>>> tapes;  // by class
+  // A cycle of which it may not be known yet what all classes do in it.
+  struct ClockLogs {
+    KnownCycle known;
+    std::vector<std::optional<std::vector<std::int64_t>>> clock_logs;  // by class
   };
 
   void setup_meetings();
@@ -152,8 +152,8 @@ class Dataflow {
   void launched(RankState& r, program::Stream stream, std::int64_t entries, Time start) const;
   // Those of the messages of an exchange, in their order.
   const std::vector<Channel*>& channels_of(int c, std::uint32_t exchange);
-  bool issue(int c, RankState& r, const program::Instruction& i, program::Stream q,
-             Duration launch, Pending pending);
+  bool issue(int c, RankState& r, const program::Instruction& i, program::Stream q, Duration launch,
+             Pending pending);
   bool join(int c, RankState& r, const program::Instruction& i, program::Stream q);
   bool meet_later(int c, RankState& r, const program::Instruction& i, int group);
   void post(int c, RankState& r, Pending& pending);
@@ -184,42 +184,42 @@ class Dataflow {
 
   bool go_on_where_needed();
   bool stop_at(std::size_t cut);
-  std::int64_t periods_left(std::size_t cut, std::size_t period) const;
+  std::int64_t cycles_left(std::size_t cut, std::size_t cycle) const;
   Snapshot snapshot(bool with_memory) const;
   void save_memory(Snapshot& s) const;
   void save(const RankState& r, Time origin, std::vector<std::int64_t>& out) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
   void repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times);
-  std::size_t tape_periods(const Snapshot& before, const Snapshot& now, std::size_t from,
-                           std::size_t cut, bool taped);
-  bool add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end, std::size_t cut);
-  bool comes_again(int c, std::size_t cut, std::size_t period) const;
-  bool run_with_tape(Time origin, std::size_t to);
+  std::size_t clock_log_cycles(const Snapshot& before, const Snapshot& now, std::size_t from,
+                               std::size_t cut, bool logged);
+  bool add_tapes(ClockLogs& found, const Snapshot& begin, const Snapshot& end, std::size_t cut);
+  bool comes_again(int c, std::size_t cut, std::size_t cycle) const;
+  bool run_with_clock_log(Time origin, std::size_t to);
   bool known_at(const Snapshot& now, std::size_t cut) const;
-  std::size_t quiet(Time origin, std::size_t cut);
-  static std::uint32_t pass_at(const RankState& r, const Stretch& stretch, std::int64_t period) {
-    return r.program.cuts[stretch.base + static_cast<std::size_t>(period) * stretch.period] +
+  std::size_t memory_only(Time origin, std::size_t cut);
+  static std::uint32_t pass_at(const RankState& r, const Stretch& stretch, std::int64_t cycle) {
+    return r.program.cuts[stretch.base + static_cast<std::size_t>(cycle) * stretch.cycle] +
            r.beyond;
   }
   bool steady(const Stretch& stretch) const;
-  std::int64_t replay_quietly(const Stretch& stretch, std::int64_t most);
-  void trace_lanes(int c, Quiet& quiet, const Stretch& stretch, std::int64_t most);
-  static std::int64_t end_of_stretch(std::span<const Quiet> all, std::int64_t done,
+  std::int64_t replay_memory_only(const Stretch& stretch, std::int64_t most);
+  void trace_sub_pools(int c, MemoryOnly& memory_only, const Stretch& stretch, std::int64_t most);
+  static std::int64_t end_of_stretch(std::span<const MemoryOnly> all, std::int64_t done,
                                      std::int64_t most);
-  void enter_lanes(int c, Quiet& quiet, const Stretch& stretch);
-  void leave_lanes(int c, Quiet& quiet, const Stretch& stretch);
-  bool advance_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
-  bool replay_memory(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
-  void look_for_cycle(const RankState& r, Quiet& quiet, Time begin) const;
-  void end_cycle(int c, Quiet& quiet, const Stretch& stretch, std::int64_t end);
+  void enter_sub_pools(int c, MemoryOnly& memory_only, const Stretch& stretch);
+  void leave_sub_pools(int c, MemoryOnly& memory_only, const Stretch& stretch);
+  bool advance_memory(int c, MemoryOnly& memory_only, const Stretch& stretch, std::int64_t end);
+  bool replay_memory(int c, MemoryOnly& memory_only, const Stretch& stretch, std::int64_t end);
+  void look_for_recurrence(const RankState& r, MemoryOnly& memory_only, Time begin) const;
+  void end_recurrence(int c, MemoryOnly& memory_only, const Stretch& stretch, std::int64_t end);
   bool decided(const GrowthStop& stop);
-  bool replay_tape(int c, RankState& r, std::uint32_t end, Time origin);
+  bool replay_clock_log(int c, RankState& r, std::uint32_t end, Time origin);
   bool may_run_alone() const;
   std::optional<std::int64_t> run_alone(int c, const Stretch& stretch, std::int64_t from,
                                         std::int64_t most);
   enum class Alone { as_known, late, other };  // late: the CPU is not where it always was
-  Alone period_alone(int c, const Stretch& stretch, std::int64_t period);
-  bool gained_as_known(int c, const Accounts& before, std::int64_t periods) const;
+  Alone cycle_alone(int c, const Stretch& stretch, std::int64_t cycle);
+  bool gained_as_known(int c, const Accounts& before, std::int64_t cycles) const;
   static Accounts gained(const Snapshot& before, const Snapshot& now, std::size_t c);
   void move_on(std::size_t c, const Accounts& gained, Duration by, std::int64_t times);
   void shift_channels(Duration by);
@@ -245,9 +245,9 @@ class Dataflow {
   MemoryCodes memory_codes_;
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]
   std::vector<std::vector<TimeCode>> time_code_;             // the same, without memory
-  std::optional<KnownPeriod> known_;
-  std::vector<RankTimes> before_quiet_;  // by class, at the begin of the stretch
-  bool ended_early_ = false;  // out of memory: the rest is hypothetical
+  std::optional<KnownCycle> known_;
+  std::vector<RankTimes> before_memory_only_;  // by class, at the begin of the stretch
+  bool ended_early_ = false;                   // out of memory: the rest is hypothetical
   bool memory_matters_ = true, all_steps_ = true;
   std::vector<std::int64_t> reserved_most_;  // by class, once memory was left before the end
   std::vector<std::int64_t> reserved_least_;

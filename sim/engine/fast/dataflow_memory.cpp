@@ -49,8 +49,8 @@ bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryC
     r.clock.cpu = r.clock.cpu + times_.allocation;
   }
   if (r.taping) {
-    r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
-    r.tape_shape = shape_with(r.tape_shape, 0);
+    r.clock_log.push_back((r.clock.cpu - r.clock_log_origin).ps);
+    r.clock_log_shape = shape_with(r.clock_log_shape, 0);
   }
   if (!left_out(r, memory)) r.memory.allocate(slot, i, r.at);
   return true;
@@ -98,12 +98,12 @@ bool Dataflow::free(int c, RankState& r, const Instruction& i, const MemoryCode&
     return false;
   r.clock.cpu = r.clock.cpu + times_.release;
   if (r.taping) {
-    r.tape.push_back((r.clock.cpu - r.tape_origin).ps);
-    r.tape_shape = shape_with(r.tape_shape, 1 + recorded);
+    r.clock_log.push_back((r.clock.cpu - r.clock_log_origin).ps);
+    r.clock_log_shape = shape_with(r.clock_log_shape, 1 + recorded);
     for (program::Streams left = recorded; left != 0; left &= left - 1) {
       const auto s = static_cast<std::size_t>(std::countr_zero(left));
-      if (r.clock.open[s] != 0) r.tape_later.emplace_back(r.tape.size(), r.clock.open[s]);
-      r.tape.push_back((r.clock.tail[s] - r.tape_origin).ps);
+      if (r.clock.open[s] != 0) r.clock_log_later.emplace_back(r.clock_log.size(), r.clock.open[s]);
+      r.clock_log.push_back((r.clock.tail[s] - r.clock_log_origin).ps);
     }
   }
   if (!left_out) r.memory.free(slot, i.flags & program::maybe, &r.at);

@@ -116,9 +116,9 @@ bool Dataflow::complete(int c, RankState& r, Pending& pending) {
   r.clock.tail[at(pending.communicator)] = end;
   std::int64_t& open = r.clock.open[at(pending.communicator)];
   if (open == pending.number) open = 0;
-  std::erase_if(r.tape_later, [&](const auto& place) {
+  std::erase_if(r.clock_log_later, [&](const auto& place) {
     if (place.second != pending.number) return false;
-    r.tape[place.first] = (end - r.tape_origin).ps;
+    r.clock_log[place.first] = (end - r.clock_log_origin).ps;
     return true;
   });
   if (const std::int64_t open_events = r.driver.outstanding(); open_events > 0)

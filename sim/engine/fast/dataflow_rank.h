@@ -44,7 +44,9 @@ class ClockDriver final : public TimedDriver {
     ++outstanding_;
     return {stream, later + clock_.open[s]};
   }
-  bool event_reached(const allocator::Event& event) override { return event.ticket <= clock_.cpu.ps; }
+  bool event_reached(const allocator::Event& event) override {
+    return event.ticket <= clock_.cpu.ps;
+  }
   void wait(const allocator::Event& event) override {
     const Time end = event.ticket < later ? Time{event.ticket}
                                           : clock_.tail[static_cast<std::size_t>(event.stream)];
@@ -104,8 +106,8 @@ struct Ends {
   friend bool operator==(const Ends&, const Ends&) = default;
 };
 
-// What a rank learns from others in a known period: when what it posted on a communicator met and
-// ended. Counted from the begin of the period.
+// What a rank learns from others in a known cycle: when what it posted on a communicator met and
+// ended. Counted from the begin of the cycle.
 struct Met {
   program::Stream communicator{};
   Time post{};
@@ -114,7 +116,7 @@ struct Met {
   friend bool operator==(const Met&, const Met&) = default;
 };
 
-// A known period in which a class runs alone: what others would answer is read from it.
+// A known cycle in which a class runs alone: what others would answer is read from it.
 class KnownAnswers {
  public:
   KnownAnswers(std::span<const Met> met, Time origin) : met_(met), origin_(origin) {}
@@ -165,16 +167,16 @@ struct RankState : RankTimes {
   ClockDriver driver;
   RankMemory memory;
 
-  // What memory sees of time in a period, relative to its begin: the CPU clock at each allocation
+  // What memory sees of time in a cycle, relative to its begin: the CPU clock at each allocation
   // and free, then the ends of the streams that a freed tensor was recorded on.
-  std::vector<std::int64_t> tape;
+  std::vector<std::int64_t> clock_log;
   // Its places that are not known yet, each with the exchange that decides it.
-  std::vector<std::pair<std::size_t, std::int64_t>> tape_later;
-  std::uint64_t tape_shape = 0;
+  std::vector<std::pair<std::size_t, std::int64_t>> clock_log_later;
+  std::uint64_t clock_log_shape = 0;
   std::vector<Met> met;
   bool taping = false;
-  Time tape_origin{};
-  std::int64_t calls_before = 0;  // of the driver, when the tape began
+  Time clock_log_origin{};
+  std::int64_t calls_before = 0;  // of the driver, when the clock log began
 
   // Place in the program.
   Position at;

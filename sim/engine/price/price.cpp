@@ -8,9 +8,9 @@
 
 #include "sim/cluster/device/kernel.h"
 #include "sim/cluster/device/overlap.h"
+#include "sim/cluster/topology/host.h"
 #include "sim/engine/rank/queues.h"
 #include "sim/engine/replay.h"
-#include "sim/cluster/topology/host.h"
 #include "sim/program/layers/experts/routes.h"
 
 namespace sim::engine {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "sim/job/mesh/communicators.h"
 #include "sim/cluster/network/network.h"
 #include "sim/engine/report.h"
+#include "sim/job/mesh/communicators.h"
 #include "sim/program/ir/program.h"
 
 namespace sim::engine {
@@ -73,9 +73,7 @@ inline constexpr auto queues = [] {
 constexpr const QueueRow& row(program::Stream queue) {
   return queues[static_cast<std::size_t>(queue)];
 }
-static_assert(std::ranges::all_of(queues, [](const QueueRow& r) {
-  return &row(r.queue) == &r;
-}));
+static_assert(std::ranges::all_of(queues, [](const QueueRow& r) { return &row(r.queue) == &r; }));
 
 inline Resource resource_of(program::Stream queue) {
   return row(queue).resource;

@@ -295,11 +295,11 @@ void RankMemory::rebuild(const Layout& layout) {
     allocator_.free_behind(blocks[waiting.piece], waiting.events);
 }
 
-RankMemory::Kept RankMemory::keep() const {
+RankMemory::Retained RankMemory::keep() const {
   return {allocator_, slots_, split_, driver_.account(), peak_, out_of_memory_};
 }
 
-void RankMemory::restore(const Kept& kept) {
+void RankMemory::restore(const Retained& kept) {
   allocator_ = kept.allocator;
   slots_ = kept.slots;
   split_ = kept.split;

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "sim/base/units.h"
 #include "sim/allocator/allocator.h"
+#include "sim/base/units.h"
 #include "sim/engine/observer.h"
 #include "sim/engine/report.h"
 #include "sim/program/ir/program.h"
@@ -103,7 +103,8 @@ struct RoomNeeded {
 
 class RankMemory {
  public:
-  RankMemory(const program::Program& program, TimedDriver& driver, const allocator::Options& options);
+  RankMemory(const program::Program& program, TimedDriver& driver,
+             const allocator::Options& options);
 
   // Tells `observer` of the changes to come, as those of `rank_class`.
   void watch(Observer& observer, int rank_class);
@@ -189,7 +190,7 @@ class RankMemory {
     program::Category category{};
     program::Streams recorded = 0;
   };
-  struct Kept {
+  struct Retained {
     allocator::Allocator allocator;
     std::vector<TensorSlot> slots;
     Split split;
@@ -197,8 +198,8 @@ class RankMemory {
     Peak peak;
     std::optional<OutOfMemory> out_of_memory;
   };
-  Kept keep() const;
-  void restore(const Kept& kept);
+  Retained keep() const;
+  void restore(const Retained& kept);
 
   bool ran_out() const { return out_of_memory_.has_value(); }
   void mark_static();  // what is allocated now is what a rank holds between steps

@@ -62,7 +62,7 @@ class Timeline {
   const Accounts& accounts() const { return accounts_; }
   const Accounts& lifted() const { return lifted_; }
 
-  // Repeats `by` (accounts of a period) and moves on in time.
+  // Repeats `by` (accounts of a cycle) and moves on in time.
   void skip(const Accounts& by, std::int64_t times, Duration shift) {
     for (std::size_t i = 0; i < accounts_.size(); ++i) accounts_[i] += times * by[i];
     front_ = front_ + shift;

@@ -33,19 +33,19 @@ class Tracer {
   }
 
   // False: something was freed that nobody placed on the way.
-  bool run(std::uint32_t begin, std::uint32_t end, PeriodTrace& trace) {
+  bool run(std::uint32_t begin, std::uint32_t end, CycleTrace& trace) {
     known_ = true;
     frees_ = 0;
-    const std::int64_t* tape = r_.tape.data();
+    const std::int64_t* clock_log = r_.clock_log.data();
     walk_memory(r_.program, *r_.at.passes, begin, end, blocks_,
                 [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
                     std::uint32_t slot, std::uint32_t to) {
                   const program::Instruction& i = step.instruction;
                   if (i.op == Op::alloc) {
-                    place(i, slot, *tape++, trace);
+                    place(i, slot, *clock_log++, trace);
                   } else if (i.op == Op::free) {
-                    const std::int64_t when = *tape++;
-                    free(slot, when, tape, trace);
+                    const std::int64_t when = *clock_log++;
+                    free(slot, when, clock_log, trace);
                   } else if (i.op == Op::move) {
                     slots_[to] = slots_[slot];
                     slots_[slot].tensor = empty;
@@ -53,24 +53,24 @@ class Tracer {
                     slots_[slot].recorded |= program::bit_of(i.stream);
                   }
                 });
-    known_ &= tape == r_.tape.data() + r_.tape.size();
+    known_ &= clock_log == r_.clock_log.data() + r_.clock_log.size();
     for (std::uint32_t p = begin; p < end; ++p) {
       const program::Pass& pass = (*r_.at.passes)[p];
       if (pass.acquires) live_.push_back(pass.frame);
       if (pass.releases) std::erase(live_, pass.frame);
     }
-    ++period_;
+    ++cycle_;
     return known_;
   }
 
-  std::vector<PeriodTrace::Held> held() const {
-    std::vector<PeriodTrace::Held> all;
+  std::vector<CycleTrace::Held> held() const {
+    std::vector<CycleTrace::Held> all;
     const program::Program& p = r_.program;
     const std::uint32_t first = p.fixed_slots + p.local_slots;
     const auto look = [&](std::uint32_t actual, std::uint32_t slot) {
       const Handle& h = slots_[actual];
       if (h.tensor == empty) return;
-      all.push_back({slot, h.tensor, h.tensor == before ? 0 : period_ - h.period, h.recorded});
+      all.push_back({slot, h.tensor, h.tensor == before ? 0 : cycle_ - h.cycle, h.recorded});
     };
     for (std::uint32_t s = 0; s < first; ++s) look(s, s);
     for (std::uint32_t n = 0; n < live_.size(); ++n)
@@ -82,37 +82,38 @@ class Tracer {
  private:
   struct Handle {
     std::int32_t tensor = empty;
-    std::int32_t period = 0;  // in which it was placed; of one from before the slot it had then
+    std::int32_t cycle = 0;  // in which it was placed; of one from before the slot it had then
     program::Streams recorded = 0;
   };
 
   void place(const program::Instruction& i, std::uint32_t slot, std::int64_t when,
-             PeriodTrace& trace) {
+             CycleTrace& trace) {
     const auto tensor = static_cast<std::int32_t>(trace.tensors.size());
     trace.tensors.push_back({i.value, i.stream, i.category, -1, {}});
     trace.events.push_back({true, tensor, when});
-    slots_[slot] = {tensor, period_, 0};
+    slots_[slot] = {tensor, cycle_, 0};
   }
 
-  void free(std::uint32_t slot, std::int64_t when, const std::int64_t*& tape, PeriodTrace& trace) {
+  void free(std::uint32_t slot, std::int64_t when, const std::int64_t*& clock_log,
+            CycleTrace& trace) {
     const Handle h = slots_[slot];  // what it was recorded on stays, as in RankMemory
     slots_[slot].tensor = empty;
     std::vector<std::pair<int, std::int64_t>> waits;
     for (int s = 0; h.recorded >> s; ++s)
-      if (h.recorded >> s & 1) waits.emplace_back(s, *tape++);
+      if (h.recorded >> s & 1) waits.emplace_back(s, *clock_log++);
     if (h.tensor == empty) return;
     ++frees_;
     if (h.tensor == before) {
       known_ = false;
-      ends_[static_cast<std::uint32_t>(h.period)] = {period_, frees_ - 1};
+      ends_[static_cast<std::uint32_t>(h.cycle)] = {cycle_, frees_ - 1};
       return;
     }
     trace.events.push_back({false, h.tensor, when});
-    freed_.push_back({h.tensor, period_ - h.period, std::move(waits)});
+    freed_.push_back({h.tensor, cycle_ - h.cycle, std::move(waits)});
   }
 
  public:
-  // Tensors freed in the period that ran, in order.
+  // Tensors freed in the cycle that ran, in order.
   struct Freed {
     std::int32_t tensor = 0;
     int lives = 0;
@@ -121,15 +122,15 @@ class Tracer {
   };
   std::vector<Freed> take_freed() { return std::exchange(freed_, {}); }
 
-  // What was held at the begin of the first period, where each later one frees `freed`.
-  std::vector<PeriodTrace::Held> first_held(std::span<const Freed> freed) const {
-    std::vector<PeriodTrace::Held> all = first_held_;
-    for (PeriodTrace::Held& h : all) {
+  // What was held at the begin of the first cycle, where each later one frees `freed`.
+  std::vector<CycleTrace::Held> first_held(std::span<const Freed> freed) const {
+    std::vector<CycleTrace::Held> all = first_held_;
+    for (CycleTrace::Held& h : all) {
       const auto end = ends_.find(actual_slot(r_.program, h.slot, r_.live));
       if (end == ends_.end()) continue;
-      const auto [period, number] = end->second;
+      const auto [cycle, number] = end->second;
       h.tensor = freed[static_cast<std::size_t>(number)].tensor;
-      h.age = freed[static_cast<std::size_t>(number)].lives - period;
+      h.age = freed[static_cast<std::size_t>(number)].lives - cycle;
     }
     return all;
   }
@@ -140,18 +141,18 @@ class Tracer {
   std::vector<std::uint32_t> live_;
   std::vector<Handle> slots_;
   std::vector<Freed> freed_;
-  std::vector<PeriodTrace::Held> first_held_;
-  // Of tensors from before, by the slot they had: in which period they were freed, as which.
+  std::vector<CycleTrace::Held> first_held_;
+  // Of tensors from before, by the slot they had: in which cycle they were freed, as which.
   std::unordered_map<std::uint32_t, std::pair<std::int32_t, std::int32_t>> ends_;
-  std::int32_t frees_ = 0;  // of the period at hand
-  std::int32_t period_ = 0;
+  std::int32_t frees_ = 0;  // of the cycle at hand
+  std::int32_t cycle_ = 0;
   bool known_ = true;
 };
 
-// Each tensor is freed once, in a period to come or in its own. False if one is not.
-bool enter_lives(std::vector<Tracer::Freed> freed, PeriodTrace& trace) {
+// Each tensor is freed once, in a cycle to come or in its own. False if one is not.
+bool enter_lives(std::vector<Tracer::Freed> freed, CycleTrace& trace) {
   for (Tracer::Freed& f : freed) {
-    PeriodTrace::Tensor& tensor = trace.tensors[static_cast<std::size_t>(f.tensor)];
+    CycleTrace::Tensor& tensor = trace.tensors[static_cast<std::size_t>(f.tensor)];
     if (tensor.lives >= 0) return false;
     tensor.lives = f.lives;
     // Its own stream it does not wait for.
@@ -164,29 +165,28 @@ bool enter_lives(std::vector<Tracer::Freed> freed, PeriodTrace& trace) {
 
 }  // namespace
 
-std::optional<PeriodTrace> trace_period(const RankState& r,
-                                        std::span<const MemoryCode* const> blocks,
-                                        std::span<const std::uint32_t> bounds) {
+std::optional<CycleTrace> trace_cycle(const RankState& r, std::span<const MemoryCode* const> blocks,
+                                      std::span<const std::uint32_t> bounds) {
   Tracer tracer(r, blocks);
-  PeriodTrace last;
+  CycleTrace last;
   std::vector<Tracer::Freed> last_freed;
-  std::vector<PeriodTrace::Held> last_held;
+  std::vector<CycleTrace::Held> last_held;
   bool last_known = false;
   for (std::size_t n = 0; n + 1 < bounds.size(); ++n) {
-    PeriodTrace trace;
+    CycleTrace trace;
     const bool known = tracer.run(bounds[n], bounds[n + 1], trace);
     std::vector<Tracer::Freed> freed = tracer.take_freed();
-    std::vector<PeriodTrace::Held> held;
+    std::vector<CycleTrace::Held> held;
     if (known) held = tracer.held();
     if (known && last_known && freed == last_freed && trace.events == last.events &&
         held == last_held) {
       const std::uint32_t fixed = r.program.fixed_slots;
-      for (const PeriodTrace::Held& h : held)
+      for (const CycleTrace::Held& h : held)
         if (h.tensor < 0 && h.slot >= fixed) return std::nullopt;
       trace.held = std::move(held);
-      // As a rule the first period began as the later ones.
+      // As a rule the first cycle began as the later ones.
       const bool at_once = tracer.first_held(freed) == trace.held;
-      trace.periods = at_once ? 0 : static_cast<std::int64_t>(n) + 1;
+      trace.cycles = at_once ? 0 : static_cast<std::int64_t>(n) + 1;
       if (!enter_lives(std::move(freed), trace)) return std::nullopt;
       return trace;
     }

@@ -1,9 +1,9 @@
-// dataflow_alone.cpp — a class that needs the driver while times repeat: it runs that period alone.
+// dataflow_alone.cpp — a class that needs the driver while times repeat: it runs that cycle alone.
 //
-// What others do in a known period is known, and so is what they answer. As long as a class posts
+// What others do in a known cycle is known, and so is what they answer. As long as a class posts
 // what it posts when it always did, they do not notice that its CPU was late: it runs in full, with
-// their answers read from the known period. Where in the end it stands as it always did, nothing
-// came of the calls but what they did to its memory. Where it does not for some periods, or where
+// their answers read from the known cycle. Where in the end it stands as it always did, nothing
+// came of the calls but what they did to its memory. Where it does not for some cycles, or where
 // it lacks an answer, nothing has happened, and all run in full from there.
 #include "sim/engine/fast/dataflow_engine.h"
 
@@ -26,43 +26,43 @@ bool KnownAnswers::next(Stream communicator, Time post, Ends& ends) {
 
 void Dataflow::note_met(RankState& r, Stream communicator, Time post, const Ends& ends) {
   if (!r.taping) return;
-  const auto from = [&](Time t) { return Time{t.ps - r.tape_origin.ps}; };
+  const auto from = [&](Time t) { return Time{t.ps - r.clock_log_origin.ps}; };
   r.met.push_back({communicator, from(post), {from(ends.met), from(ends.end), ends.longest}});
 }
 
-// Bounds of memory hold where nobody called the driver for some periods: they ask for all calls.
+// Bounds of memory hold where nobody called the driver for some cycles: they ask for all calls.
 // Where a class ran out of memory, it is asked at every cut whether enough was seen.
 bool Dataflow::may_run_alone() const {
   return options_.memory == MemoryDetail::exact && !ran_out();
 }
 
-// From period `from` of the stretch on, for `most` periods or as many as it takes: the first behind
+// From cycle `from` of the stretch on, for `most` cycles or as many as it takes: the first behind
 // which the class stands as it always did. nullopt, with nothing changed, where there is none.
 // REQUIRES: memory stands at the begin of `from`.
 std::optional<std::int64_t> Dataflow::run_alone(int c, const Stretch& stretch, std::int64_t from,
                                                 std::int64_t most) {
   const auto own = static_cast<std::size_t>(c);
   RankState& r = *ranks_[own];
-  const RankTimes quiet = r;
-  const RankMemory::Kept memory = r.memory.keep();
+  const RankTimes memory_only = r;
+  const RankMemory::Retained memory = r.memory.keep();
   const Position at = r.at;
   const std::vector<std::uint32_t> live = r.live;
   const std::int64_t executed = r.executed;
 
-  static_cast<RankTimes&>(r) = before_quiet_[own];
+  static_cast<RankTimes&>(r) = before_memory_only_[own];
   move_on(own, known_->gained[own], from * known_->length, from);
   const Accounts before = r.timeline.accounts();
   r.sure_until = {};
   r.driver.set_outstanding(r.memory.events_from(ClockDriver::later));
   std::int64_t end = from;
   for (Alone now = Alone::late; end < from + most;) {
-    now = period_alone(c, stretch, end++);
+    now = cycle_alone(c, stretch, end++);
     if (now == Alone::other) break;
     if (now == Alone::late || !gained_as_known(c, before, end - from)) continue;
-    static_cast<RankTimes&>(r) = quiet;
+    static_cast<RankTimes&>(r) = memory_only;
     return end;
   }
-  static_cast<RankTimes&>(r) = quiet;
+  static_cast<RankTimes&>(r) = memory_only;
   r.memory.restore(memory);
   r.driver.set_outstanding(r.memory.events_from(ClockDriver::later));
   r.at = at;
@@ -73,26 +73,26 @@ std::optional<std::int64_t> Dataflow::run_alone(int c, const Stretch& stretch, s
 }
 
 // One of them.
-Dataflow::Alone Dataflow::period_alone(int c, const Stretch& stretch, std::int64_t period) {
+Dataflow::Alone Dataflow::cycle_alone(int c, const Stretch& stretch, std::int64_t cycle) {
   const auto own = static_cast<std::size_t>(c);
   RankState& r = *ranks_[own];
-  KnownAnswers answers(known_->met[own], stretch.at(period));
+  KnownAnswers answers(known_->met[own], stretch.at(cycle));
   r.alone = &answers;
-  r.stop = pass_at(r, stretch, period + 1);
+  r.stop = pass_at(r, stretch, cycle + 1);
   while (advance(c)) {
   }
   r.alone = nullptr;
   if (r.at.pass != r.stop || !answers.over() || r.memory.ran_out()) return Alone::other;
   std::vector<std::int64_t> end;
-  save(r, stretch.at(period + 1), end);
+  save(r, stretch.at(cycle + 1), end);
   return r.driver.outstanding() == 0 && end == known_->ends[own] ? Alone::as_known : Alone::late;
 }
 
-bool Dataflow::gained_as_known(int c, const Accounts& before, std::int64_t periods) const {
+bool Dataflow::gained_as_known(int c, const Accounts& before, std::int64_t cycles) const {
   const auto own = static_cast<std::size_t>(c);
   const Accounts& now = ranks_[own]->timeline.accounts();
   for (std::size_t i = 0; i < now.size(); ++i)
-    if (now[i] - before[i] != periods * known_->gained[own][i]) return false;
+    if (now[i] - before[i] != cycles * known_->gained[own][i]) return false;
   return true;
 }
 

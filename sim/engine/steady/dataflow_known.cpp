@@ -1,25 +1,25 @@
-// dataflow_known.cpp — finding a period that comes again: its times, and what memory sees of them.
+// dataflow_known.cpp — finding a cycle that comes again: its times, and what memory sees of them.
 //
-// Where times are as they were a period ago, the next period is run with a tape of the clocks at
+// Where times are as they were a cycle ago, the next cycle is run with a clock log of the clocks at
 // every allocation and free, as was the last one where that is likely. A class that calls the
-// driver in it is late there, and its tape is of no use; where the others did not notice, because
+// driver in it is late there, and its clock log is of no use; where the others did not notice, because
 // it posted what it posts and learnt what it learns, and where times are the same again behind it,
-// the classes' tapes may be of different periods.
+// the classes' clock logs may be of different cycles.
 #include <algorithm>
 
 #include "sim/engine/fast/dataflow_engine.h"
 
 namespace sim::engine {
 
-// Whether the tape of a class is that of the period behind cut `cut` as well: what it frees there
+// Whether the clock log of a class is that of the cycle behind cut `cut` as well: what it frees there
 // was recorded on the same streams. (What is freed first may have begun otherwise.)
-bool Dataflow::comes_again(int c, std::size_t cut, std::size_t period) const {
+bool Dataflow::comes_again(int c, std::size_t cut, std::size_t cycle) const {
   const RankState& r = *ranks_[static_cast<std::size_t>(c)];
   std::vector<program::Streams> recorded;
   for (std::uint32_t s = 0; s < r.memory.slots(); ++s) recorded.push_back(r.memory.recorded(s));
   std::uint64_t shape = 0;
   walk_memory(r.program, *r.at.passes, r.program.cuts[cut] + r.beyond,
-              r.program.cuts[cut + period] + r.beyond, memory_code_[static_cast<std::size_t>(c)],
+              r.program.cuts[cut + cycle] + r.beyond, memory_code_[static_cast<std::size_t>(c)],
               [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
                   std::uint32_t slot, std::uint32_t to) {
                 const program::Instruction& i = step.instruction;
@@ -34,19 +34,19 @@ bool Dataflow::comes_again(int c, std::size_t cut, std::size_t period) const {
                   recorded[slot] |= program::bit_of(i.stream);
                 }
               });
-  return shape == r.tape_shape;
+  return shape == r.clock_log_shape;
 }
 
-// Runs all classes to a cut with tapes, from one whose times begin at `origin`. False when there is
+// Runs all classes to a cut with clock logs, from one whose times begin at `origin`. False when there is
 // no consistent cut.
-bool Dataflow::run_with_tape(Time origin, std::size_t to) {
+bool Dataflow::run_with_clock_log(Time origin, std::size_t to) {
   for (auto& r : ranks_) {
     r->taping = true;
-    r->tape.clear();
-    r->tape_later.clear();
-    r->tape_shape = 0;
+    r->clock_log.clear();
+    r->clock_log_later.clear();
+    r->clock_log_shape = 0;
     r->met.clear();
-    r->tape_origin = origin;
+    r->clock_log_origin = origin;
     r->calls_before = r->driver.calls();
   }
   const bool stopped = stop_at(to);
@@ -57,60 +57,60 @@ bool Dataflow::run_with_tape(Time origin, std::size_t to) {
   return stopped;
 }
 
-// Adds what the tapes have of the period that was run, from `begin` to `end`, with times as before.
+// Adds what the clock logs have of the cycle that was run, from `begin` to `end`, with times as before.
 // Whether it is known of all classes.
-bool Dataflow::add_tapes(Tapes& found, const Snapshot& begin, const Snapshot& end,
+bool Dataflow::add_tapes(ClockLogs& found, const Snapshot& begin, const Snapshot& end,
                          std::size_t cut) {
   std::vector<std::vector<Met>> met;
   for (const auto& r : ranks_) met.push_back(std::move(r->met));
   if (met != found.known.met) {  // others noticed a call
     found.known.met = std::move(met);
-    found.tapes.assign(ranks_.size(), {});
+    found.clock_logs.assign(ranks_.size(), {});
   }
   bool all = true;
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     RankState& r = *ranks_[c];
-    const bool sure = r.tape_later.empty() && r.driver.outstanding() == 0;
-    if (sure && !found.tapes[c] && r.driver.calls() == r.calls_before &&
-        comes_again(static_cast<int>(c), cut, found.known.period)) {
-      found.tapes[c] = std::move(r.tape);
+    const bool sure = r.clock_log_later.empty() && r.driver.outstanding() == 0;
+    if (sure && !found.clock_logs[c] && r.driver.calls() == r.calls_before &&
+        comes_again(static_cast<int>(c), cut, found.known.cycle)) {
+      found.clock_logs[c] = std::move(r.clock_log);
       found.known.gained[c] = gained(begin, end, c);
     }
-    all &= found.tapes[c] && r.driver.outstanding() == 0;
+    all &= found.clock_logs[c] && r.driver.outstanding() == 0;
   }
   if (!all) return false;
   found.known.length = end.origin - begin.origin;
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    ranks_[c]->tape = std::move(*found.tapes[c]);
+    ranks_[c]->clock_log = std::move(*found.clock_logs[c]);
     save(*ranks_[c], end.origin, found.known.ends.emplace_back());
   }
   known_ = std::move(found.known);
   return true;
 }
 
-// Times at cut `cut` are those of `before`, at cut `from`: runs the periods that follow with a tape
-// until each class has had one without a driver call; `taped`: so was the one behind `before`.
-// Returns the cut at which the classes then stand; known_ holds the period if there is one.
-std::size_t Dataflow::tape_periods(const Snapshot& before, const Snapshot& now, std::size_t from,
-                                   std::size_t cut, bool taped) {
+// Times at cut `cut` are those of `before`, at cut `from`: runs the cycles that follow with a clock log
+// until each class has had one without a driver call; `logged`: so was the one behind `before`.
+// Returns the cut at which the classes then stand; known_ holds the cycle if there is one.
+std::size_t Dataflow::clock_log_cycles(const Snapshot& before, const Snapshot& now,
+                                       std::size_t from, std::size_t cut, bool logged) {
   constexpr int most = 4;
-  const std::size_t period = cut - from;
+  const std::size_t cycle = cut - from;
   const bool out = ran_out();
   known_.reset();
-  Tapes found;
+  ClockLogs found;
   found.known.timing = now.timing;
   found.known.cut = cut;
-  found.known.period = period;
+  found.known.cycle = cycle;
   found.known.gained.resize(ranks_.size());
-  found.known.lanes.resize(ranks_.size());
-  if (periods_left(cut, period) < 1) return cut;
-  if (taped && add_tapes(found, before, now, cut)) return cut;
+  found.known.sub_pools.resize(ranks_.size());
+  if (cycles_left(cut, cycle) < 1) return cut;
+  if (logged && add_tapes(found, before, now, cut)) return cut;
   Snapshot begin = now;
   begin.memory.clear();
-  for (int n = 0; n < most && periods_left(cut, period) >= 2; ++n) {
-    cut += period;
+  for (int n = 0; n < most && cycles_left(cut, cycle) >= 2; ++n) {
+    cut += cycle;
     // A rank may wait there for what another issues behind the cut.
-    if (!run_with_tape(begin.origin, cut) || ran_out() != out) return cut;
+    if (!run_with_clock_log(begin.origin, cut) || ran_out() != out) return cut;
     Snapshot end = snapshot(false);
     if (end.timing != begin.timing) return cut;
     if (add_tapes(found, begin, end, cut) || !may_run_alone()) return cut;
@@ -119,12 +119,12 @@ std::size_t Dataflow::tape_periods(const Snapshot& before, const Snapshot& now, 
   return cut;
 }
 
-// Whether the known period comes again at cut `cut`. Events whose time is not known there would
+// Whether the known cycle comes again at cut `cut`. Events whose time is not known there would
 // never be reached: memory alone is replayed, without the exchanges that decide it.
 bool Dataflow::known_at(const Snapshot& now, std::size_t cut) const {
   const auto waits = [](const auto& r) { return r->driver.outstanding() > 0; };
   if (std::any_of(ranks_.begin(), ranks_.end(), waits)) return false;
-  return known_ && (cut - known_->cut) % known_->period == 0 && known_->timing == now.timing;
+  return known_ && (cut - known_->cut) % known_->cycle == 0 && known_->timing == now.timing;
 }
 
 }  // namespace sim::engine

@@ -5,19 +5,19 @@
 
 namespace sim::engine {
 
-// Periods without a driver call after which `bounded` asks whether the outcome is sure, and by how
+// Cycles without a driver call after which `bounded` asks whether the outcome is sure, and by how
 // many percent of what is reserved then it may still grow.
 struct GrowthStop {
-  std::int64_t periods, percent;
+  std::int64_t cycles, percent;
 };
 constexpr GrowthStop growth_stops[] = {{0, 10}, {16, 8}, {64, 6}};
 
 // Most bytes that an allocator that reserves `reserved` may come to reserve from such a stop on in
 // which it asked the driver for nothing; `largest` is its largest segment for one tensor. No
 // theorem says so: best fit can waste more. It is half as much again as what was seen. From the
-// first quiet stretch of that many periods on, in the replays of workloads/paper-454 that had one
+// first memory-only stretch of that many cycles on, in the replays of workloads/paper-454 that had one
 // (445, 343 and 212 of 523), reserved peaks grew by 6.9 % after none, by 5.7 % after 16 and by 4.0
-// % after 64 periods at most; where a model is so small that this is less than a tensor, by one
+// % after 64 cycles at most; where a model is so small that this is less than a tensor, by one
 // such segment (tests/engine/bounded.cpp, on drawn plans).
 constexpr std::int64_t reserved_at_most(std::int64_t reserved, std::int64_t largest,
                                         const GrowthStop& stop) {

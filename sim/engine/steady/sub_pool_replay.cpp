@@ -7,48 +7,49 @@
 
 namespace sim::engine {
 
-using allocator::LaneCode;
-using allocator::LaneMachine;
-using allocator::LaneStep;
 using allocator::NodeId;
+using allocator::SubPoolCode;
+using allocator::SubPoolMachine;
+using allocator::SubPoolStep;
 using allocator::whole_blocks;
 
-// What is found in the allocator when lanes take over.
-struct LaneReplay::Found {
+// What is found in the allocator when sub-pools take over.
+struct SubPoolReplay::Found {
   struct Block {
     allocator::BlockId id = allocator::no_block;
     std::int64_t address = 0, size = 0;
     bool free = false, begins = false;  // begins: the first of its segment
   };
-  struct Lane {
+  struct SubPool {
     std::vector<Block> blocks;
-    LaneMachine::Slack slack;
+    SubPoolMachine::Slack slack;
   };
-  std::vector<Name> names;  // of lanes
-  std::vector<Lane> lanes;
+  std::vector<Name> names;  // of sub-pools
+  std::vector<SubPool> sub_pools;
   std::int64_t slack_allocated = 0, slack_active = 0;
   std::vector<allocator::BlockId> waiting;  // by waits_
 
-  std::size_t lane(const Name& name) {
+  std::size_t sub_pool(const Name& name) {
     const auto known = std::ranges::find(names, name);
     const auto number = static_cast<std::size_t>(known - names.begin());
     if (known != names.end()) return number;
     names.push_back(name);
-    lanes.emplace_back();
+    sub_pools.emplace_back();
     return number;
   }
 };
 
-LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length, std::int64_t cut)
+SubPoolReplay::SubPoolReplay(CycleTrace trace, std::int64_t from, std::int64_t length,
+                             std::int64_t cut)
     : trace_(std::move(trace)), from_(from), length_(length), cut_(cut) {
-  for (const PeriodTrace::Tensor& tensor : trace_.tensors)
+  for (const CycleTrace::Tensor& tensor : trace_.tensors)
     bytes_.push_back(whole_blocks(tensor.bytes));
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t)
     if (std::ranges::find(names_, name_of(t)) == names_.end()) names_.push_back(name_of(t));
   freed_at_.resize(trace_.tensors.size());
   for (std::size_t e = 0; e < trace_.events.size(); ++e)
     if (!trace_.events[e].places) freed_at_[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
-  for (const PeriodTrace::Event& event : trace_.events) {
+  for (const CycleTrace::Event& event : trace_.events) {
     if (!event.places) continue;
     places_.push_back(static_cast<std::size_t>(&event - trace_.events.data()));
   }
@@ -62,43 +63,43 @@ LaneReplay::LaneReplay(PeriodTrace trace, std::int64_t from, std::int64_t length
   find_heights();
 }
 
-LaneReplay::Name LaneReplay::name_of(std::size_t tensor) const {
+SubPoolReplay::Name SubPoolReplay::name_of(std::size_t tensor) const {
   return {static_cast<int>(trace_.tensors[tensor].stream), bytes_[tensor] <= allocator::small_size};
 }
 
-void LaneReplay::start_from(std::int64_t period) {
+void SubPoolReplay::start_from(std::int64_t cycle) {
   assert(!on());
-  from_ = period;
-  trace_.periods = 0;
+  from_ = cycle;
+  trace_.cycles = 0;
   slack_room_ = first_slack_room;
 }
 
-// Blocks that streams have let go come back at the next allocation, and at the begin of a period:
+// Blocks that streams have let go come back at the next allocation, and at the begin of a cycle:
 // nobody looks in between.
-LaneReplay::Release LaneReplay::release_of(std::size_t tensor) const {
+SubPoolReplay::Release SubPoolReplay::release_of(std::size_t tensor) const {
   std::int64_t when = INT64_MIN;
   for (const auto& [stream, end] : trace_.tensors[tensor].waits) when = std::max(when, end);
   const std::size_t behind = freed_at_[tensor] + 1, end = trace_.events.size();
   if (when == INT64_MIN) return {behind, 0};
   auto first = std::ranges::lower_bound(places_, behind);
-  for (int periods = 0;; ++periods) {
+  for (int cycles = 0;; ++cycles) {
     const auto place = std::lower_bound(
         first, places_.end(), when,
         [&](std::size_t event, std::int64_t t) { return trace_.events[event].when < t; });
-    if (place != places_.end()) return {*place, periods};
-    if (cut_ + length_ >= when) return {end, periods};
+    if (place != places_.end()) return {*place, cycles};
+    if (cut_ + length_ >= when) return {end, cycles};
     first = places_.begin();
     when -= length_;
   }
 }
 
-// Those that wait for streams between two periods, in the order in which they were freed.
-std::vector<LaneReplay::Waiting> LaneReplay::find_waits() const {
+// Those that wait for streams between two cycles, in the order in which they were freed.
+std::vector<SubPoolReplay::Waiting> SubPoolReplay::find_waits() const {
   std::vector<Waiting> all;
-  for (const PeriodTrace::Event& event : trace_.events) {
+  for (const CycleTrace::Event& event : trace_.events) {
     if (event.places) continue;
     const auto t = static_cast<std::size_t>(event.tensor);
-    for (int ago = 1; ago <= releases_[t].periods; ++ago)
+    for (int ago = 1; ago <= releases_[t].cycles; ++ago)
       all.push_back({event.tensor, trace_.tensors[t].lives + ago, ago});
   }
   std::stable_sort(all.begin(), all.end(),
@@ -106,19 +107,19 @@ std::vector<LaneReplay::Waiting> LaneReplay::find_waits() const {
   return all;
 }
 
-bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
+bool SubPoolReplay::find_sub_pools(const RankState& r, Found& found) const {
   constexpr std::size_t most_blocks = 1 << 20;
   bool plain = r.memory.allocator().ids() < most_blocks, begins = false;
-  std::size_t lane = 0;
+  std::size_t sub_pool = 0;
   r.memory.allocator().visit_segments(
       [&](const allocator::SegmentView& segment) {
         plain &= !segment.expandable && segment.pool == 0;
-        lane = found.lane({segment.stream, segment.small});
+        sub_pool = found.sub_pool({segment.stream, segment.small});
         begins = true;
       },
       [&](const allocator::BlockView& block) {
         const bool free = block.state == allocator::BlockState::inactive;
-        Found::Lane& own = found.lanes[lane];
+        Found::SubPool& own = found.sub_pools[sub_pool];
         own.blocks.push_back({block.id, block.address, block.size, free, begins});
         begins = false;
         if (free) return;
@@ -126,17 +127,18 @@ bool LaneReplay::find_lanes(const RankState& r, Found& found) const {
         own.slack.active += slack;
         if (block.state == allocator::BlockState::active_allocated) own.slack.allocated += slack;
       });
-  for (const Found::Lane& own : found.lanes) {
+  for (const Found::SubPool& own : found.sub_pools) {
     found.slack_allocated += own.slack.allocated;
     found.slack_active += own.slack.active;
   }
-  for (const Name& name : names_) found.lane(name);
+  for (const Name& name : names_) found.sub_pool(name);
   return plain;
 }
 
 // Each stream's queue in the allocator is the end of the list of what waits for it.
-bool LaneReplay::find_waiting(const RankState& r, Time begin, Found& found) const {
-  std::map<int, std::vector<std::pair<std::int64_t, allocator::BlockId>>> waiting;  // with the ticket
+bool SubPoolReplay::find_waiting(const RankState& r, Time begin, Found& found) const {
+  std::map<int, std::vector<std::pair<std::int64_t, allocator::BlockId>>>
+      waiting;  // with the ticket
   r.memory.allocator().visit_waiting([&](const allocator::Event& event, allocator::BlockId block) {
     waiting[event.stream].emplace_back(event.ticket, block);
   });
@@ -157,15 +159,15 @@ bool LaneReplay::find_waiting(const RankState& r, Time begin, Found& found) cons
   return std::ranges::all_of(waiting, [](const auto& queue) { return queue.second.empty(); });
 }
 
-// Walks a period.
-void LaneReplay::find_heights() {
+// Walks a cycle.
+void SubPoolReplay::find_heights() {
   Height now;
   auto released = released_.begin();
   for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
     for (; released != released_.end() && releases_[*released].event == e; ++released)
       now.active -= bytes_[*released];
     if (e == trace_.events.size()) break;
-    const PeriodTrace::Event& event = trace_.events[e];
+    const CycleTrace::Event& event = trace_.events[e];
     const auto tensor = static_cast<std::size_t>(event.tensor);
     if (!event.places) {
       now.allocated -= bytes_[tensor];
@@ -182,7 +184,7 @@ void LaneReplay::find_heights() {
 }
 
 // Where a peak is so near that the slack decides.
-void LaneReplay::find_critical(const RankState& r, const Found& found) {
+void SubPoolReplay::find_critical(const RankState& r, const Found& found) {
   const allocator::PoolStatistics& all = r.memory.allocator().statistics().all;
   peak_allocated_ = r.memory.peak_allocated();
   peak_active_ = all.active_bytes.peak;
@@ -202,10 +204,10 @@ void LaneReplay::find_critical(const RankState& r, const Found& found) {
 }
 
 // The slack that tensors which groups leave out may have at one time: those that do not outlive
-// their period.
-std::int64_t LaneReplay::slack_in_groups() const {
+// their cycle.
+std::int64_t SubPoolReplay::slack_in_groups() const {
   std::int64_t live = 0, most = 0;
-  for (const PeriodTrace::Event& event : trace_.events) {
+  for (const CycleTrace::Event& event : trace_.events) {
     const auto tensor = static_cast<std::size_t>(event.tensor);
     if (trace_.tensors[tensor].lives > 0 || bytes_[tensor] <= allocator::small_size) continue;
     live += event.places ? 1 : -1;
@@ -214,77 +216,78 @@ std::int64_t LaneReplay::slack_in_groups() const {
   return most * allocator::small_size;
 }
 
-void LaneReplay::write_codes(Found& found) {
+void SubPoolReplay::write_codes(Found& found) {
   CodesFor codes_for{found.names, {}};
   for (const Height& critical : critical_) codes_for.notes.push_back(critical.event);
   if (codes_for == codes_for_) return;
   codes_for_ = std::move(codes_for);
 
-  std::vector<LaneCode> codes(found.lanes.size());
+  std::vector<SubPoolCode> codes(found.sub_pools.size());
   home_.clear();
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t) {
-    const PeriodTrace::Tensor& tensor = trace_.tensors[t];
-    const std::size_t lane = found.lane(name_of(t));
-    LaneCode& code = codes[lane];
-    home_.emplace_back(static_cast<int>(lane), static_cast<int>(code.tensors.size()));
-    code.tensors.push_back({bytes_[t], tensor.lives + releases_[t].periods, 0, 0});
+    const CycleTrace::Tensor& tensor = trace_.tensors[t];
+    const std::size_t sub_pool = found.sub_pool(name_of(t));
+    SubPoolCode& code = codes[sub_pool];
+    home_.emplace_back(static_cast<int>(sub_pool), static_cast<int>(code.tensors.size()));
+    code.tensors.push_back({bytes_[t], tensor.lives + releases_[t].cycles, 0, 0});
   }
-  const auto add = [&](LaneStep::Kind kind, std::size_t tensor, int periods) {
-    LaneCode& code = codes[static_cast<std::size_t>(home_[tensor].first)];
-    code.steps.push_back({kind, home_[tensor].second, periods, -1});
+  const auto add = [&](SubPoolStep::Kind kind, std::size_t tensor, int cycles) {
+    SubPoolCode& code = codes[static_cast<std::size_t>(home_[tensor].first)];
+    code.steps.push_back({kind, home_[tensor].second, cycles, -1});
   };
   auto critical = critical_.begin();
   auto released = released_.begin();
   for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
     for (; released != released_.end() && releases_[*released].event == e; ++released)
-      add(LaneStep::Kind::finish, *released,
-          trace_.tensors[*released].lives + releases_[*released].periods);
+      add(SubPoolStep::Kind::finish, *released,
+          trace_.tensors[*released].lives + releases_[*released].cycles);
     if (e == trace_.events.size()) break;
-    const PeriodTrace::Event& event = trace_.events[e];
+    const CycleTrace::Event& event = trace_.events[e];
     const auto t = static_cast<std::size_t>(event.tensor);
-    const PeriodTrace::Tensor& tensor = trace_.tensors[t];
+    const CycleTrace::Tensor& tensor = trace_.tensors[t];
     if (event.places) {
-      add(LaneStep::Kind::place, t, 0);
+      add(SubPoolStep::Kind::place, t, 0);
     } else {
-      add(tensor.waits.empty() ? LaneStep::Kind::release : LaneStep::Kind::leave, t, tensor.lives);
+      add(tensor.waits.empty() ? SubPoolStep::Kind::release : SubPoolStep::Kind::leave, t,
+          tensor.lives);
     }
     if (critical == critical_.end() || critical->event != e) continue;
     ++critical;
     for (std::size_t l = 0; l < codes.size(); ++l)
-      if (!found.names[l].second) codes[l].steps.push_back({LaneStep::Kind::note, -1, 0, -1});
+      if (!found.names[l].second) codes[l].steps.push_back({SubPoolStep::Kind::note, -1, 0, -1});
   }
   codes_.clear();
   for (std::size_t l = 0; l < codes.size(); ++l) {
     codes[l].small = found.names[l].second;
     codes[l].notes = codes[l].small ? 0 : static_cast<int>(critical_.size());
     prepare(codes[l]);
-    codes_.push_back(std::make_shared<const LaneCode>(std::move(codes[l])));
+    codes_.push_back(std::make_shared<const SubPoolCode>(std::move(codes[l])));
   }
 }
 
-bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
-  assert(!on() && period >= first());
+bool SubPoolReplay::enter(RankState& r, std::int64_t cycle, Time begin) {
+  assert(!on() && cycle >= first());
   const allocator::Allocator& allocator = r.memory.allocator();
   if (!allocator.takes_what_fits() || !repeats_) return false;
   r.clock.cpu = Time{begin.ps + cut_};
   r.memory.poll();
   Found found;
-  if (!find_lanes(r, found) || !find_waiting(r, begin, found)) return false;
+  if (!find_sub_pools(r, found) || !find_waiting(r, begin, found)) return false;
   find_critical(r, found);
   write_codes(found);
 
   std::vector<Place> places(allocator.ids());  // of occupied blocks
   std::size_t occupied = 0;
-  std::vector<Own> lanes(found.lanes.size());
-  for (std::size_t l = 0; l < lanes.size(); ++l) {
-    Own& own = lanes[l];
+  std::vector<Own> sub_pools(found.sub_pools.size());
+  for (std::size_t l = 0; l < sub_pools.size(); ++l) {
+    Own& own = sub_pools[l];
     std::tie(own.stream, own.small) = found.names[l];
     std::vector<std::int64_t> sizes;
-    for (const Found::Block& block : found.lanes[l].blocks)
+    for (const Found::Block& block : found.sub_pools[l].blocks)
       if (block.free) sizes.push_back(block.size);
-    LaneMachine& machine = own.machine.emplace(codes_[l], std::move(sizes), period);
-    machine.set_slack(found.lanes[l].slack);
-    for (const Found::Block& block : found.lanes[l].blocks) {
+    SubPoolMachine& machine = own.machine.emplace(codes_[l], std::move(sizes), cycle);
+    machine.set_slack(found.sub_pools[l].slack);
+    for (const Found::Block& block : found.sub_pools[l].blocks) {
       if (block.begins) machine.begin_segment();
       const NodeId node = machine.add_block(block.address, block.size, block.free);
       if (block.begins) own.segments.push_back(node);
@@ -299,14 +302,14 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
   std::size_t held = 0;
   const auto hold = [&](std::int32_t tensor, int age, allocator::BlockId block) {
     const Place place = places[static_cast<std::size_t>(block)];
-    const auto [lane, number] = home_[static_cast<std::size_t>(tensor)];
-    if (lane != place.lane) return false;
-    lanes[static_cast<std::size_t>(lane)].machine->hold(number, period - age, place.node);
+    const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
+    if (sub_pool != place.sub_pool) return false;
+    sub_pools[static_cast<std::size_t>(sub_pool)].machine->hold(number, cycle - age, place.node);
     ++held;
     return true;
   };
   permanent_.clear();
-  for (const PeriodTrace::Held& h : trace_.held) {
+  for (const CycleTrace::Held& h : trace_.held) {
     const std::uint32_t slot = actual_slot(r.program, h.slot, r.live);
     if (!r.memory.full(slot)) return false;
     const allocator::BlockId block = r.memory.block(slot);
@@ -316,43 +319,43 @@ bool LaneReplay::enter(RankState& r, std::int64_t period, Time begin) {
     }
     const Place place = places[static_cast<std::size_t>(block)];
     permanent_.push_back({slot, r.memory.category(slot), r.memory.recorded(slot),
-                          r.memory.requested(slot), place.lane, place.node});
+                          r.memory.requested(slot), place.sub_pool, place.node});
     ++held;
   }
   for (std::size_t n = 0; n < waits_.size(); ++n)
     if (!hold(waits_[n].tensor, waits_[n].age, found.waiting[n])) return false;
   if (held != occupied) return false;
-  lanes_ = std::move(lanes);
-  entered_ = done_ = period;
+  sub_pools_ = std::move(sub_pools);
+  entered_ = done_ = cycle;
   return true;
 }
 
-void LaneReplay::keep() {
+void SubPoolReplay::keep() {
   kept_.done = done_;
   kept_.notes.clear();
-  kept_.machines.resize(lanes_.size());
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    kept_.notes.push_back(lanes_[l].notes.size());
-    if (lanes_[l].machine->rests()) {
+  kept_.machines.resize(sub_pools_.size());
+  for (std::size_t l = 0; l < sub_pools_.size(); ++l) {
+    kept_.notes.push_back(sub_pools_[l].notes.size());
+    if (sub_pools_[l].machine->rests()) {
       kept_.machines[l].reset();
     } else {
-      kept_.machines[l] = lanes_[l].machine;
+      kept_.machines[l] = sub_pools_[l].machine;
     }
   }
 }
 
-void LaneReplay::put_back() {
+void SubPoolReplay::put_back() {
   done_ = kept_.done;
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    lanes_[l].notes.resize(kept_.notes[l]);
-    if (kept_.machines[l]) lanes_[l].machine = kept_.machines[l];
+  for (std::size_t l = 0; l < sub_pools_.size(); ++l) {
+    sub_pools_[l].notes.resize(kept_.notes[l]);
+    if (kept_.machines[l]) sub_pools_[l].machine = kept_.machines[l];
   }
 }
 
-LaneReplay::Reached LaneReplay::advance(std::int64_t end) {
+SubPoolReplay::Reached SubPoolReplay::advance(std::int64_t end) {
   const std::int64_t from = done_;
-  std::int64_t reached = end;  // by all lanes
-  for (Own& own : lanes_)
+  std::int64_t reached = end;  // by all sub-pools
+  for (Own& own : sub_pools_)
     for (std::int64_t p = from; p < reached && !own.machine->rests(); ++p)
       if (!own.machine->play(own.notes)) reached = p;
   if (reached < end) return {reached, Stop::driver};
@@ -366,32 +369,33 @@ LaneReplay::Reached LaneReplay::advance(std::int64_t end) {
   return {end, Stop::no};
 }
 
-bool LaneReplay::slack_outgrown() const {
+bool SubPoolReplay::slack_outgrown() const {
   std::int64_t slack = 0;
-  for (const Own& own : lanes_) {
-    const LaneMachine::Slack most = own.machine->most_slack();
+  for (const Own& own : sub_pools_) {
+    const SubPoolMachine::Slack most = own.machine->most_slack();
     slack += std::max(most.allocated, most.active);
   }
   return slack > slack_most_;
 }
 
-LaneMachine::Slack LaneReplay::Own::noted(std::int64_t period, std::int64_t entered, int k) const {
+SubPoolMachine::Slack SubPoolReplay::Own::noted(std::int64_t cycle, std::int64_t entered,
+                                                int k) const {
   const int count = machine->code().notes;
   if (count == 0) return {};
-  if (machine->rests() && period >= machine->period()) {
-    const std::int64_t cycle = machine->cycle();
-    period = machine->period() - cycle + (period - machine->period()) % cycle;
+  if (machine->rests() && cycle >= machine->cycle()) {
+    const std::int64_t recurrence = machine->recurrence();
+    cycle = machine->cycle() - recurrence + (cycle - machine->cycle()) % recurrence;
   }
-  return notes[static_cast<std::size_t>((period - entered) * count + k)];
+  return notes[static_cast<std::size_t>((cycle - entered) * count + k)];
 }
 
-// The first period in which all tensors together would reach a new peak; `to` if none does.
-std::int64_t LaneReplay::first_peak(std::int64_t from, std::int64_t to) const {
+// The first cycle in which all tensors together would reach a new peak; `to` if none does.
+std::int64_t SubPoolReplay::first_peak(std::int64_t from, std::int64_t to) const {
   for (std::int64_t p = from; p < to; ++p)
     for (std::size_t k = 0; k < critical_.size(); ++k) {
       std::int64_t allocated = critical_[k].allocated, active = critical_[k].active;
-      for (const Own& own : lanes_) {
-        const LaneMachine::Slack slack = own.noted(p, entered_, static_cast<int>(k));
+      for (const Own& own : sub_pools_) {
+        const SubPoolMachine::Slack slack = own.noted(p, entered_, static_cast<int>(k));
         allocated += slack.allocated;
         active += slack.active;
       }
@@ -400,37 +404,37 @@ std::int64_t LaneReplay::first_peak(std::int64_t from, std::int64_t to) const {
   return to;
 }
 
-void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> live) {
+void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> live) {
   assert(on());
-  if (done_ == entered_) return lanes_.clear();  // memory is as it was
+  if (done_ == entered_) return sub_pools_.clear();  // memory is as it was
   RankMemory::Layout layout;
-  for (Own& own : lanes_)
-    if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->period());
+  for (Own& own : sub_pools_)
+    if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->cycle());
   // What each occupied block was asked for, and which piece it is, by its node.
   std::vector<std::vector<std::int64_t>> asked;
   std::vector<std::vector<std::size_t>> pieces;
-  for (const Own& own : lanes_) {
+  for (const Own& own : sub_pools_) {
     asked.emplace_back(own.machine->nodes());
     pieces.emplace_back(own.machine->nodes());
   }
   const auto place_of = [&](std::int32_t tensor, int age) {
-    const auto [lane, number] = home_[static_cast<std::size_t>(tensor)];
-    const LaneMachine& machine = *lanes_[static_cast<std::size_t>(lane)].machine;
-    return Place{lane, machine.held(number, machine.period() - age)};
+    const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
+    const SubPoolMachine& machine = *sub_pools_[static_cast<std::size_t>(sub_pool)].machine;
+    return Place{sub_pool, machine.held(number, machine.cycle() - age)};
   };
   const auto ask = [&](const Place& place, std::int64_t bytes) {
-    asked[static_cast<std::size_t>(place.lane)][static_cast<std::size_t>(place.node)] = bytes;
+    asked[static_cast<std::size_t>(place.sub_pool)][static_cast<std::size_t>(place.node)] = bytes;
   };
-  for (const PeriodTrace::Held& h : trace_.held)
+  for (const CycleTrace::Held& h : trace_.held)
     if (h.tensor >= 0)
       ask(place_of(h.tensor, h.age), trace_.tensors[static_cast<std::size_t>(h.tensor)].bytes);
   for (const Waiting& w : waits_)
     ask(place_of(w.tensor, w.age), trace_.tensors[static_cast<std::size_t>(w.tensor)].bytes);
-  for (const Permanent& p : permanent_) ask({p.lane, p.node}, p.requested);
+  for (const Permanent& p : permanent_) ask({p.sub_pool, p.node}, p.requested);
 
   std::size_t count = 0;
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const Own& own = lanes_[l];
+  for (std::size_t l = 0; l < sub_pools_.size(); ++l) {
+    const Own& own = sub_pools_[l];
     for (const NodeId head : own.segments) {
       auto& segment = layout.segments.emplace_back();
       segment.address = own.machine->address(head);
@@ -448,11 +452,11 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
     }
   }
   const auto piece = [&](const Place& place) {
-    return pieces[static_cast<std::size_t>(place.lane)][static_cast<std::size_t>(place.node)];
+    return pieces[static_cast<std::size_t>(place.sub_pool)][static_cast<std::size_t>(place.node)];
   };
   for (const Permanent& p : permanent_)
-    layout.tensors.push_back({p.slot, piece({p.lane, p.node}), p.category, p.recorded});
-  for (const PeriodTrace::Held& h : trace_.held) {
+    layout.tensors.push_back({p.slot, piece({p.sub_pool, p.node}), p.category, p.recorded});
+  for (const CycleTrace::Held& h : trace_.held) {
     if (h.tensor < 0) continue;
     layout.tensors.push_back(
         {actual_slot(r.program, h.slot, live), piece(place_of(h.tensor, h.age)),
@@ -468,7 +472,7 @@ void LaneReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> 
     }
   }
   r.memory.rebuild(layout);
-  lanes_.clear();
+  sub_pools_.clear();
 }
 
 }  // namespace sim::engine

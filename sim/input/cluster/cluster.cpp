@@ -6,15 +6,15 @@
 #include <cmath>
 #include <filesystem>
 
-#include "sim/input/schema/cluster.pb.h"
-#include "sim/input/fields/cluster_fields.h"
+#include "sim/base/random.h"
 #include "sim/input/cluster/hosts.h"
-#include "sim/input/text/parse_cache.h"
-#include "sim/input/text/locate.h"
 #include "sim/input/cluster/node_rates.h"
+#include "sim/input/fields/cluster_fields.h"
+#include "sim/input/schema/cluster.pb.h"
+#include "sim/input/text/locate.h"
+#include "sim/input/text/parse_cache.h"
 #include "sim/input/text/rules.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/random.h"
 
 namespace sim::input {
 namespace {
@@ -459,7 +459,7 @@ Result<Machine> load_cluster(const std::string& path, const std::vector<std::str
   if (path.ends_with(".json")) return load_machine(path, overrides, true);
   const Result<std::string> text = read_file(path);
   if (!text) return text.errors();
-  static Kept<Machine> kept;
+  static ParseCache<Machine> kept;
   std::string key = path + '\0' + *text;
   for (const std::string& one : overrides) key += '\0' + one;
   if (const auto machine = kept.find(key)) return *machine;

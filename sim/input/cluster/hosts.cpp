@@ -4,8 +4,8 @@
 
 #include <charconv>
 
-#include "sim/input/text/locate.h"
 #include "sim/input/tables/table_csv.h"
+#include "sim/input/text/locate.h"
 
 namespace sim::input {
 

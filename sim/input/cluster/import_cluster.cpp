@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 
+#include "sim/cluster/topology/wiring.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/schema/cluster.pb.h"
 #include "sim/input/text/locate.h"
 #include "sim/input/text/textproto.h"
-#include "sim/cluster/topology/wiring.h"
 
 namespace sim::input {
 namespace {

@@ -17,9 +17,9 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/base/ascii.h"
 #include "sim/input/cluster/import.h"
 #include "sim/input/cluster/import_text.h"
-#include "sim/base/ascii.h"
 
 namespace sim::input {
 namespace {

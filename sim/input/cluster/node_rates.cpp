@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <set>
 
+#include "sim/base/text.h"
 #include "sim/input/text/csv_rows.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/base/text.h"
 #include "sim/input/text/number_text.h"
 #include "sim/input/text/rules.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/input/schema/cluster.pb.h"
 #include "sim/input/fields/plan_fields.h"
+#include "sim/input/schema/cluster.pb.h"
 #include "sim/input/text/textproto.h"
 
 namespace sim::input {

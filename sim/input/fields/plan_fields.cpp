@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/base/text.h"
 #include "sim/input/fields/fields.h"
 #include "sim/input/text/number_text.h"
 #include "sim/input/text/rules.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace {

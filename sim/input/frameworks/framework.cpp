@@ -7,14 +7,14 @@
 #include <filesystem>
 #include <map>
 
-#include "sim/input/fields/cluster_fields.h"
-#include "sim/input/fields/fields.h"
-#include "sim/input/schema/framework.pb.h"
-#include "sim/input/text/locate.h"
-#include "sim/input/fields/plan_fields.h"
-#include "sim/input/tables/runs_csv.h"
 #include "sim/base/ascii.h"
 #include "sim/base/text.h"
+#include "sim/input/fields/cluster_fields.h"
+#include "sim/input/fields/fields.h"
+#include "sim/input/fields/plan_fields.h"
+#include "sim/input/schema/framework.pb.h"
+#include "sim/input/tables/runs_csv.h"
+#include "sim/input/text/locate.h"
 
 namespace sim::input {
 namespace {

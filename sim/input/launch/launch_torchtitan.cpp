@@ -6,8 +6,8 @@
 #include <map>
 #include <sstream>
 
-#include "sim/input/launch/launch.h"
 #include "sim/base/ascii.h"
+#include "sim/input/launch/launch.h"
 
 namespace sim::input {
 namespace {

@@ -11,10 +11,10 @@
 #include <array>
 #include <sstream>
 
+#include "sim/base/ascii.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/launch/megatron_flags.h"
 #include "sim/input/launch/megatron_translator.h"
-#include "sim/base/ascii.h"
 
 namespace sim::input {
 namespace {

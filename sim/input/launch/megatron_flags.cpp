@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/input/fields/fields.h"
 #include "sim/base/text.h"
+#include "sim/input/fields/fields.h"
 
 namespace sim::input {
 namespace {

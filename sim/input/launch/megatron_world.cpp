@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sim/input/models/huggingface_json.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/launch/megatron_translator.h"
+#include "sim/input/models/huggingface_json.h"
 #include "sim/input/text/textproto.h"
 
 namespace sim::input {

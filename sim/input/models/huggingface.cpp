@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/text.h"
 #include "sim/input/models/huggingface_keys.h"
 #include "sim/input/text/parse_cache.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace {
@@ -167,7 +167,7 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
 Result<Architecture> load_huggingface(const std::string& path) {
   const Result<std::string> text = read_file(path, max_json_bytes);
   if (!text) return text.errors();
-  static Kept<Architecture> kept;
+  static ParseCache<Architecture> kept;
   const std::string key = path + '\0' + *text;
   if (const auto model = kept.find(key)) return *model;
   const Result<Architecture> model = parse_huggingface(*text, path);

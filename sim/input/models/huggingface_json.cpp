@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
-#include "sim/input/text/textproto.h"
 #include "sim/base/json_text.h"
+#include "sim/input/text/textproto.h"
 
 namespace sim::input {
 namespace {
@@ -26,8 +26,7 @@ std::string shortened(std::string_view text) {
 // each event is one token, and the parser has already accepted it.
 class JsonReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  JsonReader(JsonObject& object, Diagnostics& problems) : object_(object), problems_(problems) {
-  }
+  JsonReader(JsonObject& object, Diagnostics& problems) : object_(object), problems_(problems) {}
 
   bool null() override { return scalar({}); }
   bool boolean(bool value) override {
@@ -83,7 +82,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::detail::exception& error) override {
     // `position` counts the bytes read; the offending one is the last of them.
     const std::size_t offset = std::min(position == 0 ? 0 : position - 1, object_.text_.size());
-    problem(offset, "not valid JSON: " + shortened(json_words(error.what())));
+    problem(offset, "not valid JSON: " + shortened(json_text(error.what())));
     return false;
   }
 

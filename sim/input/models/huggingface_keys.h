@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/text.h"
 #include "sim/input/models/huggingface_json.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/text.h"
 #include "sim/model/architecture.h"
 
 namespace sim::input {

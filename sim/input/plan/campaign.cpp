@@ -6,12 +6,12 @@
 #include <array>
 #include <filesystem>
 
+#include "sim/base/quantity.h"
+#include "sim/base/text.h"
 #include "sim/input/schema/campaign.pb.h"
 #include "sim/input/text/locate.h"
 #include "sim/input/text/rules.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/quantity.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace {

@@ -5,10 +5,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "sim/base/text.h"
 #include "sim/input/plan/campaign.h"
 #include "sim/input/tables/table_csv.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace {

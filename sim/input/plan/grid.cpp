@@ -8,13 +8,13 @@
 #include <map>
 #include <set>
 
-#include "sim/input/plan/grid_rows.h"
-#include "sim/input/models/huggingface.h"
-#include "sim/input/text/locate.h"
-#include "sim/input/models/network.h"
-#include "sim/input/fields/plan_fields.h"
-#include "sim/input/resolve/resolve.h"
 #include "sim/base/text.h"
+#include "sim/input/fields/plan_fields.h"
+#include "sim/input/models/huggingface.h"
+#include "sim/input/models/network.h"
+#include "sim/input/plan/grid_rows.h"
+#include "sim/input/resolve/resolve.h"
+#include "sim/input/text/locate.h"
 
 namespace sim::input {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/input/cluster/cluster.h"
 #include "sim/base/result.h"
+#include "sim/input/cluster/cluster.h"
 #include "sim/program/plan/plan.h"
 
 namespace sim::input {
@@ -22,7 +22,7 @@ constexpr std::int64_t max_points = 10'000'000;
 struct GridPoint {
   std::string name, family;
   std::shared_ptr<const Machine> machine;
-  program::Plan plan;                // as far as it can be told when there are problems
+  program::Plan plan;                 // as far as it can be told when there are problems
   std::vector<std::string> problems;  // why it is impossible; empty: it is possible
 };
 

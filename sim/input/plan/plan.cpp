@@ -5,15 +5,15 @@
 #include <filesystem>
 
 #include "sim/input/fields/cluster_fields.h"
-#include "sim/input/tables/codec.h"
-#include "sim/input/plan/draft.h"
-#include "sim/input/frameworks/framework.h"
-#include "sim/input/models/huggingface.h"
-#include "sim/input/launch/launch.h"
-#include "sim/input/text/locate.h"
-#include "sim/input/models/network.h"
 #include "sim/input/fields/plan_fields.h"
+#include "sim/input/frameworks/framework.h"
+#include "sim/input/launch/launch.h"
+#include "sim/input/models/huggingface.h"
+#include "sim/input/models/network.h"
+#include "sim/input/plan/draft.h"
 #include "sim/input/resolve/resolve.h"
+#include "sim/input/tables/codec.h"
+#include "sim/input/text/locate.h"
 #include "sim/job/context/context.h"
 #include "sim/job/schedule/schedule.h"
 

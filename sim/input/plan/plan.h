@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/result.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/fields/plan_fields.h"
-#include "sim/base/result.h"
 #include "sim/program/plan/plan.h"
 
 namespace sim::input {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "sim/input/schema/search.pb.h"
 #include "sim/input/text/kinds.h"
 #include "sim/input/text/locate.h"
-#include "sim/input/schema/search.pb.h"
 #include "sim/input/text/textproto.h"
 
 namespace sim::input {

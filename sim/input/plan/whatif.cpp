@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "sim/input/text/textproto.h"
 #include "sim/input/schema/whatif.pb.h"
+#include "sim/input/text/textproto.h"
 
 namespace sim::input {
 namespace {

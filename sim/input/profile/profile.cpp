@@ -4,8 +4,8 @@
 
 #include <charconv>
 
-#include "sim/input/text/locate.h"
 #include "sim/input/profile/profile_fields.h"
+#include "sim/input/text/locate.h"
 #include "sim/input/text/textproto.h"
 
 namespace sim::input {

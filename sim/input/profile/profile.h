@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "sim/input/cluster/cluster.h"
 #include "sim/base/result.h"
 #include "sim/cluster/device/profile.h"
 #include "sim/cluster/network/profile.h"
+#include "sim/input/cluster/cluster.h"
 
 namespace sim::input {
 

@@ -2,9 +2,9 @@
 // REQUIRES, for all: the message satisfies its rules.
 #pragma once
 
-#include "sim/input/schema/profile.pb.h"
 #include "sim/cluster/device/profile.h"
 #include "sim/cluster/network/profile.h"
+#include "sim/input/schema/profile.pb.h"
 
 namespace sim::input {
 

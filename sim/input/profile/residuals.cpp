@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "sim/input/text/locate.h"
 #include "sim/input/schema/residuals.pb.h"
+#include "sim/input/text/locate.h"
 #include "sim/input/text/textproto.h"
 
 namespace sim::input {

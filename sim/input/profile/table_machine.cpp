@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "sim/input/text/locate.h"
 #include "sim/base/ascii.h"
+#include "sim/input/text/locate.h"
 
 namespace sim::input {
 namespace {

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <limits>
 
-#include "sim/input/fields/fields.h"
-#include "sim/input/resolve/dependent_settings.h"
-#include "sim/input/models/network.h"
-#include "sim/input/fields/plan_text.h"
-#include "sim/input/tables/router_load.h"
-#include "sim/base/text.h"
 #include "sim/allocator/options.h"
+#include "sim/base/text.h"
+#include "sim/input/fields/fields.h"
+#include "sim/input/fields/plan_text.h"
+#include "sim/input/models/network.h"
+#include "sim/input/resolve/dependent_settings.h"
+#include "sim/input/tables/router_load.h"
 #include "sim/job/mesh/axes.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/program/parallel/offload/module_offload.h"

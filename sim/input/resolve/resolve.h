@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "sim/input/cluster/cluster.h"
+#include "sim/input/fields/plan_fields.h"
 #include "sim/input/frameworks/framework.h"
 #include "sim/input/schema/plan.pb.h"
-#include "sim/input/fields/plan_fields.h"
 #include "sim/program/plan/plan.h"
 
 namespace sim::input {

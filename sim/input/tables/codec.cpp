@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/base/text.h"
 #include "sim/input/schema/codec.pb.h"
 #include "sim/input/text/locate.h"
 #include "sim/input/text/rules.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace {

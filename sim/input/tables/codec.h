@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/collective/codec.h"
 #include "sim/base/result.h"
+#include "sim/cluster/collective/codec.h"
 
 namespace sim::input {
 

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <set>
 
+#include "sim/base/text.h"
 #include "sim/input/text/csv_rows.h"
 #include "sim/input/text/rules.h"
 #include "sim/input/text/textproto.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace {

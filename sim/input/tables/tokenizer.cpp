@@ -2,10 +2,10 @@
 
 #include <string>
 
+#include "sim/base/ascii.h"
+#include "sim/input/schema/tokenizer.pb.h"
 #include "sim/input/text/locate.h"
 #include "sim/input/text/textproto.h"
-#include "sim/input/schema/tokenizer.pb.h"
-#include "sim/base/ascii.h"
 
 namespace sim::input {
 

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "sim/input/text/textproto.h"
 #include "sim/base/outputs.h"
+#include "sim/input/text/textproto.h"
 
 namespace sim::input {
 namespace {

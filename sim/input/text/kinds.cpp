@@ -6,8 +6,8 @@
 #include <cctype>
 #include <set>
 
-#include "sim/input/schema/plan.pb.h"
 #include "sim/base/ascii.h"
+#include "sim/input/schema/plan.pb.h"
 
 namespace sim::input {
 

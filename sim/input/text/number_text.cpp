@@ -10,8 +10,8 @@
 #include <limits>
 #include <optional>
 
-#include "sim/input/text/rules.h"
 #include "sim/base/text.h"
+#include "sim/input/text/rules.h"
 
 namespace sim::input {
 namespace {

@@ -12,7 +12,7 @@
 namespace sim::input {
 
 template <typename Value>
-class Kept {
+class ParseCache {
  public:
   std::optional<Value> find(const std::string& key) const {
     const std::lock_guard lock(mutex_);

@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
+#include "sim/base/text.h"
 #include "sim/input/text/number_text.h"
 #include "sim/input/text/rules.h"
-#include "sim/base/text.h"
 
 namespace sim::input {
 namespace pb = google::protobuf;

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "sim/input/text/number_text.h"
-#include "sim/input/text/textproto.h"
 #include "sim/base/quantity.h"
 #include "sim/base/text.h"
+#include "sim/input/text/number_text.h"
+#include "sim/input/text/textproto.h"
 
 namespace sim::input {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/input/schema/rule.pb.h"
 #include "sim/base/units.h"
+#include "sim/input/schema/rule.pb.h"
 
 namespace sim::input {
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <numeric>
 
-#include "sim/job/context/context.h"
 #include "sim/base/text.h"
+#include "sim/job/context/context.h"
 
 namespace sim::context {
 

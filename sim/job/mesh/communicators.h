@@ -28,10 +28,10 @@ enum class Communicator : std::uint8_t {
   ring,       // ... and those that stand alike among their neighbours
   ep,
   etp,
-  etp_ep,      // who holds one copy of a layer's experts
-  edp,         // who shares gradients and optimizer state of an expert
-  shard_near,  // neighbours that hold a second copy of the parameters, in shards of its own
-  shard_far,   // those that stand alike among such neighbours
+  etp_ep,          // who holds one copy of a layer's experts
+  edp,             // who shares gradients and optimizer state of an expert
+  shard_near,      // neighbours that hold a second copy of the parameters, in shards of its own
+  shard_far,       // those that stand alike among such neighbours
   tensor_columns,  // of tensor-parallel ranks in rows and columns, those of one row
   tensor_rows,     // ... and those of one column
   world,

@@ -64,30 +64,31 @@ std::vector<std::int64_t> sub_groups(const Shape& shape) {
 
 Split split(const Shape& shape) {
   Split out;
-  out.away = sub_groups(shape);
-  const auto kept = static_cast<std::size_t>(shape.fraction * static_cast<double>(out.away.size()));
-  for (std::size_t g = kept; g < out.away.size(); ++g) out.rest += out.away[g];
-  out.away.resize(kept);
+  out.on_cpu = sub_groups(shape);
+  const auto kept =
+      static_cast<std::size_t>(shape.fraction * static_cast<double>(out.on_cpu.size()));
+  for (std::size_t g = kept; g < out.on_cpu.size(); ++g) out.remainder += out.on_cpu[g];
+  out.on_cpu.resize(kept);
   return out;
 }
 
-std::vector<Home> homes(const Shape& shape) {
+std::vector<Home> home_device(const Shape& shape) {
   assert(!shape.tensors.empty());
-  const std::size_t away = split(shape).away.size();
-  std::vector<Home> homes;
+  const std::size_t on_cpu = split(shape).on_cpu.size();
+  std::vector<Home> home_device;
   std::size_t group = 0;
   std::int64_t filled = 0;
   for (const std::int64_t size : shape.tensors) {
     const bool fetched =
         shape.stride > 0 && (group + 1) % static_cast<std::size_t>(shape.stride) == 0;
-    const bool stays = size == 0 || group >= away;
-    homes.push_back({stays ? Place::gpu : fetched ? Place::fetched : Place::cpu, group});
+    const bool stays = size == 0 || group >= on_cpu;
+    home_device.push_back({stays ? Place::gpu : fetched ? Place::fetched : Place::cpu, group});
     filled += size;
     if (filled < shape.sub_group) continue;
     filled = 0;
     ++group;
   }
-  return homes;
+  return home_device;
 }
 
 std::string shape_problem(const Shape& shape) {

@@ -22,8 +22,8 @@ std::vector<Work> deep_step(const Shape& shape) {
   constexpr std::int64_t state_bytes = 12, parameter_bytes = 2;
   std::vector<Work> step;
   const Split parts = split(shape);
-  if (parts.rest > 0) step.push_back(update_on_gpu(parts.rest));
-  const std::vector<std::int64_t>& groups = parts.away;
+  if (parts.remainder > 0) step.push_back(update_on_gpu(parts.remainder));
+  const std::vector<std::int64_t>& groups = parts.on_cpu;
   const auto stride = static_cast<std::size_t>(shape.stride);
   for (std::size_t first = 0; first < groups.size(); first += stride) {
     const std::size_t fetched = first + stride - 1;

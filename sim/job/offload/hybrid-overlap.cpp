@@ -10,9 +10,9 @@ namespace sim::offload {
 std::vector<Work> hybrid_overlap_step(const Shape& shape) {
   constexpr std::int64_t gradient_bytes = 4, parameter_bytes = 4;
   constexpr std::size_t ahead = 2;  // tensors whose gradients come down before they are asked for
-  const auto away =
+  const auto on_cpu =
       static_cast<std::int64_t>(shape.fraction * static_cast<double>(shape.parameters));
-  const std::vector<std::int64_t> sizes = sub_groups(away, shape.sub_group);
+  const std::vector<std::int64_t> sizes = sub_groups(on_cpu, shape.sub_group);
   std::vector<Work> step;
   std::vector<std::size_t> gradient;  // the task that brings each tensor's down
   const auto bring = [&] {
@@ -22,7 +22,7 @@ std::vector<Work> hybrid_overlap_step(const Shape& shape) {
     step.push_back(copy(Queue::pcie_down, "gradient down", size, gradient_bytes, gradient_bytes));
   };
   for (std::size_t i = 0; i < ahead; ++i) bring();
-  if (away < shape.parameters) step.push_back(update_on_gpu(shape.parameters - away));
+  if (on_cpu < shape.parameters) step.push_back(update_on_gpu(shape.parameters - on_cpu));
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     Work update = update_on_cpu(sizes[i], shape.traffic);
     update.after = {gradient[i]};

@@ -14,16 +14,16 @@ std::string hybrid_problem(const Shape& shape) {
 
 std::vector<Work> hybrid_step(const Shape& shape) {
   constexpr std::int64_t gradient_bytes = 4, parameter_bytes = 4;
-  const auto away =
+  const auto on_cpu =
       static_cast<std::int64_t>(shape.fraction * static_cast<double>(shape.parameters));
   std::vector<Work> step;
-  if (away > 0)
-    step.push_back(copy(Queue::pcie_down, "gradient down", away, gradient_bytes, gradient_bytes));
-  if (away < shape.parameters) step.push_back(update_on_gpu(shape.parameters - away));
-  if (away == 0) return step;
-  Work update = update_on_cpu(away, shape.traffic);
+  if (on_cpu > 0)
+    step.push_back(copy(Queue::pcie_down, "gradient down", on_cpu, gradient_bytes, gradient_bytes));
+  if (on_cpu < shape.parameters) step.push_back(update_on_gpu(shape.parameters - on_cpu));
+  if (on_cpu == 0) return step;
+  Work update = update_on_cpu(on_cpu, shape.traffic);
   update.after = {0};
-  Work up = copy(Queue::pcie_up, "parameter up", away, parameter_bytes, parameter_bytes);
+  Work up = copy(Queue::pcie_up, "parameter up", on_cpu, parameter_bytes, parameter_bytes);
   up.after = {step.size()};
   step.push_back(std::move(update));
   step.push_back(std::move(up));

@@ -87,8 +87,8 @@ std::vector<std::int64_t> sub_groups(std::int64_t parameters, std::int64_t size)
 
 // DeepSpeed's: whole sub-groups on the CPU, the first of them, and what stays on the GPU.
 struct Split {
-  std::vector<std::int64_t> away;
-  std::int64_t rest = 0;
+  std::vector<std::int64_t> on_cpu;
+  std::int64_t remainder = 0;
 };
 Split split(const Shape& shape);
 
@@ -103,7 +103,7 @@ struct Home {
   std::size_t group = 0;
 };
 // Of each tensor. REQUIRES: `tensors`.
-std::vector<Home> homes(const Shape& shape);
+std::vector<Home> home_device(const Shape& shape);
 
 // Pieces of a step. Of a copy `bytes` and `memory` are of a parameter.
 Work update_on_cpu(std::int64_t parameters, const Traffic& traffic);

@@ -19,9 +19,9 @@ std::vector<Work> zero_3_step(const Shape& shape) {
   constexpr std::int64_t parameter_bytes = 2;
   std::vector<Work> step;
   const Split parts = split(shape);
-  if (parts.rest > 0) step.push_back(update_on_gpu(parts.rest));
+  if (parts.remainder > 0) step.push_back(update_on_gpu(parts.remainder));
   std::optional<std::size_t> copied;
-  for (const std::int64_t size : parts.away) {
+  for (const std::int64_t size : parts.on_cpu) {
     Work update = update_on_cpu(size, shape.traffic);
     if (copied) update.after = {*copied};
     Work up =

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
-#include "sim/output/json.h"
 #include "sim/output/documents/run_text.h"
+#include "sim/output/json.h"
 
 namespace sim::output {
 

@@ -132,7 +132,8 @@ Series memory_series(const answer::Answer& answer) {
     series.y.push_back(gib_key(static_cast<program::Category>(c)));
   series.y.push_back("reserved_gib");
   series.fixed = {"reserved_gib"};
-  series.rules.push_back({Rule::Kind::y, gib(answer::fullest(answer.run).capacity), "device limit"});
+  series.rules.push_back(
+      {Rule::Kind::y, gib(answer::fullest(answer.run).capacity), "device limit"});
   return series;
 }
 

@@ -163,15 +163,15 @@ Rows throughput_rows(const answer::Answer& answer) {
 // Values that the first lines have in words.
 Values step_values(const answer::Answer& answer) {
   const engine::RunReport& run = answer.run;
-  return {
-      "",
-      {value("step_time_ps", "", run.step_time.ps), value("step_time_s", "", answer::step_seconds(answer)),
-       value("warm_up_time_ps", "", run.warm_up_time.ps),
-       value("tokens_s_gpu", "", answer::tokens_per_second_gpu(answer)),
-       value("mfu", "", {{"convention", "megatron"}, {"fraction", answer.mfu}}),
-       value("hfu", "", {{"convention", "executed"}, {"fraction", answer.hfu}}),
-       value("bubble", "", run.bubble),
-       value("textbook_bubble", "", answer::textbook_bubble(answer.plan))}};
+  return {"",
+          {value("step_time_ps", "", run.step_time.ps),
+           value("step_time_s", "", answer::step_seconds(answer)),
+           value("warm_up_time_ps", "", run.warm_up_time.ps),
+           value("tokens_s_gpu", "", answer::tokens_per_second_gpu(answer)),
+           value("mfu", "", {{"convention", "megatron"}, {"fraction", answer.mfu}}),
+           value("hfu", "", {{"convention", "executed"}, {"fraction", answer.hfu}}),
+           value("bubble", "", run.bubble),
+           value("textbook_bubble", "", answer::textbook_bubble(answer.plan))}};
 }
 
 Json machine_json(const answer::Answer& answer) {
@@ -338,7 +338,8 @@ namespace {
 std::string rates_text(const answer::Answer& answer) {
   return fmt::format("{:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s",
                      rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu,
-                     "megatron", answer::tokens_per_second_gpu(answer), answer::step_seconds(answer));
+                     "megatron", answer::tokens_per_second_gpu(answer),
+                     answer::step_seconds(answer));
 }
 
 // Nobody asked whether it fits.
@@ -368,7 +369,8 @@ Values how_memory(const answer::Answer& answer) {
 std::string headline(const answer::Answer& answer) {
   if (!engine::places_tensors(answer.run.memory)) return time_alone(answer);
   const char* barely = answer.verdict.tight ? ", barely" : "";
-  if (!answer.run.fits()) return fmt::format("out of memory{}: {}", barely, answer::oom_reason(answer.run));
+  if (!answer.run.fits())
+    return fmt::format("out of memory{}: {}", barely, answer::oom_reason(answer.run));
   const ClassReport& who = answer::fullest(answer.run);
   const auto used = [&](Bytes reserved) {
     return static_cast<double>(reserved.n) / static_cast<double>(who.capacity.n);
@@ -395,10 +397,11 @@ std::vector<Block> head_blocks(const answer::Answer& answer, const std::string& 
   // Not a list of them: a list is copied.
   std::vector<Block> blocks;
   blocks.emplace_back(Note{
-      "", headline(answer) + "\n" + verdict_text(answer) + answer::limit(answer) + "\n" + intervals, true});
-  blocks.emplace_back(Values{
-      "",
-      {value("fits", "", asked ? Json(fits) : Json(nullptr)), value("limit", "", answer::limit(answer))}});
+      "", headline(answer) + "\n" + verdict_text(answer) + answer::limit(answer) + "\n" + intervals,
+      true});
+  blocks.emplace_back(Values{"",
+                             {value("fits", "", asked ? Json(fits) : Json(nullptr)),
+                              value("limit", "", answer::limit(answer))}});
   Json plan = to_json(answer.plan);
   blocks.emplace_back(Note{"", plan_line(answer, plan)});
   blocks.emplace_back(Data{"plan", std::move(plan)});

@@ -49,7 +49,8 @@ Json memory_columns(const engine::ClassReport& who, std::size_t number,
 
 }  // namespace
 
-Json timelines(const answer::Answer& answer, const PassTimeline& passes, const MemoryTimeline& memory) {
+Json timelines(const answer::Answer& answer, const PassTimeline& passes,
+               const MemoryTimeline& memory) {
   Json all = {{"passes", pass_columns(answer, passes)}, {"memory", Json::array()}};
   for (std::size_t c = 0; c < std::min(memory.size(), answer.run.classes.size()); ++c)
     all["memory"].push_back(memory_columns(answer.run.classes[c], c, memory.of(c)));

@@ -11,6 +11,7 @@ namespace sim::output {
 // {"passes": columns of the last step's passes, all rank classes; "memory": of each rank class
 // columns of its intervals}. Seconds since the start, bytes. REQUIRES: both watched the answer's
 // replay.
-Json timelines(const answer::Answer& answer, const PassTimeline& passes, const MemoryTimeline& memory);
+Json timelines(const answer::Answer& answer, const PassTimeline& passes,
+               const MemoryTimeline& memory);
 
 }  // namespace sim::output

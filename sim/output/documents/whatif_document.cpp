@@ -44,8 +44,8 @@ std::string cause(const WhatifRow& row, const WhatifRow& base) {
   int shown = 0;
   for (const std::size_t a : order) {
     if (shown == 3 || std::abs(difference(a)) < visible) break;
-    text += fmt::format("{} {} {:+.3f} s", shown == 0 ? ":" : ",", answer::words(static_cast<Account>(a)),
-                        difference(a));
+    text += fmt::format("{} {} {:+.3f} s", shown == 0 ? ":" : ",",
+                        answer::words(static_cast<Account>(a)), difference(a));
     ++shown;
   }
   if (shown == 0) text = "no difference";

@@ -63,7 +63,8 @@ class MemorySnapshot final : public engine::Observer {
   };
 
   std::uint32_t intern(std::string_view text);
-  void add(Class& own, std::span<const allocator::TraceEntry> trace, Time when, const Origin& origin);
+  void add(Class& own, std::span<const allocator::TraceEntry> trace, Time when,
+           const Origin& origin);
   void write_frames(PickleWriter& out, const Origin& origin) const;
 
   std::size_t entries_per_class_;

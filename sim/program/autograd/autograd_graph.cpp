@@ -20,14 +20,15 @@ bool names_slot(const Instruction& i) {
 
 }  // namespace
 
-Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, Tape tape_, Owner owner)
+Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, AutogradGraph graph_,
+               Owner owner)
     : rank(rank_),
       variant(variant_),
       plan(rank_.plan),
       a(rank_.plan.architecture),
       dim(owner == Owner::layer ? rank_.layer_dim : rank_.dim),
       e(rank_.tables, std::move(name)),
-      tape(std::move(tape_)),
+      graph(std::move(graph_)),
       keep(variant_.keep),
       forward(false),
       held(variant_.holds_gradient),
@@ -36,33 +37,33 @@ Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, Tape tape
 }
 
 Value Writer::make(std::int64_t bytes, std::string_view label, Category category, Stream pool) {
-  const Value v = static_cast<Value>(tape.tensors.size());
-  tape.tensors.push_back({{}, false, 1, bytes, category, label});
+  const Value v = static_cast<Value>(graph.tensors.size());
+  graph.tensors.push_back({{}, false, 1, bytes, category, label});
   e.alloc(slot(v), bytes, category, label, pool == Stream::compute ? current : pool);
   return v;
 }
 
 Value Writer::make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category,
                       Stream pool) {
-  tape.tensors.push_back({slot, true, 1, bytes, category, label});
+  graph.tensors.push_back({slot, true, 1, bytes, category, label});
   e.alloc(slot, bytes, category, label, pool);
-  return static_cast<Value>(tape.tensors.size() - 1);
+  return static_cast<Value>(graph.tensors.size() - 1);
 }
 
 Value Writer::given(Slot slot, std::int64_t bytes, std::string_view label, Category category) {
-  tape.tensors.push_back({slot, true, 0, bytes, category, label});
-  return static_cast<Value>(tape.tensors.size() - 1);
+  graph.tensors.push_back({slot, true, 0, bytes, category, label});
+  return static_cast<Value>(graph.tensors.size() - 1);
 }
 
 Slot Writer::slot(Value v) const {
   assert(v != 0);
-  const Tensor& t = tape.tensors[v];
+  const Tensor& t = graph.tensors[v];
   return t.placed ? t.slot : local_slot(unplaced + v);
 }
 
 void Writer::drop(Value v) {
   if (v == 0) return;
-  Tensor& t = tape.tensors[v];
+  Tensor& t = graph.tensors[v];
   assert(t.holders > t.away);
   if (--t.holders == t.away) e.free(slot(v));
 }
@@ -83,7 +84,7 @@ void Writer::product(std::string_view name, std::int64_t n, std::int64_t k) {
 }
 
 std::uint16_t Writer::event() {
-  const auto made = static_cast<std::uint16_t>(tape_event + events_++);
+  const auto made = static_cast<std::uint16_t>(graph_event + events_++);
   rank.program.events = std::max(rank.program.events, made + 1u);
   return made;
 }
@@ -94,10 +95,10 @@ void Writer::order(Stream waits, Stream behind) {
   e.wait(there, waits);
 }
 
-Gradients Writer::walk_back(Gradients gradients, std::size_t first) {
-  while (tape.nodes.size() > first) {
-    const auto back = std::move(tape.nodes.back());
-    tape.nodes.pop_back();
+Gradients Writer::backward(Gradients gradients, std::size_t first) {
+  while (graph.nodes.size() > first) {
+    const auto back = std::move(graph.nodes.back());
+    graph.nodes.pop_back();
     gradients = back(*this, gradients);
   }
   if (first == 0) catch_up();
@@ -105,7 +106,7 @@ Gradients Writer::walk_back(Gradients gradients, std::size_t first) {
 }
 
 void Writer::catch_up() {
-  for (const Tape::Work& work : std::exchange(put_off_, {})) work(*this);
+  for (const AutogradGraph::Work& work : std::exchange(put_off_, {})) work(*this);
 }
 
 void Writer::first_product() {
@@ -115,15 +116,15 @@ void Writer::first_product() {
   e.alloc(fixed_slot(engine_workspace), bytes, Category::other, "TransformerEngine workspace");
 }
 
-void Writer::again(std::vector<Value> tensors, Tape::Work make,
+void Writer::again(std::vector<Value> tensors, AutogradGraph::Work make,
                    std::function<std::vector<Value>(Writer&)> keep_instead) {
   if (!keep || !forward || !rank.recomputes_operators()) return;
-  tape.again.push_back({std::move(tensors), std::move(make), std::move(keep_instead), {}});
+  graph.again.push_back({std::move(tensors), std::move(make), std::move(keep_instead), {}});
 }
 
 void Writer::refill(std::initializer_list<Value> values) {
   for (const Value v : values)
-    if (const Tensor& t = tape.tensors[v]; t.placed && t.holders > 0)
+    if (const Tensor& t = graph.tensors[v]; t.placed && t.holders > 0)
       e.alloc(slot(v), t.bytes, t.category, t.label);
 }
 
@@ -135,8 +136,8 @@ void Writer::use(std::initializer_list<std::string_view> parameters, std::string
 bool Writer::keep_gradient(Value gradient, std::string_view parameter, std::string_view owner) {
   if (gradient == 0 || !rank.sharding->keep(e, unit(), parameter, slot(gradient), owner))
     return false;
-  assert(tape.tensors[gradient].holders == 1);
-  tape.tensors[gradient].holders = 0;
+  assert(graph.tensors[gradient].holders == 1);
+  graph.tensors[gradient].holders = 0;
   return true;
 }
 
@@ -168,22 +169,22 @@ Value Writer::reorder(Value v, Order order, std::int64_t bytes) {
 }
 
 std::uint32_t Writer::finish() {
-  for (Value v = 1; v < tape.tensors.size(); ++v) {
-    Tensor& t = tape.tensors[v];
+  for (Value v = 1; v < graph.tensors.size(); ++v) {
+    Tensor& t = graph.tensors[v];
     if (t.placed || t.holders == 0) continue;
-    t.slot = rank.slot_of_survivor(static_cast<std::size_t>(owner_), tape.placed++);
+    t.slot = rank.slot_of_survivor(static_cast<std::size_t>(owner_), graph.placed++);
     t.placed = true;
   }
   // The lowest free local slot each.
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_slots;
-  std::vector<std::uint32_t> local(tape.tensors.size(), 0);
+  std::vector<std::uint32_t> local(graph.tensors.size(), 0);
   std::uint32_t used = 0;
   for (Instruction& i : e.code()) {
     if (!names_slot(i) || i.space != Space::local || i.index < unplaced) continue;
     const Value v = i.index - unplaced;
-    if (tape.tensors[v].placed) {
-      i.space = tape.tensors[v].slot.space;
-      i.index = tape.tensors[v].slot.index;
+    if (graph.tensors[v].placed) {
+      i.space = graph.tensors[v].slot.space;
+      i.index = graph.tensors[v].slot.index;
       continue;
     }
     if (i.op == Op::alloc) {
@@ -206,7 +207,7 @@ Value checkpoint(Writer& w, const std::vector<Value>& arguments,
   w.keep = true;
   for (const Value v : arguments) w.save(v);
   w.node([arguments, region](Writer& b, Gradients gradients) {
-    const std::size_t first = b.tape.nodes.size();
+    const std::size_t first = b.graph.nodes.size();
     const std::uint8_t before = std::exchange(b.flags, recomputed);
     const Value made = region(b);
     b.unname_all();
@@ -219,7 +220,7 @@ Value checkpoint(Writer& w, const std::vector<Value>& arguments,
         b.drop(v);
       else
         rest.push_back(v);
-    const Gradients back = b.walk_back(gradients, first);
+    const Gradients back = b.backward(gradients, first);
     for (const Value v : rest) b.drop(v);
     b.drop({made, gradients[0]});
     return back;

@@ -1,5 +1,5 @@
 // autograd_graph.h — one block while it is written: tensors that are counted as Python counts them, and the
-// tape of what autograd will run.
+// graph of what autograd will run.
 //
 // A module is written once, forward. Its operations make tensors and launch kernels; each records a
 // node that knows its way back and holds what that needs. A tensor goes when nobody holds it any
@@ -7,11 +7,11 @@
 // saving, is the first pass of a recomputed layer, and run again inside a backward pass it is the
 // recomputation.
 //
-//     forward   module(writer)             block "layer forward",  leaves Tape{tensors, nodes}
-//     backward  writer.walk_back()         block "layer backward", leaves Tape{deferred}
+//     forward   module(writer)             block "layer forward",  leaves AutogradGraph{tensors, nodes}
+//     backward  writer.backward()         block "layer backward", leaves AutogradGraph{deferred}
 //     weight    each deferred product      block "layer weight gradients"
 //
-// The blocks of a layer are written from copies of one tape, so each may be written many times
+// The blocks of a layer are written from copies of one graph, so each may be written many times
 // (first microbatch, last microbatch, ...) and all find the same tensors in the same slots.
 //
 // Invariants
@@ -34,7 +34,7 @@
 
 namespace sim::program {
 
-// A tensor of a tape. 0: none, which may be dropped, held and saved like any other.
+// A tensor of a graph. 0: none, which may be dropped, held and saved like any other.
 using Value = std::uint32_t;
 // What flows back from node to node: one gradient, or those of the query, the key and the value.
 using Gradients = std::array<Value, 3>;
@@ -53,7 +53,7 @@ struct Tensor {
 class Writer;
 enum class Visit : std::uint8_t;
 
-struct Tape {
+struct AutogradGraph {
   using Work = std::function<void(Writer&)>;
   // Tensors that are made again in front of the backward pass, and how; `keep` makes what stays in
   // their place until then.
@@ -77,7 +77,7 @@ class Writer {
  public:
   // What outlives the block is the layer's or the frame's (`ends`, Rank::end_slots).
   enum class Owner : std::uint8_t { layer, embedding, head, output, rows };
-  Writer(Rank& rank, const Variant& variant, std::string name, Tape tape = {},
+  Writer(Rank& rank, const Variant& variant, std::string name, AutogradGraph graph = {},
          Owner owner = Owner::layer);
 
   Rank& rank;
@@ -86,7 +86,7 @@ class Writer {
   const model::Architecture& a;
   const Dimensions& dim;
   Emitter e;
-  Tape tape;
+  AutogradGraph graph;
   bool keep;               // nodes are recorded and save what they need
   bool forward;            // a forward pass's own block: libraries make their workspaces
   std::uint8_t flags = 0;  // of the kernels of forward operations
@@ -111,14 +111,14 @@ class Writer {
   }
   Value fp32_activation(std::int64_t bytes, std::string_view label, Stream pool = Stream::compute) {
     const Value v = activation(bytes, label, pool);
-    tape.tensors[v].fp32 = true;
+    graph.tensors[v].fp32 = true;
     return v;
   }
   // In a slot that other blocks know; `given`: it is there already, and nobody here holds it yet.
   Value make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category,
                 Stream pool = Stream::compute);
   Value given(Slot slot, std::int64_t bytes, std::string_view label, Category category);
-  void hold(Value v) { ++tape.tensors[v].holders; }
+  void hold(Value v) { ++graph.tensors[v].holders; }
   void save(Value v) {
     if (!keep) return;
     hold(v);
@@ -133,7 +133,7 @@ class Writer {
   }
   void record_stream(Value v, Stream stream);
   Slot slot(Value v) const;
-  int holders(Value v) const { return tape.tensors[v].holders; }
+  int holders(Value v) const { return graph.tensors[v].holders; }
   bool saved(Value v) const { return v != 0 && holders(v) > 0; }
 
   // Local variables of the layer's functions that nobody reads any more (LayerCode).
@@ -165,12 +165,12 @@ class Writer {
   // `waits` goes on behind what `behind` was given so far.
   void order(Stream waits, Stream behind);
 
-  // The tape.
+  // The graph.
   void node(std::function<Gradients(Writer&, Gradients)> back) {
-    if (keep) tape.nodes.push_back(std::move(back));
+    if (keep) graph.nodes.push_back(std::move(back));
   }
-  Gradients walk_back(Gradients gradients, std::size_t first = 0);
-  void defer(Tape::Work work) { tape.deferred.push_back(std::move(work)); }
+  Gradients backward(Gradients gradients, std::size_t first = 0);
+  void defer(AutogradGraph::Work work) { graph.deferred.push_back(std::move(work)); }
   // Inductor puts weight gradients behind what the backward pass goes on with: fc2's behind the
   // activation's, attention's behind its norm's. Seen without tensor parallelism
   // (results/captured-steps). What is put off is done when the pass has caught up, at its end at
@@ -178,11 +178,11 @@ class Writer {
   bool puts_off() const {
     return plan.stack.layer_kernels == LayerKernels::compiled && dim.tp == 1 && !frozen();
   }
-  void put_off(Tape::Work work) { put_off_.push_back(std::move(work)); }
+  void put_off(AutogradGraph::Work work) { put_off_.push_back(std::move(work)); }
   void catch_up();
   // Where operators are recomputed: how these tensors, as far as they are saved, are made again;
   // `refill` allocates those that are.
-  void again(std::vector<Value> tensors, Tape::Work make,
+  void again(std::vector<Value> tensors, AutogradGraph::Work make,
              std::function<std::vector<Value>(Writer&)> keep = {});
   void refill(std::initializer_list<Value> values);
 
@@ -232,7 +232,7 @@ class Writer {
   Owner owner_;
   std::uint16_t events_ = 0;
   bool had_product_ = false;
-  std::vector<Tape::Work> put_off_;
+  std::vector<AutogradGraph::Work> put_off_;
 };
 
 // Runs `region` without saving and again in front of its backward pass, keeping its arguments

@@ -2,8 +2,8 @@
 
 #include <cassert>
 
-#include "sim/program/parallel/sharding.h"
 #include "sim/program/layers/attention/usp.h"
+#include "sim/program/parallel/sharding.h"
 
 namespace sim::program {
 namespace {

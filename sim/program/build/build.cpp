@@ -5,11 +5,11 @@
 #include <map>
 
 #include "sim/program/build/builder.h"
-#include "sim/program/plan/context_plan.h"
 #include "sim/program/ir/rank.h"
+#include "sim/program/ir/stages.h"
+#include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/replicas.h"
 #include "sim/program/plan/schedule_rules.h"
-#include "sim/program/ir/stages.h"
 
 namespace sim::program {
 

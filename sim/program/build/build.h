@@ -5,8 +5,8 @@
 #pragma once
 
 #include "sim/base/units.h"
-#include "sim/program/plan/plan.h"
 #include "sim/program/ir/program.h"
+#include "sim/program/plan/plan.h"
 
 namespace sim::program {
 

@@ -11,12 +11,12 @@
 #include "sim/job/schedule/placement.h"
 #include "sim/program/layers/attention/attention.h"
 #include "sim/program/layers/loss.h"
+#include "sim/program/layers/vocabulary.h"
 #include "sim/program/parallel/offload/module_offload.h"
 #include "sim/program/parallel/offload/offload.h"
 #include "sim/program/parallel/pipeline/pipeline.h"
-#include "sim/program/plan/schedule_rules.h"
 #include "sim/program/parallel/sharding.h"
-#include "sim/program/layers/vocabulary.h"
+#include "sim/program/plan/schedule_rules.h"
 
 namespace sim::program {
 namespace {
@@ -56,11 +56,12 @@ class Builder {
   };
   // The microbatch counts where each has routes of its own, what comes up where modules are
   // offloaded.
-  using Key = std::tuple<Act::Kind, schedule::Pass, int, int, Moment, int, int, Sharding::State>;
+  using Key =
+      std::tuple<StageAction::Kind, schedule::Pass, int, int, Moment, int, int, Sharding::State>;
 
-  std::uint32_t pattern(const Act& act, const Moment& moment);
-  Template write(const Act& act, const Moment& moment);
-  Template vocabulary(const Act& act, const Moment& moment);
+  std::uint32_t pattern(const StageAction& act, const Moment& moment);
+  Template write(const StageAction& act, const Moment& moment);
+  Template vocabulary(const StageAction& act, const Moment& moment);
   Template forward(int chunk, const Moment& moment);
   Template backward(int chunk, const Moment& moment, bool splits);
   Template weight(int chunk, const Moment& moment);
@@ -98,7 +99,7 @@ class Builder {
     const auto& layers = offloads_->layers;
     return layers.empty() ? LayerOffload{} : layers[static_cast<std::size_t>(layer)];
   }
-  std::optional<Behind> groups_ahead(const Act& act);
+  std::optional<Behind> groups_ahead(const StageAction& act);
 
   Rank rank_;
   const schedule::Schedule& schedule_;
@@ -320,7 +321,7 @@ Template Builder::weight(int chunk, const Moment& moment) {
 }
 
 // What stands beside the passes of layers: a share of the vocabulary.
-Template Builder::vocabulary(const Act& act, const Moment& moment) {
+Template Builder::vocabulary(const StageAction& act, const Moment& moment) {
   Variant variant;
   variant.hooks = sharding_->hooks();
   variant.unit = {act.step.chunk, ends};
@@ -328,24 +329,24 @@ Template Builder::vocabulary(const Act& act, const Moment& moment) {
   variant.first_use = moment.first_step && moment.first;
   const bool gradients = act.step.pass == schedule::Pass::output_gradient;
   const bool joined = schedule_.output == schedule::Output::together;  // both in one pass
-  const PassKind pass = act.kind != Act::Kind::pass ? PassKind::exchange
-                        : gradients                 ? PassKind::output_gradient
-                                                    : PassKind::output;
+  const PassKind pass = act.kind != StageAction::Kind::pass ? PassKind::exchange
+                        : gradients                         ? PassKind::output_gradient
+                                                            : PassKind::output;
   Template t{pass, act.step.chunk, {}};
   switch (act.kind) {
-    case Act::Kind::share:
+    case StageAction::Kind::share:
       call(t, share_output(rank_));
       break;
-    case Act::Kind::reduce:
+    case StageAction::Kind::reduce:
       call(t, reduce_output(rank_));
       break;
-    case Act::Kind::look_up:
+    case StageAction::Kind::look_up:
       call(t, look_up(rank_, variant));
       break;
-    case Act::Kind::share_rows:
+    case StageAction::Kind::share_rows:
       call(t, share_rows(rank_));
       break;
-    case Act::Kind::look_up_back:
+    case StageAction::Kind::look_up_back:
       call(t, look_up_back(rank_, variant));
       break;
     default:
@@ -358,10 +359,10 @@ Template Builder::vocabulary(const Act& act, const Moment& moment) {
   return t;
 }
 
-Template Builder::write(const Act& act, const Moment& moment) {
+Template Builder::write(const StageAction& act, const Moment& moment) {
   const schedule::Pass pass = act.step.pass;
   const int chunk = act.step.chunk;
-  if (act.kind != Act::Kind::pass || pass == schedule::Pass::output ||
+  if (act.kind != StageAction::Kind::pass || pass == schedule::Pass::output ||
       pass == schedule::Pass::output_gradient)
     return vocabulary(act, moment);
   if (pass == schedule::Pass::forward) return forward(chunk, moment);
@@ -376,7 +377,7 @@ schedule::Pass direction_of(schedule::Pass pass) {
 }
 
 // The template of a pass, written when it is asked for the first time.
-std::uint32_t Builder::pattern(const Act& act, const Moment& moment) {
+std::uint32_t Builder::pattern(const StageAction& act, const Moment& moment) {
   const schedule::Step& step = act.step;
   const int chunk = step.chunk;
   rank_.turn_to(step.slice);
@@ -396,9 +397,9 @@ std::uint32_t Builder::pattern(const Act& act, const Moment& moment) {
 }
 
 // The groups of the next microbatch that come up behind a pass.
-std::optional<Behind> Builder::groups_ahead(const Act& act) {
+std::optional<Behind> Builder::groups_ahead(const StageAction& act) {
   const ModuleOffload::OfPass& offloads = module_offload_.of(act.step);
-  if (act.kind != Act::Kind::pass || offloads.ahead.empty()) return {};
+  if (act.kind != StageAction::Kind::pass || offloads.ahead.empty()) return {};
   const auto [it, added] = ahead_.try_emplace(offloads.number, 0);
   if (added) it->second = add(module_offload_.ahead(offloads));
   return Behind{it->second, offloads.next};
@@ -450,11 +451,11 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
       (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)];
   module_offload_.plan(order, first);
   const std::vector<Pass> passes = pipeline.passes(
-      [&](const Act& act) {
+      [&](const StageAction& act) {
         const Position& at = act.position;
         return pattern(act, {first, at.first, at.last, at.first_of_ends});
       },
-      [&](const Act& act) { return groups_ahead(act); }, m, order);
+      [&](const StageAction& act) { return groups_ahead(act); }, m, order);
   step.insert(step.end(), passes.begin(), passes.end());
   if (!first && rank_.plan.validates_steps()) validate(step);
   Emitter end(rank_.tables, "step end");

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "sim/program/parallel/pipeline/pipeline.h"
 #include "sim/program/ir/stages.h"
+#include "sim/program/parallel/pipeline/pipeline.h"
 
 namespace sim::program {
 
@@ -37,7 +37,7 @@ void write_stage(const Plan& plan, const Environment& environment, const schedul
   std::map<std::uint32_t, std::uint32_t> patterns;  // by operation
   Pipeline pipeline(rank);
   program.step = pipeline.passes(
-      [&](const Act& act) {
+      [&](const StageAction& act) {
         const schedule::Step& task = act.step;
         const std::uint32_t operation = outline_pass(task.pass, task.chunk);
         const auto [at, added] = patterns.try_emplace(operation, 0);
@@ -49,7 +49,7 @@ void write_stage(const Plan& plan, const Environment& environment, const schedul
         add_kernel(e, operation);
         return at->second = add(kind, task.chunk, e);
       },
-      [](const Act&) { return std::nullopt; }, plan.microbatches(), order);
+      [](const StageAction&) { return std::nullopt; }, plan.microbatches(), order);
   Emitter end(rank.tables, "step end");
   add_kernel(end, outline_end(chunks));
   Pass last{};

@@ -23,12 +23,12 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/units.h"
 #include "sim/cluster/collective/codec.h"
 #include "sim/cluster/collective/collective.h"
-#include "sim/base/units.h"
 #include "sim/job/mesh/mesh.h"
-#include "sim/model/operation.h"
 #include "sim/job/schedule/schedule.h"
+#include "sim/model/operation.h"
 
 namespace sim::program {
 
@@ -57,20 +57,20 @@ enum class Stream : std::uint8_t {
   shard,      // ranks that share one copy of the parameters: a part of data x context parallel
   replicate,  // ranks that hold the same shard
   world,
-  pcie_up,      // copies to the GPU
-  pcie_down,    // ... and to the CPU
-  cpu,          // work of the CPU's own, in order: an optimizer whose state lies there
-  ep,           // ranks that share the experts of a layer
-  etp,          // ranks that share each of them
-  etp_ep,       // both
-  edp,          // ranks that hold the same experts
-  cp_exchange,  // of a context of two levels, neighbours that exchange sequence for heads
-  cp_ring,      // ... and those that stand alike among theirs
-  shard_near,   // neighbours that hold a second copy of the parameters
-  shard_far,    // those that stand alike among such neighbours
-  vocabulary,   // all stages: shares of the vocabulary
-  side,         // Megatron-LM's second stream: shared experts beside the exchange of tokens, or
-                // what exchanges tokens beside another microbatch
+  pcie_up,         // copies to the GPU
+  pcie_down,       // ... and to the CPU
+  cpu,             // work of the CPU's own, in order: an optimizer whose state lies there
+  ep,              // ranks that share the experts of a layer
+  etp,             // ranks that share each of them
+  etp_ep,          // both
+  edp,             // ranks that hold the same experts
+  cp_exchange,     // of a context of two levels, neighbours that exchange sequence for heads
+  cp_ring,         // ... and those that stand alike among theirs
+  shard_near,      // neighbours that hold a second copy of the parameters
+  shard_far,       // those that stand alike among such neighbours
+  vocabulary,      // all stages: shares of the vocabulary
+  side,            // Megatron-LM's second stream: shared experts beside the exchange of tokens, or
+                   // what exchanges tokens beside another microbatch
   tensor_columns,  // of tensor-parallel ranks in rows and columns (AxoNN), those of one row
   tensor_rows,     // ... and those of one column
   count_,

@@ -58,7 +58,7 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
       mixture_(model::mixture_layers(plan.architecture)) {
   program.fixed_slots = fixed_slot_count;
   program.local_slots = local_slot_count;
-  program.events = tape_event;
+  program.events = graph_event;
   tables.set_fills(plan.stack.deterministic);
   const schedule::Shape shape = pipeline_shape(plan, 1);
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
@@ -74,10 +74,10 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
 
 void Rank::turn_to(int slice) {
   if (slice == slice_) return;
-  ends_of_slices_[slice_] = {embedding_tape, head_tape};
+  ends_of_slices_[slice_] = {embedding_graph, head_graph};
   const Ends& own = ends_of_slices_[slice];
-  embedding_tape = own.embedding;
-  head_tape = own.head;
+  embedding_graph = own.embedding;
+  head_graph = own.head;
   dim = Dimensions(plan, slice);
   layer_dim = dim.of_layers(plan);
   slice_ = slice;

@@ -18,9 +18,9 @@
 #include "sim/program/build/build.h"
 #include "sim/program/ir/emit.h"
 #include "sim/program/ir/parameter.h"
+#include "sim/program/layers/experts/routes.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/plan.h"
-#include "sim/program/layers/experts/routes.h"
 
 namespace sim::program {
 
@@ -57,7 +57,7 @@ struct Dimensions {
   std::int64_t scores() const { return element * batch * heads * local * local; }
 };
 
-// Slots of a frame outside the layers that have a name; tapes are given those behind them.
+// Slots of a frame outside the layers that have a name; graphs are given those behind them.
 enum FrameSlot : std::uint32_t {
   ids,
   position_ids,
@@ -96,7 +96,7 @@ enum FixedSlot : std::uint32_t {
   fixed_slot_count,
 };
 
-// Local slots that blocks without a tape number themselves.
+// Local slots that blocks without a graph number themselves.
 constexpr std::uint32_t local_slot_count = 16;
 
 inline Slot frame_slot(FrameSlot s) {
@@ -157,9 +157,9 @@ enum Event : std::uint16_t {
   group_event,  // a group of a module's tensors is back (module_offload.h), one for each module
   // Parameters of a chunk that is gathered as a whole: of even and odd chunks, then of experts.
   chunk_event = group_event + offload_module_count,
-  tape_event = chunk_event + 32,  // from here on: a tape's own, until its block ends
+  graph_event = chunk_event + 32,  // from here on: a graph's own, until its block ends
 };
-constexpr int chunk_events = (tape_event - chunk_event) / 4;  // a chunk's
+constexpr int chunk_events = (graph_event - chunk_event) / 4;  // a chunk's
 constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
 constexpr int unit_events = order_event - unit_event;
@@ -168,7 +168,7 @@ constexpr int unit_events = order_event - unit_event;
 enum class Module : std::uint8_t { qkv, projection, fc1, fc2 };
 
 class Sharding;
-struct Tape;
+struct AutogradGraph;
 
 // What tells layers apart whose programs differ. `load`: 0 where routes are balanced, else the
 // number of the route (Rank::route).
@@ -279,16 +279,17 @@ struct Rank {
 
   // What the forward passes of a layer and of the ends leave for their ways back, and a layer's
   // backward pass for its weight pass. Those of the ends are the slice's own.
-  std::map<int, std::shared_ptr<const Tape>> layer_tapes, weight_tapes;  // by LayerKind::number
-  std::shared_ptr<const Tape> embedding_tape, head_tape;
+  std::map<int, std::shared_ptr<const AutogradGraph>> layer_graphs,
+      weight_graphs;  // by LayerKind::number
+  std::shared_ptr<const AutogradGraph> embedding_graph, head_graph;
   // Where the vocabulary is cut: of its output pass, and of rows of the input.
-  std::shared_ptr<const Tape> share_tape, output_tape, row_tape;
+  std::shared_ptr<const AutogradGraph> share_graph, output_graph, row_graph;
   Slot shared_input;               // of the last stage: the final norm's output
-  std::uint32_t shared_value = 0;  // of share_tape: what is shared
-  std::uint32_t summed_value = 0;  // of output_tape: the gradient that is summed over stages
+  std::uint32_t shared_value = 0;  // of share_graph: what is shared
+  std::uint32_t summed_value = 0;  // of output_graph: the gradient that is summed over stages
   // Gradient handles that are kept, by the shape of their weight.
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> handles;
-  // The slot of the n-th tensor of a tape that outlives its block; owner 0: the layer.
+  // The slot of the n-th tensor of a graph that outlives its block; owner 0: the layer.
   Slot slot_of_survivor(std::size_t owner, std::uint32_t n);
   // Every block is written: slots of layers and their bases get their final numbers, for frames of
   // so many layers.
@@ -301,7 +302,7 @@ struct Rank {
 
   int slice_ = 0;
   struct Ends {
-    std::shared_ptr<const Tape> embedding, head;
+    std::shared_ptr<const AutogradGraph> embedding, head;
   };
   std::map<int, Ends> ends_of_slices_;
 

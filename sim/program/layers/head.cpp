@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "sim/program/layers/attention/attention.h"
+#include "sim/program/layers/linear/tensor_grid.h"
 #include "sim/program/layers/loss.h"
 #include "sim/program/layers/prediction.h"
 #include "sim/program/parallel/sharding.h"
-#include "sim/program/layers/linear/tensor_grid.h"
 
 namespace sim::program {
 namespace {
@@ -209,14 +209,14 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   report_loss(w);
   w.drop(losses);  // autograd needs the mask only
   const std::uint32_t block = w.finish();
-  if (!rank.head_tape) rank.head_tape = std::make_shared<Tape>(std::move(w.tape));
+  if (!rank.head_graph) rank.head_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t head_backward(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "head and loss backward", *rank.head_tape, Writer::Owner::head);
+  Writer w(rank, variant, "head and loss backward", *rank.head_graph, Writer::Owner::head);
   blas_workspace(w, blas_workspace_backward, "cuBLAS workspace of the backward thread");
-  w.walk_back({});
+  w.backward({});
   return w.finish();
 }
 

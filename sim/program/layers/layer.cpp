@@ -1,13 +1,13 @@
-// layer.cpp — one transformer layer: two residual branches, written forward on a tape and walked
+// layer.cpp — one transformer layer: two residual branches, written forward on a graph and walked
 // back. Policies between the two: recomputation of the MLP or operator by operator, weight
 // gradients in a pass of their own.
 #include "sim/program/layers/attention/attention.h"
-#include "sim/program/layers/linear/linear.h"
 #include "sim/program/layers/experts/mixture.h"
-#include "sim/program/layers/mlp.h"
-#include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/layers/linear/linear.h"
 #include "sim/program/layers/linear/norm.h"
+#include "sim/program/layers/mlp.h"
 #include "sim/program/layers/prediction.h"
+#include "sim/program/parallel/offload/module_offload.h"
 
 namespace sim::program {
 namespace {
@@ -99,7 +99,7 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
 // up and down; kept are q, v, gate and down.
 // [pytorch/torchtitan torchtitan/models/llama3/infra/parallelize.py:_apply_ac_to_transformer_block]
 void drop_operators(Writer& w) {
-  for (Tape::Again& again : w.tape.again) {
+  for (AutogradGraph::Again& again : w.graph.again) {
     if (again.keep) again.kept = again.keep(w);
     for (const Value v : again.tensors)
       if (w.saved(v)) w.e.free(w.slot(v));
@@ -108,7 +108,7 @@ void drop_operators(Writer& w) {
 
 void make_operators_again(Writer& w) {
   w.flags = recomputed;
-  for (const Tape::Again& again : w.tape.again) {
+  for (const AutogradGraph::Again& again : w.graph.again) {
     again.make(w);
     for (const Value v : again.kept) w.drop(v);
   }
@@ -155,29 +155,29 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
   both_halves(w, input, true);
   drop_operators(w);
   const std::uint32_t block = w.finish();
-  auto& kept = rank.layer_tapes[variant.kind.number()];
-  if (w.keep && !kept) kept = std::make_shared<Tape>(std::move(w.tape));
+  auto& kept = rank.layer_graphs[variant.kind.number()];
+  if (w.keep && !kept) kept = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
-           *rank.layer_tapes.at(variant.kind.number()));
+           *rank.layer_graphs.at(variant.kind.number()));
   w.e.host(HostWork::layer_backward);
-  for (Tensor& t : w.tape.tensors) t.away = 0;  // what was, has come up
+  for (Tensor& t : w.graph.tensors) t.away = 0;  // what was, has come up
   make_operators_again(w);
-  w.walk_back({});
+  w.backward({});
   const std::uint32_t block = w.finish();
   if (!variant.split) return block;
-  auto& kept = rank.weight_tapes[variant.kind.number()];
-  if (!kept) kept = std::make_shared<Tape>(std::move(w.tape));
+  auto& kept = rank.weight_graphs[variant.kind.number()];
+  if (!kept) kept = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "layer weight gradients", *rank.weight_tapes.at(variant.kind.number()));
+  Writer w(rank, variant, "layer weight gradients", *rank.weight_graphs.at(variant.kind.number()));
   w.e.host(HostWork::layer_backward);
-  for (const Tape::Work& work : w.tape.deferred) work(w);
+  for (const AutogradGraph::Work& work : w.graph.deferred) work(w);
   return w.finish();
 }
 

@@ -21,7 +21,7 @@ namespace sim::program {
 // back is the last one to be walked.
 void predict(Writer& w, Value normed, const std::function<void(Writer&, Value, bool first)>& head);
 
-// layer.cpp: a layer on any tape, from its input, which stays the caller's, to its output.
+// layer.cpp: a layer on any graph, from its input, which stays the caller's, to its output.
 Value layer(Writer& w, Value input);
 
 }  // namespace sim::program

@@ -20,7 +20,7 @@ bool has_positions(const Writer& w) {
 void replace(Writer& w, Slot slot, Value made) {
   w.e.free(slot);
   w.e.move(w.slot(made), slot);
-  w.tape.tensors[made].holders = 0;
+  w.graph.tensors[made].holders = 0;
 }
 
 Value with_sequence(Writer& w) {
@@ -94,13 +94,13 @@ std::uint32_t look_up(Rank& rank, const Variant& variant) {
   w.record_stream(rows, Stream::vocabulary);
   if (rank.has_first_part()) {
     w.e.move(w.slot(rows), layer_slot(LayerSlot::input));
-    w.tape.tensors[rows].holders = 0;
+    w.graph.tensors[rows].holders = 0;
   } else {
     w.drop(rows);
   }
   w.node([saved](Writer& b, Gradients) { return rows_back(b, saved); });
   const std::uint32_t block = w.finish();
-  if (!rank.row_tape) rank.row_tape = std::make_shared<Tape>(std::move(w.tape));
+  if (!rank.row_graph) rank.row_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
@@ -114,9 +114,9 @@ std::uint32_t share_rows(Rank& rank) {
 }
 
 std::uint32_t look_up_back(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "look up backward", *rank.row_tape, Writer::Owner::rows);
+  Writer w(rank, variant, "look up backward", *rank.row_graph, Writer::Owner::rows);
   w.e.wait(row_gradient_event);
-  w.walk_back({});
+  w.backward({});
   w.e.free(frame_slot(gradient));
   return w.finish();
 }
@@ -144,13 +144,14 @@ std::uint32_t input_forward(Rank& rank, const Variant& variant) {
   }
   w.node([mask](Writer& b, Gradients) { return input_back(b, mask); });
   const std::uint32_t block = w.finish();
-  if (!rank.embedding_tape) rank.embedding_tape = std::make_shared<Tape>(std::move(w.tape));
+  if (!rank.embedding_graph)
+    rank.embedding_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t input_backward(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "model input backward", *rank.embedding_tape, Writer::Owner::embedding);
-  w.walk_back({});
+  Writer w(rank, variant, "model input backward", *rank.embedding_graph, Writer::Owner::embedding);
+  w.backward({});
   return w.finish();
 }
 

@@ -122,7 +122,7 @@ void give_gradient(Writer& w, Value made) {
   w.record_stream(made, Stream::vocabulary);
   if (is_last(w)) {
     w.e.move(w.slot(made), frame_slot(incoming_gradient));
-    w.tape.tensors[made].holders = 0;
+    w.graph.tensors[made].holders = 0;
   } else {
     w.drop(made);
   }
@@ -183,12 +183,12 @@ std::uint32_t shared_head_forward(Rank& rank, const Variant& variant) {
   });
   const std::uint32_t block = w.finish();
   rank.shared_input = w.slot(norm.output);
-  if (!rank.head_tape) rank.head_tape = std::make_shared<Tape>(std::move(w.tape));
+  if (!rank.head_graph) rank.head_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t shared_head_backward(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "loss and final norm backward", *rank.head_tape, Writer::Owner::head);
+  Writer w(rank, variant, "loss and final norm backward", *rank.head_graph, Writer::Owner::head);
   if (kind(w) != Output::together) {
     w.e.wait(summed_event);
     w.memory_bound(OperationKind::elementwise, "loss", 12 * w.dim.tokens);
@@ -199,7 +199,7 @@ std::uint32_t shared_head_backward(Rank& rank, const Variant& variant) {
   w.hold(sum);
   if (kind(w) == Output::one_barrier)
     w.memory_bound(OperationKind::elementwise, "scale input gradient", 2 * w.dim.residual());
-  w.walk_back({sum});
+  w.backward({sum});
   return w.finish();
 }
 
@@ -233,12 +233,12 @@ std::uint32_t share_output(Rank& rank) {
   }
   const std::uint32_t block = w.finish();
   rank.shared_value = shared;
-  if (!rank.share_tape) rank.share_tape = std::make_shared<Tape>(std::move(w.tape));
+  if (!rank.share_graph) rank.share_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t output_pass(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "output pass", *rank.share_tape, Writer::Owner::output);
+  Writer w(rank, variant, "output pass", *rank.share_graph, Writer::Owner::output);
   const bool together = kind(w) == Output::together;
   w.use({"output layer"});
   read_labels(w);
@@ -253,7 +253,7 @@ std::uint32_t output_pass(Rank& rank, const Variant& variant) {
     rank.summed_value = made;
     if (is_last(w)) {
       w.e.move(w.slot(made), frame_slot(incoming_gradient));
-      w.tape.tensors[made].holders = 0;
+      w.graph.tensors[made].holders = 0;
     }
   }
   if (together && is_last(w)) report_loss(w);
@@ -262,13 +262,13 @@ std::uint32_t output_pass(Rank& rank, const Variant& variant) {
   // is the pass [VP vocab_parallel_schedule.py: torch.cuda.synchronize behind output passes].
   w.e.sync_stream(Stream::compute, "output pass");
   const std::uint32_t block = w.finish();
-  if (!rank.output_tape) rank.output_tape = std::make_shared<Tape>(std::move(w.tape));
+  if (!rank.output_graph) rank.output_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t reduce_output(Rank& rank) {
   const Variant variant;
-  Writer w(rank, variant, "sums over stages", *rank.output_tape, Writer::Owner::output);
+  Writer w(rank, variant, "sums over stages", *rank.output_graph, Writer::Owner::output);
   const std::int64_t rows = 4 * w.dim.shard;
   const bool one = kind(w) == Output::one_barrier;
   reduce_stages(w, rows, "maximum of stages", summed_event);
@@ -284,10 +284,10 @@ std::uint32_t reduce_output(Rank& rank) {
 }
 
 std::uint32_t output_gradient(Rank& rank, const Variant& variant, bool alone) {
-  Writer w(rank, variant, "output pass gradients", *rank.output_tape, Writer::Owner::output);
+  Writer w(rank, variant, "output pass gradients", *rank.output_graph, Writer::Owner::output);
   if (alone) w.e.wait(summed_event);
   blas_workspace(w, blas_workspace_backward, "cuBLAS workspace of the backward thread");
-  w.walk_back({});
+  w.backward({});
   return w.finish();
 }
 

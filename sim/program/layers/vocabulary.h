@@ -1,5 +1,5 @@
 // vocabulary.h — embedding and output layer cut over all stages: what each stage does for every
-// microbatch besides its layers (walk.h says when).
+// microbatch besides its layers (expand_order.h says when).
 //
 //     look_up          rows of its share of the words, summed for the first stage
 //     share            the last part's output, in fp32 with the loss's gradient, to all stages

@@ -1,10 +1,10 @@
 #include "sim/program/parallel/sharding.h"
 
-#include "sim/program/plan/context_plan.h"
-#include "sim/program/parallel/deepspeed/deepspeed_zero1.h"
 #include "sim/program/parallel/ddp/depth.h"
-#include "sim/program/parallel/fsdp/fsdp.h"
 #include "sim/program/parallel/ddp/zero1.h"
+#include "sim/program/parallel/deepspeed/deepspeed_zero1.h"
+#include "sim/program/parallel/fsdp/fsdp.h"
+#include "sim/program/plan/context_plan.h"
 
 namespace sim::program {
 namespace {

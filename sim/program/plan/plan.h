@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/cluster/collective/codec.h"
 #include "sim/base/units.h"
+#include "sim/cluster/collective/codec.h"
+#include "sim/job/schedule/schedule.h"
 #include "sim/model/architecture.h"
 #include "sim/model/operation.h"
-#include "sim/job/schedule/schedule.h"
 
 namespace sim::program {
 
@@ -195,7 +195,7 @@ struct BatchPlan {
   std::int64_t packed_document = 0;
 };
 
-// How layers are dealt out to the parts of the model (parts.h).
+// How layers are dealt out to the parts of the model (layer_partition.h).
 // `balanced`: as the times of the plan's own blocks ask for (answer/balance.h); padded until then.
 enum class LayerSplit : std::uint8_t { even, padded, weighted, balanced };
 

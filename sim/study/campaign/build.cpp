@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/text.h"
 #include "sim/study/campaign/reshard.h"
 #include "sim/study/campaign/steps.h"
 #include "sim/study/campaign/summary.h"
-#include "sim/base/text.h"
 
 namespace sim::campaign {
 namespace {

@@ -8,18 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "sim/input/plan/campaign.h"
 #include "sim/study/campaign/formula.h"
 #include "sim/study/campaign/spec.h"
 #include "sim/study/campaign/state.h"
 #include "sim/study/campaign/steps.h"
-#include "sim/input/plan/campaign.h"
 
 namespace sim::campaign {
 
 struct Setup {
   input::CampaignFile file;
-  std::string plan;                          // path; "" for settings only
-  std::vector<std::string> settings;         // of the command line
+  std::string plan;                         // path; "" for settings only
+  std::vector<std::string> settings;        // of the command line
   std::vector<input::FailureFields> kinds;  // empty: file.mtbf
   std::vector<input::TraceRow> trace;
   // Without a plan: the step is stated.

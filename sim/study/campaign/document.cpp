@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
-#include "sim/study/campaign/timeline.h"
 #include "sim/base/text.h"
+#include "sim/study/campaign/timeline.h"
 
 namespace sim::campaign {
 namespace {

@@ -2,8 +2,8 @@
 // kept nothing, what the first seed did when, and the intervals between saves.
 #pragma once
 
-#include "sim/study/campaign/run.h"
 #include "sim/output/document.h"
+#include "sim/study/campaign/run.h"
 
 namespace sim::campaign {
 

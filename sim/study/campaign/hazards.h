@@ -10,8 +10,8 @@
 #include <queue>
 #include <vector>
 
-#include "sim/study/campaign/spec.h"
 #include "sim/base/random.h"
+#include "sim/study/campaign/spec.h"
 
 namespace sim::campaign {
 

@@ -5,10 +5,10 @@
 #include <limits>
 #include <vector>
 
+#include "sim/base/event_queue.h"
 #include "sim/study/campaign/hazards.h"
 #include "sim/study/campaign/job.h"
 #include "sim/study/campaign/nodes.h"
-#include "sim/base/event_queue.h"
 
 namespace sim::campaign {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/study/campaign/job.h"
 #include "sim/base/result.h"
+#include "sim/study/campaign/job.h"
 
 namespace sim::campaign {
 

@@ -19,10 +19,10 @@
 // node to its neighbours, all at once; the network says how long that takes.
 #pragma once
 
+#include "sim/answer/evaluate.h"
+#include "sim/input/plan/campaign.h"
 #include "sim/study/campaign/reshard.h"
 #include "sim/study/campaign/spec.h"
-#include "sim/input/plan/campaign.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::campaign {
 

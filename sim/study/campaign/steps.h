@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/input/plan/plan.h"
-#include "sim/base/result.h"
 #include "sim/answer/evaluate.h"
+#include "sim/base/result.h"
+#include "sim/input/plan/plan.h"
 
 namespace sim::campaign {
 

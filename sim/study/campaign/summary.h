@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/output/json.h"
 #include "sim/study/campaign/ensemble.h"
 #include "sim/study/campaign/formula.h"
-#include "sim/output/json.h"
 
 namespace sim::campaign {
 

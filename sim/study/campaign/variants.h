@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/study/campaign/run.h"
 #include "sim/input/plan/whatif.h"
+#include "sim/study/campaign/run.h"
 
 namespace sim::campaign {
 

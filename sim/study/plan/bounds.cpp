@@ -43,22 +43,21 @@ PassTimes& operator+=(PassTimes& a, const PassTimes& b) {
 
 }  // namespace
 
-const std::vector<int>& FirstBounds::layers(const Core& core) {
+const std::vector<int>& FirstBounds::layers(const PlanShape& core) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const auto [at, added] = layers_.try_emplace(
       {core.base, core.pp, core.chunks, static_cast<int>(row.placement), core.split});
   if (added) {
     const Plan plan = space_.plan(core, 0);
     const int parts = program::count_parts(plan);
-    for (int part = 0; part < parts; ++part)
-      at->second.push_back(program::part_layers(plan, part));
+    for (int part = 0; part < parts; ++part) at->second.push_back(program::part_layers(plan, part));
   }
   return at->second;
 }
 
 // By chunk of the first stage: microbatches between their forward and their backward pass when they
 // hold most layers together.
-const std::vector<int>& FirstBounds::under_way(const Core& core) {
+const std::vector<int>& FirstBounds::under_way(const PlanShape& core) {
   const Plan& base = space_.bases()[core.base].file.plan;
   const int m = base.batch.global_batch / (core.dp * core.micro_batch);
   const auto [at, added] =
@@ -92,13 +91,13 @@ const std::vector<int>& FirstBounds::under_way(const Core& core) {
 }
 
 // Ranks that hold the same experts.
-double expert_replicas(const Plan& base, const Core& core) {
+double expert_replicas(const Plan& base, const PlanShape& core) {
   const int etp = base.mesh.etp > 0 ? base.mesh.etp : core.tp;
   return static_cast<double>(core.tp) * core.cp * core.dp / (etp * base.mesh.ep);
 }
 
 // What a rank holds of its parameters between steps.
-std::int64_t FirstBounds::state_bytes(const Core& core, std::int64_t parameters) const {
+std::int64_t FirstBounds::state_bytes(const PlanShape& core, std::int64_t parameters) const {
   const Plan& plan = space_.bases()[core.base].file.plan;
   const bool whole = plan.numerics.precision == model::Precision::fp32;
   const double weight = plan.numerics.fp8_parameters ? 1 : whole ? 4 : 2;
@@ -123,7 +122,7 @@ std::int64_t FirstBounds::state_bytes(const Core& core, std::int64_t parameters)
       count * (weight + gradient + state / (plan.sharding.distributed_optimizer ? ranks : 1)));
 }
 
-std::int64_t FirstBounds::bytes(const Core& core, const Pieces& pieces,
+std::int64_t FirstBounds::bytes(const PlanShape& core, const LayerCosts& layer_costs,
                                 const std::vector<int>& layers) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const auto parts = static_cast<int>(layers.size());
@@ -131,56 +130,57 @@ std::int64_t FirstBounds::bytes(const Core& core, const Pieces& pieces,
   const LayerPolicy& policy = space_.policies()[core.policy].policy;
   const std::vector<int>& under_way = this->under_way(core);
   const bool ends = row.output == schedule::Output::last_part;  // whole, on the outer stages
-  std::int64_t parameters = ends ? pieces.first_parameters : 0, held = 0;
+  std::int64_t parameters = ends ? layer_costs.first_parameters : 0, held = 0;
   for (int chunk = 0; chunk < core.chunks; ++chunk) {
     const int part = schedule::part_of(row.placement, shape, {0, chunk});
     const int own = layers[static_cast<std::size_t>(part)];
-    parameters += own * pieces.layer_parameters;
-    if (part + 1 == parts && ends) parameters += pieces.last_parameters;
+    parameters += own * layer_costs.layer_parameters;
+    if (part + 1 == parts && ends) parameters += layer_costs.last_parameters;
     const int again = run_again(policy, core.recompute_layers, own);
     // What modules of layers leave on the GPU is not asked.
     const Plan& said = space_.bases()[core.base].file.plan;
-    const std::int64_t kept = said.policy.offload_modules != 0 ? 0 : pieces.kept_bytes;
+    const std::int64_t kept = said.policy.offload_modules != 0 ? 0 : layer_costs.kept_bytes;
     std::int64_t task = std::max(0, own - again - core.offload_layers) * kept;
     // Groups of several layers keep one input.
     if (policy.recompute_method == RecomputeMethod::block || core.recompute_layers == 1)
-      task += std::max(0, again - core.offload_layers) * pieces.again_bytes;
+      task += std::max(0, again - core.offload_layers) * layer_costs.again_bytes;
     held += under_way[static_cast<std::size_t>(chunk)] * task;
     // ZeRO-2: parameters are whole from a forward pass to the backward pass.
     const Plan& base = space_.bases()[core.base].file.plan;
     const bool whole = base.shards_parameters() && !base.sharding.fsdp.reshard_after_forward;
     if (whole && under_way[static_cast<std::size_t>(chunk)] > 0 && !base.numerics.fp8_parameters)
-      held += 2 * own * pieces.layer_parameters;
+      held += 2 * own * layer_costs.layer_parameters;
   }
   return state_bytes(core, parameters) + held;
 }
 
-std::vector<PassTimes> FirstBounds::passes_of_parts(const Core& core) {
-  return passes_of_parts(core, pieces_.at(pieces_key(space_, core)));
+std::vector<PassTimes> FirstBounds::passes_of_parts(const PlanShape& core) {
+  return passes_of_parts(core, layer_costs_.at(layer_costs_key(space_, core)));
 }
 
-std::vector<PassTimes> FirstBounds::whole_passes_of_parts(const Core& core) {
-  return passes_of_parts(core, pieces_.at(pieces_keys(space_, core).back()));
+std::vector<PassTimes> FirstBounds::whole_passes_of_parts(const PlanShape& core) {
+  return passes_of_parts(core, layer_costs_.at(layer_costs_keys(space_, core).back()));
 }
 
-std::vector<PassTimes> FirstBounds::passes_of_parts(const Core& core, const Pieces& pieces) {
+std::vector<PassTimes> FirstBounds::passes_of_parts(const PlanShape& core,
+                                                    const LayerCosts& layer_costs) {
   const LayerPolicy& policy = space_.policies()[core.policy].policy;
   std::vector<PassTimes> passes;
   for (const int count : layers(core)) {
     const int again = run_again(policy, core.recompute_layers, count);
-    passes.push_back((count - again) * pieces.kept);
-    passes.back() += again * pieces.again;
+    passes.push_back((count - again) * layer_costs.kept);
+    passes.back() += again * layer_costs.again;
   }
   // Shares of the ends, which all stages have, are left out.
   if (schedule::catalog()[core.schedule].output != schedule::Output::last_part) return passes;
-  passes.front() += pieces.first;
-  passes.back() += pieces.last;
+  passes.front() += layer_costs.first;
+  passes.back() += layer_costs.last;
   return passes;
 }
 
 // Of each part what its passes take at least, where some backward passes are split and others not:
 // a product with weights hides messages that a pass without it waits for.
-std::vector<PassTimes> FirstBounds::least_passes_of_parts(const Core& core) {
+std::vector<PassTimes> FirstBounds::least_passes_of_parts(const PlanShape& core) {
   std::vector<PassTimes> passes = passes_of_parts(core);
   if (schedule::catalog()[core.schedule].splits != schedule::Splits::some) return passes;
   const std::vector<PassTimes> whole = whole_passes_of_parts(core);
@@ -194,7 +194,7 @@ std::vector<PassTimes> FirstBounds::least_passes_of_parts(const Core& core) {
   return passes;
 }
 
-Bound FirstBounds::of(const Core& core) {
+Bound FirstBounds::of(const PlanShape& core) {
   const std::vector<PassTimes> passes = least_passes_of_parts(core);
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const Plan& base = space_.bases()[core.base].file.plan;
@@ -219,7 +219,7 @@ Bound FirstBounds::of(const Core& core) {
     // Part s is the lowest of stage s in every other placement.
     in_front += passes[static_cast<std::size_t>(stage)];
   }
-  bound.bytes = bytes(core, pieces_.at(pieces_key(space_, core)), layers(core));
+  bound.bytes = bytes(core, layer_costs_.at(layer_costs_key(space_, core)), layers(core));
   return bound;
 }
 

@@ -32,9 +32,9 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/answer/evaluate.h"
 #include "sim/study/plan/layer_costs.h"
 #include "sim/study/plan/space.h"
-#include "sim/answer/evaluate.h"
 
 namespace sim::planner {
 
@@ -46,26 +46,27 @@ struct Bound {
 // The first bound. Keeps what plans share.
 class FirstBounds {
  public:
-  FirstBounds(const Space& space, const std::map<PiecesKey, Pieces>& pieces)
-      : space_(space), pieces_(pieces) {}
+  FirstBounds(const Space& space, const std::map<LayerCostsKey, LayerCosts>& layer_costs)
+      : space_(space), layer_costs_(layer_costs) {}
 
-  Bound of(const Core& core);
+  Bound of(const PlanShape& core);
   // The same sums in the order of the schedule: picoseconds; 0 where the order is not known yet.
-  std::int64_t step_of_order(const Core& core);
+  std::int64_t step_of_order(const PlanShape& core);
   // Of every part of the model; and with the times of backward passes that are not split.
-  std::vector<PassTimes> passes_of_parts(const Core& core);
-  std::vector<PassTimes> whole_passes_of_parts(const Core& core);
+  std::vector<PassTimes> passes_of_parts(const PlanShape& core);
+  std::vector<PassTimes> whole_passes_of_parts(const PlanShape& core);
 
  private:
-  std::vector<PassTimes> passes_of_parts(const Core& core, const Pieces& pieces);
-  std::vector<PassTimes> least_passes_of_parts(const Core& core);
-  const std::vector<int>& layers(const Core& core);  // of each part
-  const std::vector<int>& under_way(const Core& core);
-  std::int64_t state_bytes(const Core& core, std::int64_t parameters) const;
-  std::int64_t bytes(const Core& core, const Pieces& pieces, const std::vector<int>& layers);
+  std::vector<PassTimes> passes_of_parts(const PlanShape& core, const LayerCosts& layer_costs);
+  std::vector<PassTimes> least_passes_of_parts(const PlanShape& core);
+  const std::vector<int>& layers(const PlanShape& core);  // of each part
+  const std::vector<int>& under_way(const PlanShape& core);
+  std::int64_t state_bytes(const PlanShape& core, std::int64_t parameters) const;
+  std::int64_t bytes(const PlanShape& core, const LayerCosts& layer_costs,
+                     const std::vector<int>& layers);
 
   const Space& space_;
-  const std::map<PiecesKey, Pieces>& pieces_;
+  const std::map<LayerCostsKey, LayerCosts>& layer_costs_;
   std::map<std::tuple<int, int, int, int, Split>, std::vector<int>> layers_;
   std::map<std::tuple<int, int, int, int, int, Split>, std::vector<int>> under_way_;
 };
@@ -79,7 +80,7 @@ struct SecondBound {
   std::int64_t room() const { return capacity - bytes; }
 };
 // REQUIRES: answer::problems(plan, site) is empty; `plan` is the core's.
-SecondBound second_bound(FirstBounds& first, const Core& core, const program::Plan& plan,
+SecondBound second_bound(FirstBounds& first, const PlanShape& core, const program::Plan& plan,
                          answer::Site& site);
 SecondBound third_bound(const program::Plan& plan, answer::Site& site);
 

@@ -21,7 +21,7 @@ double gib_of(std::int64_t bytes) {
 
 // The words of a plan, `all`, without those that all plans share.
 std::string own_words(const Said& said, const Replayed& one, const std::string& all) {
-  const Core& core = said.space.cores()[one.core];
+  const PlanShape& core = said.space.cores()[one.core];
   const std::string& shared = said.space.bases()[core.base].words;
   std::string own = all.substr(std::min(shared.size() + 1, all.size()));
   // Of the shared ones, what differs from base to base.
@@ -90,7 +90,7 @@ Note answer_of(const Said& said) {
   if (outcome.best.empty()) {
     std::string text = outcome.complete ? "no plan fits" : "stopped before a plan was found";
     if (outcome.nearest_known) {
-      const Core& core = said.space.cores()[outcome.nearest_core];
+      const PlanShape& core = said.space.cores()[outcome.nearest_core];
       text += fmt::format("\nthe nearest lacks {} on the rank that needs most: {}",
                           human(Bytes{outcome.nearest_lacks}), said.space.words(core, 0));
     }

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "sim/output/document.h"
 #include "sim/study/plan/launch_writer.h"
 #include "sim/study/plan/neighbours.h"
 #include "sim/study/plan/refine.h"
 #include "sim/study/plan/search.h"
-#include "sim/output/document.h"
 
 namespace sim::planner {
 

@@ -10,8 +10,8 @@
 
 #include "sim/input/fields/fields.h"
 #include "sim/input/plan/plan.h"
-#include "sim/program/plan/context_plan.h"
 #include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/recompute_modules.h"
 
@@ -121,7 +121,7 @@ std::string layout_of(const Plan& plan) {
   const bool listed = plan.pipeline.layer_split != program::LayerSplit::even ||
                       !plan.pipeline.layers_of_parts.empty();
   return listed ? program::layout_text(program::layers_of_parts(plan),
-                                        plan.architecture.predicted_tokens)
+                                       plan.architecture.predicted_tokens)
                 : "";
 }
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "sim/study/plan/rank_bound.h"
-#include "sim/program/build/build.h"
 #include "sim/program/autograd/frame_tensors.h"
+#include "sim/program/build/build.h"
+#include "sim/study/plan/rank_bound.h"
 
 namespace sim::planner {
 
@@ -90,7 +90,8 @@ std::int64_t parameters_of(Plan plan, int count, const program::Environment& env
   return program::build(plan, environment).classes.front().parameters;
 }
 
-void add_parameters(const Plan& probe, const program::Environment& environment, Pieces& pieces) {
+void add_parameters(const Plan& probe, const program::Environment& environment,
+                    LayerCosts& layer_costs) {
   Plan plan = probe;
   plan.mesh.cp = 1;
   plan.mesh.dp = replicas_of_experts(plan, plan.mesh.tp);
@@ -105,19 +106,20 @@ void add_parameters(const Plan& probe, const program::Environment& environment, 
     if (mixed) plan.architecture.experts.layers = kind;
     const std::int64_t two = parameters_of(plan, 2, environment);
     if (one == 0 || two == 0) return;
-    const bool first = pieces.layer_parameters == 0;
-    keep_least(pieces.layer_parameters, two - one, first);
+    const bool first = layer_costs.layer_parameters == 0;
+    keep_least(layer_costs.layer_parameters, two - one, first);
     keep_least(ends, std::max<std::int64_t>(0, 2 * one - two), first);
     if (!mixed) break;
   }
   // Tables of both ends are alike, but for what is little.
   const model::Architecture& a = plan.architecture;
-  pieces.first_parameters = model::padded_vocab(a.vocab, plan.mesh.tp) / plan.mesh.tp * a.hidden;
-  pieces.first_parameters = std::min(pieces.first_parameters, ends);
-  pieces.last_parameters = ends - pieces.first_parameters;
+  layer_costs.first_parameters =
+      model::padded_vocab(a.vocab, plan.mesh.tp) / plan.mesh.tp * a.hidden;
+  layer_costs.first_parameters = std::min(layer_costs.first_parameters, ends);
+  layer_costs.last_parameters = ends - layer_costs.first_parameters;
 }
 
-Plan probe_of(const planner::Space& space, const PiecesKey& key) {
+Plan probe_of(const planner::Space& space, const LayerCostsKey& key) {
   const auto& [base, tp, cp, micro_batch, modules, splits] = key;
   Plan plan = space.bases()[static_cast<std::size_t>(base)].file.plan;
   const std::string kinds = mixed_pattern(plan.architecture);
@@ -145,7 +147,7 @@ Plan probe_of(const planner::Space& space, const PiecesKey& key) {
 
 }  // namespace
 
-PiecesKey pieces_key(const planner::Space& space, const Core& core, bool splits) {
+LayerCostsKey layer_costs_key(const planner::Space& space, const PlanShape& core, bool splits) {
   const LayerChoice& choice = space.policies()[core.policy];
   const bool some = choice.policy.recompute == Recompute::selective;
   const int policy = some ? static_cast<int>(core.policy) : -1;
@@ -153,26 +155,28 @@ PiecesKey pieces_key(const planner::Space& space, const Core& core, bool splits)
 }
 
 namespace {
-schedule::Splits splits_of(const Core& core) {
+schedule::Splits splits_of(const PlanShape& core) {
   return schedule::catalog()[core.schedule].splits;
 }
 }  // namespace
 
-PiecesKey pieces_key(const planner::Space& space, const Core& core) {
-  return pieces_key(space, core, splits_of(core) != schedule::Splits::none);
+LayerCostsKey layer_costs_key(const planner::Space& space, const PlanShape& core) {
+  return layer_costs_key(space, core, splits_of(core) != schedule::Splits::none);
 }
 
-std::vector<PiecesKey> pieces_keys(const planner::Space& space, const Core& core) {
-  std::vector<PiecesKey> keys = {pieces_key(space, core)};
-  if (splits_of(core) == schedule::Splits::some) keys.push_back(pieces_key(space, core, false));
+std::vector<LayerCostsKey> layer_costs_keys(const planner::Space& space, const PlanShape& core) {
+  std::vector<LayerCostsKey> keys = {layer_costs_key(space, core)};
+  if (splits_of(core) == schedule::Splits::some)
+    keys.push_back(layer_costs_key(space, core, false));
   return keys;
 }
 
-Pieces make_pieces(const planner::Space& space, const PiecesKey& key, answer::Site& site) {
-  Pieces pieces;
+LayerCosts make_layer_costs(const planner::Space& space, const LayerCostsKey& key,
+                            answer::Site& site) {
+  LayerCosts layer_costs;
   const Plan plan = probe_of(space, key);
   // Where routes are drawn no layer is like another.
-  if (!answer::problems(plan, site).empty() || plan.draws_routes()) return pieces;
+  if (!answer::problems(plan, site).empty() || plan.draws_routes()) return layer_costs;
   const program::Environment environment =
       engine::environment(site.machine.gpu, site.profile.device);
   const program::Job job = program::build(plan, environment);
@@ -194,21 +198,21 @@ Pieces make_pieces(const planner::Space& space, const PiecesKey& key, answer::Si
         pattern, ends_of_calls(program, times.classes.front(), pattern, plan.shards_parameters()));
     const bool first = !std::exchange(seen[kind], true);
     const bool forward = kind == PassKind::forward;
-    PassTimes& begin = forward ? pieces.first : pieces.last;
-    PassTimes& end = forward ? pieces.last : pieces.first;
+    PassTimes& begin = forward ? layer_costs.first : layer_costs.last;
+    PassTimes& end = forward ? layer_costs.last : layer_costs.first;
     keep_least(begin.*member, parts.before, first);
     keep_least(end.*member, parts.after, first);
-    keep_least(pieces.kept.*member, least_of(parts.of_layer, whole ? half : 0, layers), first);
-    keep_least(pieces.again.*member, least_of(parts.of_layer, 0, half), first);
+    keep_least(layer_costs.kept.*member, least_of(parts.of_layer, whole ? half : 0, layers), first);
+    keep_least(layer_costs.again.*member, least_of(parts.of_layer, 0, half), first);
     if (!forward) continue;
     const Parts held = parts_of(pattern, held_behind_calls(program, pattern));
-    keep_least(pieces.first_bytes, held.before, first);
-    keep_least(pieces.last_bytes, held.after, first);
-    keep_least(pieces.kept_bytes, least_of(held.of_layer, whole ? half : 0, layers), first);
-    keep_least(pieces.again_bytes, least_of(held.of_layer, 0, half), first);
+    keep_least(layer_costs.first_bytes, held.before, first);
+    keep_least(layer_costs.last_bytes, held.after, first);
+    keep_least(layer_costs.kept_bytes, least_of(held.of_layer, whole ? half : 0, layers), first);
+    keep_least(layer_costs.again_bytes, least_of(held.of_layer, 0, half), first);
   }
-  add_parameters(plan, environment, pieces);
-  return pieces;
+  add_parameters(plan, environment, layer_costs);
+  return layer_costs;
 }
 
 }  // namespace sim::planner

@@ -13,8 +13,8 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/study/plan/space.h"
 #include "sim/answer/evaluate.h"
+#include "sim/study/plan/space.h"
 
 namespace sim::planner {
 
@@ -23,7 +23,7 @@ struct PassTimes {
   std::int64_t forward = 0, backward = 0, weight = 0;
 };
 
-struct Pieces {
+struct LayerCosts {
   PassTimes first, last;                         // in front of the first layer, behind the last one
   PassTimes kept, again;                         // a layer; a layer whose forward pass runs again
   std::int64_t first_bytes = 0, last_bytes = 0;  // held from forward to backward by a microbatch
@@ -32,13 +32,13 @@ struct Pieces {
 };
 
 // What decides them: base, tp, cp, micro_batch, recomputed modules, whether backward is split.
-using PiecesKey = std::tuple<int, int, int, int, int, bool>;
-PiecesKey pieces_key(const Space& space, const Core& core, bool splits);
-PiecesKey pieces_key(const Space& space, const Core& core);
+using LayerCostsKey = std::tuple<int, int, int, int, int, bool>;
+LayerCostsKey layer_costs_key(const Space& space, const PlanShape& core, bool splits);
+LayerCostsKey layer_costs_key(const Space& space, const PlanShape& core);
 // All that the bounds of a core ask for: a schedule that splits some of its passes has both kinds.
-std::vector<PiecesKey> pieces_keys(const Space& space, const Core& core);
+std::vector<LayerCostsKey> layer_costs_keys(const Space& space, const PlanShape& core);
 
 // Zeros where the small program breaks a rule that the plan does not: a bound still.
-Pieces make_pieces(const Space& space, const PiecesKey& key, answer::Site& site);
+LayerCosts make_layer_costs(const Space& space, const LayerCostsKey& key, answer::Site& site);
 
 }  // namespace sim::planner

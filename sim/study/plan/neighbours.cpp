@@ -15,7 +15,7 @@ namespace {
 
 using Key = std::tuple<int, int, int, int, int, int, int, int, int, int, Split>;
 
-Key key_of(const Core& c) {
+Key key_of(const PlanShape& c) {
   return {c.base,
           c.tp,
           c.cp,
@@ -47,11 +47,11 @@ class Around {
 
   std::vector<Step> steps() {
     degrees();
-    nearest(&Core::micro_batch, {1, 2, 4, 8, 16, 32, 64});
+    nearest(&PlanShape::micro_batch, {1, 2, 4, 8, 16, 32, 64});
     schedules();
     policies();
     for (std::size_t b = 0; b < space_.bases().size(); ++b) {
-      Core other = best_;
+      PlanShape other = best_;
       other.base = static_cast<std::uint16_t>(b);
       if (space_.bases()[b].gpus == space_.bases()[best_.base].gpus) offer(other);
     }
@@ -75,7 +75,7 @@ class Around {
     return all;
   }
 
-  void offer(const Core& core, int variant = -1) {
+  void offer(const PlanShape& core, int variant = -1) {
     const auto found = numbers_.find(key_of(core));
     if (found == numbers_.end()) return;
     // The order of ranks is a question where there are stages and replicas.
@@ -89,9 +89,9 @@ class Around {
 
   // Twice a degree at half the replicas, and the reverse.
   void degrees() {
-    for (std::int32_t Core::*degree : {&Core::tp, &Core::cp})
+    for (std::int32_t PlanShape::*degree : {&PlanShape::tp, &PlanShape::cp})
       for (const bool up : {false, true}) {
-        Core other = best_;
+        PlanShape other = best_;
         std::int32_t& one = other.*degree;
         if (up ? other.dp % 2 != 0 : one % 2 != 0) continue;
         one = up ? one * 2 : one / 2;
@@ -99,7 +99,7 @@ class Around {
         offer(other);
       }
     for (const bool up : {false, true}) {
-      Core other = best_;
+      PlanShape other = best_;
       if (up ? other.dp % 2 != 0 : other.pp % 2 != 0) continue;
       other.pp = up ? other.pp * 2 : other.pp / 2;
       other.dp = up ? other.dp / 2 : other.dp * 2;
@@ -112,7 +112,7 @@ class Around {
   }
 
   // So many stages or chunks may divide the layers in another way.
-  void offer_split(Core other) {
+  void offer_split(PlanShape other) {
     for (const Split split : {best_.split, Split::even, Split::ends, Split::padded}) {
       other.split = split;
       if (!numbers_.contains(key_of(other))) continue;
@@ -129,11 +129,11 @@ class Around {
   }
 
   // The values of a field before and behind its own.
-  void nearest(std::int32_t Core::*field, const std::vector<int>& values) {
+  void nearest(std::int32_t PlanShape::*field, const std::vector<int>& values) {
     for (const int value : values) {
       const int own = best_.*field;
       if (value != own / 2 && value != own * 2) continue;
-      Core other = best_;
+      PlanShape other = best_;
       other.*field = value;
       offer(other);
     }
@@ -144,7 +144,7 @@ class Around {
     for (std::size_t s = 0; s < schedule::catalog().size(); ++s)
       for (const int chunks : {1, 2, 4}) {
         if (s == best_.schedule && chunks == best_.chunks) continue;
-        Core other = best_;
+        PlanShape other = best_;
         other.schedule = static_cast<std::uint8_t>(s);
         other.chunks = chunks;
         offer_split(other);
@@ -156,7 +156,7 @@ class Around {
     for (std::size_t p = 0; p < space_.policies().size(); ++p) {
       int below = 0, above = 0;
       for (int layers = 1; layers <= 512; ++layers) {
-        Core other = best_;
+        PlanShape other = best_;
         other.policy = static_cast<std::uint32_t>(p);
         other.recompute_layers = layers;
         if (!numbers_.contains(key_of(other)) ||
@@ -168,7 +168,7 @@ class Around {
       }
       for (const int layers : {below, above}) {
         if (layers == 0) continue;
-        Core other = best_;
+        PlanShape other = best_;
         other.policy = static_cast<std::uint32_t>(p);
         other.recompute_layers = layers;
         offer(other);
@@ -177,7 +177,7 @@ class Around {
   }
 
   const Space& space_;
-  Core best_;
+  PlanShape best_;
   int best_variant_;
   std::map<Key, std::uint32_t> numbers_;
   std::vector<std::string> own_;
@@ -213,7 +213,7 @@ std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, cons
   for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
   study::PoolCalls calls;
   calls.answer = [&](std::size_t i) {
-    const Core& core = space.cores()[steps[i].core];
+    const PlanShape& core = space.cores()[steps[i].core];
     answer::Site& site = **sites.of(space.bases()[core.base].file.machine);
     if (!answer::problems(space.plan(core, steps[i].variant), site).empty()) return std::string();
     return to_text(replay_plan(space, steps[i].core, steps[i].variant, site, wanted));

@@ -2,8 +2,8 @@
 // long each keeps its compute stream.
 #include <algorithm>
 
-#include "sim/study/plan/bounds.h"
 #include "sim/job/schedule/placement.h"
+#include "sim/study/plan/bounds.h"
 
 namespace sim::planner {
 
@@ -91,7 +91,7 @@ class Pipeline {
 
 }  // namespace
 
-std::int64_t FirstBounds::step_of_order(const Core& core) {
+std::int64_t FirstBounds::step_of_order(const PlanShape& core) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   // Orders that go by times, and passes that are split now and then, wait for the programs.
   if (row.by_times || row.splits == schedule::Splits::some) return 0;

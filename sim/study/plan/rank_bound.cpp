@@ -16,8 +16,8 @@ constexpr std::size_t at(Stream s) {
 
 }  // namespace
 
-Lane::Lane(const program::Program& program, const engine::ClassTimes& times, Counts counts,
-           std::int64_t others)
+RankBound::RankBound(const program::Program& program, const engine::ClassTimes& times,
+                     Counts counts, std::int64_t others)
     : program_(program),
       times_(times),
       counts_(counts),
@@ -29,7 +29,7 @@ Lane::Lane(const program::Program& program, const engine::ClassTimes& times, Cou
   tail_[0] = 0;
 }
 
-void Lane::collective(const Instruction& i) {
+void RankBound::collective(const Instruction& i) {
   const Stream who = program_.transfers[i.index].communicator;
   const engine::Account account = engine::row(who).account;
   const bool of_passes =
@@ -44,7 +44,7 @@ void Lane::collective(const Instruction& i) {
   if (i.event != 0) events_[i.event] = wire;
 }
 
-void Lane::run(const Instruction& i) {
+void RankBound::run(const Instruction& i) {
   std::int64_t& own = tail_[at(i.stream)];
   switch (i.op) {
     case Op::kernel: {
@@ -78,7 +78,7 @@ void Lane::run(const Instruction& i) {
   }
 }
 
-void Lane::run(const std::vector<program::Pass>& passes, std::size_t from) {
+void RankBound::run(const std::vector<program::Pass>& passes, std::size_t from) {
   for (std::size_t p = from; p < passes.size(); ++p)
     for (const program::Call& call : program_.templates[passes[p].pattern].calls)
       for (const Instruction& i : program_.blocks[call.block].code) run(i);
@@ -87,13 +87,14 @@ void Lane::run(const std::vector<program::Pass>& passes, std::size_t from) {
 std::vector<std::int64_t> ends_of_calls(const program::Program& program,
                                         const engine::ClassTimes& times,
                                         const program::Template& pattern, bool sharded) {
-  Lane lane(program, times, sharded ? Lane::Counts::layers : Lane::Counts::passes);
+  RankBound rank_bound(program, times,
+                       sharded ? RankBound::Counts::layers : RankBound::Counts::passes);
   std::vector<std::int64_t> ends;
   for (const program::Call& call : pattern.calls) {
     const program::Block& block = program.blocks[call.block];
     if (!sharded || !block.of_sharding)
-      for (const Instruction& i : block.code) lane.run(i);
-    ends.push_back(lane.compute());
+      for (const Instruction& i : block.code) rank_bound.run(i);
+    ends.push_back(rank_bound.compute());
   }
   return ends;
 }

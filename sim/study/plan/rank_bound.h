@@ -13,7 +13,7 @@
 
 namespace sim::planner {
 
-class Lane {
+class RankBound {
  public:
   // Which collectives take time: those of tensors and of the sequence, which are a pass's own, or
   // those of parameters and gradients as well. layers: the former, and no kernel is slowed by what
@@ -22,8 +22,8 @@ class Lane {
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min() / 4;
 
   // The compute stream begins at 0; `others`: when everything else is free.
-  Lane(const program::Program& program, const engine::ClassTimes& times, Counts counts,
-       std::int64_t others = never);
+  RankBound(const program::Program& program, const engine::ClassTimes& times, Counts counts,
+            std::int64_t others = never);
 
   void run(const program::Instruction& instruction);
   void run(const std::vector<program::Pass>& passes, std::size_t from);

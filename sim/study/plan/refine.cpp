@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "sim/study/tune/place.h"
 #include "sim/study/sweep/pool.h"
+#include "sim/study/tune/place.h"
 
 namespace sim::planner {
 namespace {
 
-using topology::FabricKind;
 using program::LayerSplit;
 using program::Plan;
+using topology::FabricKind;
 
 constexpr std::size_t few = 3;
 
@@ -23,7 +23,7 @@ struct Try {
 };
 
 // Whether the space chose how the layers are split.
-bool splits_freely(const Space& space, const Core& core, const Plan& plan) {
+bool splits_freely(const Space& space, const PlanShape& core, const Plan& plan) {
   const LayerSplit own = core.split == Split::padded ? LayerSplit::padded : LayerSplit::even;
   return plan.mesh.pp > 1 && plan.pipeline.layer_split == own &&
          plan.pipeline.layers_of_parts.empty() && !space.layers_said();
@@ -60,7 +60,7 @@ class Refining {
     // What the ends count as is in the times already.
     other.plan.pipeline.layer_split = LayerSplit::balanced;
     other.plan.pipeline.account_for_embedding = other.plan.pipeline.account_for_loss = false;
-    Core core = core_;
+    PlanShape core = core_;
     core.split = Split::even;
     other.settings = space_.words(core, one_.variant) + " layer_split=balanced";
     if (!answer::problems(other.plan, site_).empty()) return;
@@ -98,7 +98,7 @@ class Refining {
   const Space& space_;
   const Wanted& wanted_;
   const Replayed& one_;
-  const Core& core_;
+  const PlanShape& core_;
   answer::Site& site_;
   answer::Sites moved_;
 };
@@ -124,7 +124,7 @@ std::vector<Refined> refined(const Space& space, answer::Sites& sites, const Wan
     return true;
   };
   calls.failed = [&](std::size_t i, const std::string& why) {
-    const Core& core = space.cores()[best[i].core];
+    const PlanShape& core = space.cores()[best[i].core];
     keep_failure(wanted, "what is near " + space.words(core, best[i].variant), why);
     return true;
   };

@@ -45,7 +45,7 @@ struct Later {
   }
 };
 
-Json to_json(const Pieces& p) {
+Json to_json(const LayerCosts& p) {
   Json json = Json::array();
   for (const PassTimes& times : {p.first, p.last, p.kept, p.again})
     for (const std::int64_t one : {times.forward, times.backward, times.weight})
@@ -56,8 +56,8 @@ Json to_json(const Pieces& p) {
   return json;
 }
 
-Pieces pieces_of(const Json& json) {
-  Pieces p;
+LayerCosts layer_costs_of(const Json& json) {
+  LayerCosts p;
   std::size_t at = 0;
   for (PassTimes* times : {&p.first, &p.last, &p.kept, &p.again})
     for (std::int64_t* one : {&times->forward, &times->backward, &times->weight}) *one = json[at++];
@@ -77,7 +77,7 @@ class Search {
   }
 
   Outcome run() {
-    if (!find_pieces() || !bound_all()) return stopped();
+    if (!find_layer_costs() || !bound_all()) return stopped();
     study::PoolCalls calls;
     calls.answer = [this](std::size_t item) { return answer(item); };
     calls.answered = [this](std::size_t item, const std::string& text) {
@@ -106,7 +106,7 @@ class Search {
   }
 
  private:
-  answer::Site& site(const Core& core) {
+  answer::Site& site(const PlanShape& core) {
     return **sites_.of(space_.bases()[core.base].file.machine);
   }
 
@@ -117,23 +117,24 @@ class Search {
     return core % static_cast<std::size_t>(shard.of) == static_cast<std::size_t>(shard.number) - 1;
   }
 
-  bool find_pieces() {
-    std::vector<PiecesKey> keys;
+  bool find_layer_costs() {
+    std::vector<LayerCostsKey> keys;
     for (std::size_t c = 0; c < space_.cores().size(); ++c) {
       if (!shared(c)) continue;
-      for (const PiecesKey& key : pieces_keys(space_, space_.cores()[c]))
-        if (pieces_.try_emplace(key).second) keys.push_back(key);
+      for (const LayerCostsKey& key : layer_costs_keys(space_, space_.cores()[c]))
+        if (layer_costs_.try_emplace(key).second) keys.push_back(key);
     }
     std::vector<std::size_t> items(keys.size());
     for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
     study::PoolCalls calls;
     calls.answer = [&](std::size_t i) {
       const std::size_t base = static_cast<std::size_t>(std::get<0>(keys[i]));
-      return to_json(make_pieces(space_, keys[i], **sites_.of(space_.bases()[base].file.machine)))
+      return to_json(
+                 make_layer_costs(space_, keys[i], **sites_.of(space_.bases()[base].file.machine)))
           .dump();
     };
     calls.answered = [&](std::size_t i, const std::string& text) {
-      pieces_[keys[i]] = pieces_of(Json::parse(text));
+      layer_costs_[keys[i]] = layer_costs_of(Json::parse(text));
       return true;
     };
     // Its bound is nothing then, which is below everything.
@@ -145,7 +146,7 @@ class Search {
     return study::run_pool(items, wanted_.workers, calls);
   }
 
-  Score score(const Core& core, std::int64_t step_ps) const {
+  Score score(const PlanShape& core, std::int64_t step_ps) const {
     const double gpus = space_.bases()[core.base].gpus;
     if (wanted_.objective == Objective::gpus) return {gpus, step_ps};
     if (wanted_.objective == Objective::cost) return {gpus * static_cast<double>(step_ps), step_ps};
@@ -153,7 +154,7 @@ class Search {
   }
 
   // Slower than what is wanted at least.
-  bool too_slow(const Core& core, std::int64_t step_ps) const {
+  bool too_slow(const PlanShape& core, std::int64_t step_ps) const {
     if (wanted_.tokens_s == 0) return false;
     const program::BatchPlan& batch = space_.bases()[core.base].file.plan.batch;
     const double tokens =
@@ -172,7 +173,7 @@ class Search {
 
   // False: stopped.
   bool bound_all() {
-    bounds_ = std::make_unique<FirstBounds>(space_, pieces_);
+    bounds_ = std::make_unique<FirstBounds>(space_, layer_costs_);
     std::vector<std::int64_t> room;  // by base
     for (const Base& base : space_.bases()) {
       const answer::Site& there = **sites_.of(base.file.machine);
@@ -185,7 +186,7 @@ class Search {
     for (std::uint32_t c = 0; c < space_.cores().size(); ++c) {
       if (!shared(c)) continue;
       if (c % cores_between_looks == 0 && !go_on_(progress())) return false;
-      const Core& core = space_.cores()[c];
+      const PlanShape& core = space_.cores()[c];
       const Bound bound = bounds_->of(core);
       if (bound.bytes > room[core.base]) {
         out_.counts.cut_by_memory += space_.variants(core);
@@ -232,7 +233,7 @@ class Search {
         continue;
       }
       queue_.pop();
-      const Core& core = space_.cores()[entry.core];
+      const PlanShape& core = space_.cores()[entry.core];
       if (entry.known == Known::sums) {
         const std::int64_t step_ps = std::max(entry.score.step_ps, bounds_->step_of_order(core));
         queue_.push({score(core, step_ps), Known::order, entry.core, 0});
@@ -264,7 +265,7 @@ class Search {
   std::string answer(std::size_t item) {
     const auto core = static_cast<std::uint32_t>(item >> (variant_bits + step_bits));
     const int variant = static_cast<int>(item >> step_bits & 0xffff);
-    const Core& of = space_.cores()[core];
+    const PlanShape& of = space_.cores()[core];
     const Known known = known_before(item);
     if (known == Known::third_bound)
       return to_text(replay_plan(space_, core, variant, site(of), wanted_));
@@ -301,7 +302,7 @@ class Search {
     if (entry.known < Known::third_bound) return take_bound(item, entry, json);
     under_way_.erase(item);
     ++out_.counts.replayed;
-    const Core& core = space_.cores()[entry.core];
+    const PlanShape& core = space_.cores()[entry.core];
     const std::int64_t step_ps = json["step_ps"];
     found_[{entry.core, entry.variant}] = out_.replayed.size();
     out_.replayed.push_back(replayed_of(text));
@@ -315,7 +316,7 @@ class Search {
   void take_bound(std::size_t item, const Entry& entry, const Json& json) {
     if (json["room"].get<std::int64_t>() < wanted_.headroom.n) return drop(item, json);
     under_way_.erase(item);
-    const Core& core = space_.cores()[entry.core];
+    const PlanShape& core = space_.cores()[entry.core];
     const std::int64_t step_ps = std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps);
     if (too_slow(core, step_ps)) {
       out_.counts.cut_by_time += space_.allocators();
@@ -343,7 +344,7 @@ class Search {
     for (const auto& [item, entry] : under_way_) queue_.push(entry);
     for (; !queue_.empty(); queue_.pop()) {
       const Entry& entry = queue_.top();
-      const Core& core = space_.cores()[entry.core];
+      const PlanShape& core = space_.cores()[entry.core];
       if (entry.known == Known::replay) continue;  // behind the best, and counted
       out_.counts.cut_by_time += entry.known <= Known::order          ? space_.variants(core)
                                  : entry.known <= Known::second_bound ? space_.allocators()
@@ -361,7 +362,7 @@ class Search {
       if (i < next) continue;
       next = i + i / 2 + 1;
       const Entry& entry = rest.top();
-      const Core& core = space_.cores()[entry.core];
+      const PlanShape& core = space_.cores()[entry.core];
       const program::Plan plan = space_.plan(core, entry.variant);
       if (!answer::problems(plan, site(core)).empty()) continue;
       const SecondBound bound = second_bound(*bounds_, core, plan, site(core));
@@ -401,7 +402,7 @@ class Search {
   answer::Sites& sites_;
   const Wanted& wanted_;
   const std::function<bool(const Progress&)>& go_on_;
-  std::map<PiecesKey, Pieces> pieces_;
+  std::map<LayerCostsKey, LayerCosts> layer_costs_;
   std::unique_ptr<FirstBounds> bounds_;
   Queue queue_;
   std::map<std::size_t, Entry> under_way_;
@@ -435,7 +436,7 @@ Replayed replayed_of(const std::string& text) {
 
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
                      const Wanted& wanted) {
-  const Core& of = space.cores()[core];
+  const PlanShape& of = space.cores()[core];
   Replayed out = replayed(space, space.plan(of, variant), of.base, site, wanted);
   out.core = core;
   out.variant = static_cast<std::uint16_t>(variant);

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "sim/input/profile/residuals.h"
+#include "sim/output/json.h"
 #include "sim/study/plan/bounds.h"
 #include "sim/study/plan/space.h"
-#include "sim/output/json.h"
 #include "sim/study/sweep/shard.h"
 
 namespace sim::planner {
@@ -38,7 +38,7 @@ using Answers = std::map<std::size_t, std::string>;
 
 // A space that several machines search.
 struct Sharing {
-  study::Shard shard;      // of the cores: others are not looked at, and not counted
+  study::Shard shard;       // of the cores: others are not looked at, and not counted
   Answers known;            // of other searches; REQUIRES: sound()
   Answers* kept = nullptr;  // where those of this one go
 };

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/study/plan/bounds.h"
-#include "sim/study/plan/rank_bound.h"
+#include "sim/answer/pass_times.h"
 #include "sim/engine/fast/dataflow.h"
 #include "sim/engine/rank/job_view.h"
 #include "sim/job/schedule/placement.h"
-#include "sim/answer/pass_times.h"
 #include "sim/program/build/outline.h"
-#include "sim/program/plan/schedule_rules.h"
 #include "sim/program/ir/stages.h"
+#include "sim/program/plan/schedule_rules.h"
+#include "sim/study/plan/bounds.h"
+#include "sim/study/plan/rank_bound.h"
 
 namespace sim::planner {
 
@@ -47,7 +47,7 @@ engine::Memory memory_of(const program::Job& job, const Plan& plan, answer::Site
 
 // The programs of the first and the last stage alone: they need most, in nearly every plan.
 program::Job ends_of_pipeline(const Plan& plan, const program::Environment& environment,
-                               const program::Orders& orders) {
+                              const program::Orders& orders) {
   program::Job job;
   job.mesh = program::mesh_of(plan);
   job.launch_blocking = plan.environment.launch_blocking;
@@ -73,14 +73,14 @@ Alone alone(const program::Program& program, const engine::ClassTimes& times) {
   const auto first = std::ranges::find_if(step, task);
   const auto last = std::find_if(step.rbegin(), step.rend(), task);
   const auto from = [&](std::ptrdiff_t place, std::int64_t others) {
-    Lane lane(program, times, Lane::Counts::everything, others);
-    lane.run(step, static_cast<std::size_t>(place));
-    return lane.end();
+    RankBound rank_bound(program, times, RankBound::Counts::everything, others);
+    rank_bound.run(step, static_cast<std::size_t>(place));
+    return rank_bound.end();
   };
   Alone out;
   out.step = from(0, 0);
-  out.from_first = from(first - step.begin(), Lane::never);
-  out.from_last = from(step.rend() - last - 1, Lane::never);
+  out.from_first = from(first - step.begin(), RankBound::never);
+  out.from_last = from(step.rend() - last - 1, RankBound::never);
   out.last = program.templates[last->pattern].kind;
   out.last_chunk = program.templates[last->pattern].chunk;
   return out;
@@ -89,7 +89,7 @@ Alone alone(const program::Program& program, const engine::ClassTimes& times) {
 // Times of the passes of all parts, as an outline asks for them.
 class Outline {
  public:
-  Outline(FirstBounds& first, const Core& core, const Plan& plan)
+  Outline(FirstBounds& first, const PlanShape& core, const Plan& plan)
       : plan_(plan),
         row_(schedule::catalog()[core.schedule]),
         shape_(program::pipeline_shape(plan, plan.microbatches())),
@@ -132,8 +132,8 @@ class Outline {
           own.kernel[program::outline_pass(pass, chunk)] = Duration{length(pass, stage, chunk)};
       const bool is_first = stage == 0, is_last = stage + 1 == plan_.mesh.pp;
       own.kernel[program::outline_end(chunks)] = Duration{is_first  ? behind[0]
-                                                           : is_last ? behind[1]
-                                                                     : 0};
+                                                          : is_last ? behind[1]
+                                                                    : 0};
     }
     return engine::least_step(job, times, memory).ps;
   }
@@ -152,14 +152,13 @@ bool ranks_are_alike(const answer::Site& site) {
 
 }  // namespace
 
-SecondBound second_bound(FirstBounds& first, const Core& core, const Plan& plan,
+SecondBound second_bound(FirstBounds& first, const PlanShape& core, const Plan& plan,
                          answer::Site& site) {
   SecondBound bound;
   // Who is slower than whom, what order goes by times, where tokens are sent to and what all stages
   // share, only all programs can tell.
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
-  if (!ranks_are_alike(site) || row.by_times || plan.draws_routes() ||
-      !program::apart(row).empty())
+  if (!ranks_are_alike(site) || row.by_times || plan.draws_routes() || !program::apart(row).empty())
     return bound;
   const program::Environment environment =
       engine::environment(site.machine.gpu, site.profile.device);
@@ -192,9 +191,9 @@ SecondBound third_bound(const Plan& plan, answer::Site& site) {
   // are shared across them.
   const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.architecture.is_mixture() &&
                     !schedule::find(plan.pipeline.schedule)->by_times;
-  program::Job job = thin ? program::build_stages(
-                                 plan, engine::environment(site.machine.gpu, site.profile.device))
-                           : answer::timed_job(plan, site);
+  program::Job job =
+      thin ? program::build_stages(plan, engine::environment(site.machine.gpu, site.profile.device))
+           : answer::timed_job(plan, site);
   const engine::Memory memory = memory_of(job, plan, site);
   take_fullest(job, memory, bound);
   if (bound.room() < 0) return bound;

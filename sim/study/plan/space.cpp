@@ -83,7 +83,7 @@ int fewest_layers(const Plan& plan) {
 // A path down the tree.
 struct Space::Level {
   bool first_only = false;
-  Core core;
+  PlanShape core;
   Plan plan;
   std::map<std::string, std::pair<std::int64_t, std::string>> broken;  // by field: how often, what
 
@@ -123,7 +123,7 @@ std::vector<int> eighths_of(int layers) {
 
 }  // namespace
 
-int Space::orders(const Core& core) const {
+int Space::orders(const PlanShape& core) const {
   const bool alike = core.pp == 1 || core.dp == 1;
   return alike ? 1 : static_cast<int>(domains_.rank_orders.size());
 }
@@ -335,7 +335,7 @@ Result<Space> Space::make(const Question& question) {
   return space;
 }
 
-Plan Space::plan(const Core& core, int variant) const {
+Plan Space::plan(const PlanShape& core, int variant) const {
   Plan plan = bases_[core.base].file.plan;
   plan.mesh.tp = core.tp;
   plan.mesh.cp = core.cp;
@@ -360,7 +360,7 @@ Plan Space::plan(const Core& core, int variant) const {
   return plan;
 }
 
-std::string Space::words(const Core& core, int variant) const {
+std::string Space::words(const PlanShape& core, int variant) const {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   std::string words =
       fmt::format("{} tp={} cp={} pp={} micro_batch={} schedule={}", bases_[core.base].words,

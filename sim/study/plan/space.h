@@ -1,7 +1,7 @@
 // space.h — the plans among which one is looked for: what a job of so many GPUs, sequences and
 // tokens may vary, less what the user holds fixed or leaves out.
 //
-// A space is a tree. What decides computation is a Core: mesh, microbatch, schedule, layers of each
+// A space is a tree. What decides computation is a PlanShape: mesh, microbatch, schedule, layers of each
 // part, recomputation, sharding. What plans of one core differ in besides, the order of ranks and
 // the options of the allocator, is a variant of it.
 //
@@ -34,8 +34,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/input/plan/plan.h"
 #include "sim/base/result.h"
+#include "sim/input/plan/plan.h"
 #include "sim/program/plan/plan.h"
 
 namespace sim::planner {
@@ -78,7 +78,7 @@ enum class Split : std::uint8_t {
   padded,  // filled up to a multiple
 };
 
-struct Core {
+struct PlanShape {
   std::uint16_t base = 0;
   std::uint8_t schedule = 0;  // of schedule::catalog()
   Split split = Split::even;
@@ -112,14 +112,14 @@ class Space {
   static Result<Space> make(const Question& question);
 
   const std::vector<Base>& bases() const { return bases_; }
-  const std::vector<Core>& cores() const { return cores_; }
+  const std::vector<PlanShape>& cores() const { return cores_; }
   const std::vector<LayerChoice>& policies() const { return policies_; }
 
   // Variants of a core; they are numbered order by order, allocator by allocator. Of a mixture of
   // experts one may be impossible all the same: not every order of ranks goes with its degrees.
-  int orders(const Core& core) const;
+  int orders(const PlanShape& core) const;
   int allocators() const { return static_cast<int>(domains_.allocator_options.size()); }
-  int variants(const Core& core) const { return orders(core) * allocators(); }
+  int variants(const PlanShape& core) const { return orders(core) * allocators(); }
 
   // Whether the question says how layers are split.
   bool layers_said() const { return domains_.layers_said; }
@@ -132,8 +132,8 @@ class Space {
   // impossible. For a space in which nothing is possible.
   Contradiction contradiction() const;
 
-  program::Plan plan(const Core& core, int variant) const;
-  std::string words(const Core& core, int variant) const;
+  program::Plan plan(const PlanShape& core, int variant) const;
+  std::string words(const PlanShape& core, int variant) const;
 
  private:
   Diagnostics read(const Question& question);
@@ -152,7 +152,7 @@ class Space {
   Domains domains_;
   std::vector<Base> bases_;
   std::vector<LayerChoice> policies_;
-  std::vector<Core> cores_;
+  std::vector<PlanShape> cores_;
   std::int64_t plans_ = 0, impossible_ = 0;
   std::vector<std::string> reasons_;
   Question question_;

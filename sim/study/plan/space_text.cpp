@@ -8,15 +8,15 @@
 #include <map>
 #include <set>
 
+#include "sim/base/text.h"
 #include "sim/input/fields/cluster_fields.h"
-#include "sim/input/plan/draft.h"
 #include "sim/input/fields/fields.h"
 #include "sim/input/fields/plan_fields.h"
+#include "sim/input/plan/draft.h"
 #include "sim/input/plan/whatif.h"
-#include "sim/base/text.h"
-#include "sim/study/plan/space.h"
 #include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/recompute_modules.h"
+#include "sim/study/plan/space.h"
 
 namespace sim::planner {
 
@@ -371,8 +371,7 @@ void Space::fill_domains() {
   // A mixture whose layers all have experts has no MLP to run again.
   const auto reaches_a_layer = [&](const LayerPolicy& policy) {
     return std::ranges::any_of(bases_, [&](const Base& base) {
-      return program::absent_modules(policy.recompute_modules, base.file.plan.architecture)
-          .empty();
+      return program::absent_modules(policy.recompute_modules, base.file.plan.architecture).empty();
     });
   };
   if (allowed(domains_.recompute, "none")) policies_.push_back({LayerPolicy{}, "", false});

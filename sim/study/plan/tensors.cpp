@@ -1,8 +1,8 @@
 // tensors.cpp — what the tensors of a program hold together.
 #include <algorithm>
 
-#include "sim/study/plan/bounds.h"
 #include "sim/program/ir/parameter.h"
+#include "sim/study/plan/bounds.h"
 
 namespace sim::planner {
 

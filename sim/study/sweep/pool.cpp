@@ -341,7 +341,7 @@ class Pool {
   int helpers_ = 0;     // ranks that have not said goodbye
   bool ended_ = false;  // rank 0 has no more for this one
   bool stopped_ = false;
-  std::string killed_;  // what is said of a worker whose end nobody takes
+  std::string killed_;   // what is said of a worker whose end nobody takes
   int start_error_ = 0;  // why the last worker was not started
   int gave_up_ = 0;      // that, where there was none to go on with
 };

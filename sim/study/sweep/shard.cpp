@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sim/input/text/textproto.h"
 #include "sim/base/json_text.h"
-#include "sim/output/output.h"
 #include "sim/base/version.h"
+#include "sim/input/text/textproto.h"
+#include "sim/output/output.h"
 
 namespace sim::study {
 
@@ -214,10 +214,10 @@ Result<Manifest> load_manifest(const std::string& path) {
     const std::string read = text->substr(0, problem.byte - std::min<std::size_t>(problem.byte, 1));
     return Diagnostics{{fmt::format("{}:{}", path, 1 + std::ranges::count(read, '\n')),
                         fmt::format("is no JSON, so not the shard.json of a shard: {}",
-                                    json_words(problem.what()))}};
+                                    json_text(problem.what()))}};
   } catch (const Json::exception& problem) {
     return Diagnostics{
-        {path, fmt::format("is not the shard.json of a shard: {}", json_words(problem.what()))}};
+        {path, fmt::format("is not the shard.json of a shard: {}", json_text(problem.what()))}};
   }
 }
 

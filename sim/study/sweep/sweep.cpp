@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "sim/base/version.h"
 #include "sim/output/output.h"
 #include "sim/output/record.h"
-#include "sim/base/version.h"
 #include "sim/study/sweep/pool.h"
 
 namespace sim::study {

@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "sim/input/cluster/cluster.h"
 #include "sim/answer/answer.h"
+#include "sim/input/cluster/cluster.h"
 #include "sim/output/json.h"
+#include "sim/program/plan/plan.h"
 #include "sim/study/sweep/ranks.h"
 #include "sim/study/sweep/records.h"
 #include "sim/study/sweep/shard.h"
-#include "sim/program/plan/plan.h"
 
 namespace sim::study {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/output/document.h"
 #include "sim/answer/evaluate.h"
+#include "sim/output/document.h"
 
 namespace sim::study {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/engine/replay.h"
 #include "sim/answer/evaluate.h"
+#include "sim/engine/replay.h"
 
 namespace sim::study {
 

@@ -160,7 +160,8 @@ std::vector<int> given_order(const topology::Cluster& cluster) {
 
 }  // namespace
 
-Placement place(const program::Plan& plan, const answer::Site& site, const PlaceSettings& settings) {
+Placement place(const program::Plan& plan, const answer::Site& site,
+                const PlaceSettings& settings) {
   assert(problems(plan, site).empty());
   PlaceModel model(plan, site);
   const std::vector<int> given = given_order(site.machine.cluster);

@@ -49,7 +49,8 @@ struct Placement {
 };
 
 // REQUIRES: problems(plan, site) is empty.
-Placement place(const program::Plan& plan, const answer::Site& site, const PlaceSettings& settings = {});
+Placement place(const program::Plan& plan, const answer::Site& site,
+                const PlaceSettings& settings = {});
 
 // What the model says about one order of nodes.
 double placement_seconds(const program::Plan& plan, const answer::Site& site,

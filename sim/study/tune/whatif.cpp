@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "sim/answer/evaluate.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/record.h"
-#include "sim/answer/evaluate.h"
-#include "sim/study/tune/link_use.h"
 #include "sim/study/sweep/pool.h"
+#include "sim/study/tune/link_use.h"
 
 namespace sim::study {
 namespace {

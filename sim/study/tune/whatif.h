@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/input/plan/whatif.h"
 #include "sim/base/result.h"
+#include "sim/input/plan/whatif.h"
 #include "sim/output/documents/whatif_document.h"
 
 namespace sim::study {

@@ -1,12 +1,11 @@
 // The traffic of rings and trees: one node of all that are alike says as much as all of them.
-#include "sim/cluster/network/flows.h"
-
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "sim/job/mesh/communicators.h"
+#include "sim/cluster/network/flows.h"
 #include "sim/cluster/network/solver.h"
 #include "sim/cluster/topology/inspect.h"
+#include "sim/job/mesh/communicators.h"
 #include "tests/cluster/network/profiles.h"
 
 using namespace sim;

@@ -2,8 +2,8 @@
 // idle and on shared fabrics, for every kind of node.
 #include <catch2/catch.hpp>
 
-#include "sim/job/mesh/communicators.h"
 #include "sim/cluster/network/network.h"
+#include "sim/job/mesh/communicators.h"
 #include "tests/cluster/network/profiles.h"
 
 using namespace sim;

@@ -31,8 +31,7 @@ Traffic traffic_of(const topology::Cluster& cluster, Pattern pattern,
   LinkPlaces places;
   places.seen.resize(static_cast<std::size_t>(routes.link_count()));
   places.query = 1;
-  return traffic(pattern, spreads, ranks, routes, achieved, channels, places,
-                 Of::all_nodes);
+  return traffic(pattern, spreads, ranks, routes, achieved, channels, places, Of::all_nodes);
 }
 
 std::string told(const topology::Cluster& cluster, const Traffic& t) {

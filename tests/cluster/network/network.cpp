@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "sim/job/mesh/communicators.h"
 #include "sim/cluster/network/layout.h"
 #include "sim/cluster/topology/graph.h"
+#include "sim/job/mesh/communicators.h"
 #include "tests/cluster/network/profiles.h"
 
 using namespace sim;

@@ -7,8 +7,8 @@
 
 #include "sim/cluster/topology/draw.h"
 #include "sim/cluster/topology/draw_svg.h"
-#include "tests/picture.h"
 #include "tests/cluster/topology/clusters.h"
+#include "tests/picture.h"
 
 using namespace sim;
 using namespace sim::topology;

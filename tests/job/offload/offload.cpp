@@ -94,7 +94,7 @@ TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on t
   CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5});
   // 0.75 of three groups: two. The second is updated on the GPU, its gradients stay there.
   const Split parts = split(shape);
-  CHECK(parts.away == std::vector<std::int64_t>{6, 9});
+  CHECK(parts.on_cpu == std::vector<std::int64_t>{6, 9});
   CHECK(parts.rest == 5);
   std::vector<Place> places;
   for (const Home& home : homes(shape)) places.push_back(home.place);

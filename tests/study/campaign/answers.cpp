@@ -3,12 +3,12 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "sim/input/plan/plan.h"
+#include "sim/input/text/locate.h"
 #include "sim/study/campaign/ensemble.h"
 #include "sim/study/campaign/reshard.h"
 #include "sim/study/campaign/run.h"
 #include "sim/study/campaign/state.h"
-#include "sim/input/text/locate.h"
-#include "sim/input/plan/plan.h"
 #include "tests/study/campaign/sample.h"
 
 using namespace sim::campaign;

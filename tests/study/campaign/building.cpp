@@ -31,7 +31,7 @@ Setup stated() {
 }
 
 input::FailureFields failing(const char* name, input::PartOf part, input::TakesWhat takes,
-                              double mean) {
+                             double mean) {
   input::FailureFields kind;
   kind.name = name;
   kind.part = part;

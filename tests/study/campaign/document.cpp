@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/study/campaign/variants.h"
 #include "sim/output/page.h"
-#include "tests/study/campaign/sample.h"
+#include "sim/study/campaign/variants.h"
 #include "tests/picture.h"
+#include "tests/study/campaign/sample.h"
 
 using namespace sim::campaign;
 namespace output = sim::output;

@@ -1,8 +1,8 @@
 // bounds.cpp — what a plan takes at least is never more than what its replay takes.
 #include "sim/study/plan/bounds.h"
 
-#include "sim/base/random.h"
 #include "sim/answer/answer.h"
+#include "sim/base/random.h"
 #include "tests/study/plan/sample.h"
 
 using namespace sim;
@@ -13,17 +13,18 @@ namespace {
 void hold_bounds(const planner::Question& question, std::size_t plans) {
   const planner::Space space = sample::space(question);
   answer::Sites sites;
-  std::map<planner::PiecesKey, planner::Pieces> pieces;
+  std::map<planner::LayerCostsKey, planner::LayerCosts> layer_costs;
   Random random(7);
   for (std::size_t i = 0; i < plans; ++i) {
     const auto c =
         static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
-    const planner::Core& core = space.cores()[c];
+    const planner::PlanShape& core = space.cores()[c];
     const int variant = static_cast<int>(random.uniform() * space.variants(core));
     answer::Site& site = sample::site(sites, space, core.base);
-    for (const planner::PiecesKey& key : planner::pieces_keys(space, core))
-      if (!pieces.contains(key)) pieces[key] = planner::make_pieces(space, key, site);
-    planner::FirstBounds first(space, pieces);
+    for (const planner::LayerCostsKey& key : planner::layer_costs_keys(space, core))
+      if (!layer_costs.contains(key))
+        layer_costs[key] = planner::make_layer_costs(space, key, site);
+    planner::FirstBounds first(space, layer_costs);
     const planner::Bound sums = first.of(core);
     const std::int64_t ordered = first.step_of_order(core);
     const program::Plan plan = space.plan(core, variant);
@@ -127,7 +128,7 @@ TEST_CASE("planner: without a driver call in the step, a replay without tensors 
   const planner::Space space = sample::space(question);
   answer::Sites sites;
   int equal = 0, plans = 0;
-  for (const planner::Core& core : space.cores()) {
+  for (const planner::PlanShape& core : space.cores()) {
     if (core.micro_batch > 1 || plans == 12) continue;
     ++plans;
     answer::Site& site = sample::site(sites, space, core.base);

@@ -1,6 +1,4 @@
 // launch.cpp — what is launched says the plan, and names what it cannot say.
-#include "sim/study/plan/launch_writer.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/input/fields/fields.h"
 #include "sim/base/random.h"
+#include "sim/input/fields/fields.h"
 #include "sim/output/json.h"
 #include "sim/program/plan/layer_partition.h"
+#include "sim/study/plan/launch_writer.h"
 #include "tests/study/plan/sample.h"
 
 using namespace sim;
@@ -80,7 +79,7 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
   for (int i = 0; i < 150; ++i) {
     const auto c =
         static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
-    const planner::Core& core = space.cores()[c];
+    const planner::PlanShape& core = space.cores()[c];
     program::Plan plan = space.plan(core, 0);
     if (plan.mesh.cp > 1 && plan.sharding.data_parallel == program::DataParallelism::fsdp2)
       plan.mesh.context = "torch-allgather";  // torchtitan's
@@ -121,7 +120,7 @@ TEST_CASE("planner: DeepSpeed's own optimizer is told by its configuration") {
                  {"zero=3", "pp=1", "tp=1", "micro_batch=1", "deepspeed_optimizer=true"});
     const planner::Space space =
         sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, start));
-    const planner::Core& core = space.cores().front();
+    const planner::PlanShape& core = space.cores().front();
     program::Plan plan = space.plan(core, 0);
     if (!plan.stack.gradient_clipping) {
       plan.sharding.fsdp.secondary = 8;
@@ -168,7 +167,7 @@ TEST_CASE("planner: what a launch file cannot say of a plan it does not leave ou
     start.insert(start.end(), {"tp=2", "cp=2", "micro_batch=1"});
     const planner::Space space =
         sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, start));
-    const planner::Core& core = space.cores().front();
+    const planner::PlanShape& core = space.cores().front();
     for (const input::Field& field : input::plan_fields()) {
       program::Plan plan = space.plan(core, 0);
       if (!field.place || field.name.starts_with("architecture.")) continue;
@@ -221,7 +220,7 @@ TEST_CASE("planner: torchtitan's sequences are shared as PyTorch does, and it is
       "llama-3.1-8b", "dgx-h100", 32, 64, 8192,
       {"framework=torchtitan", "pp=1", "cp=2", "zero=3", "vp=1", "recompute=full"}));
   std::set<std::string> seen;
-  for (const planner::Core& core : space.cores()) {
+  for (const planner::PlanShape& core : space.cores()) {
     program::Plan plan = space.plan(core, 0);
     const auto text = [&](std::string planner::LaunchText::*part) {
       for (const planner::LaunchText& one : planner::launches(

@@ -2,9 +2,9 @@
 // how near each is, and the pieces that they are made of, counted.
 #include <algorithm>
 
+#include "sim/answer/answer.h"
 #include "sim/study/plan/bounds.h"
 #include "sim/study/plan/layer_costs.h"
-#include "sim/answer/answer.h"
 #include "tests/study/plan/sample.h"
 
 using namespace sim;
@@ -21,17 +21,18 @@ struct Nearness {
 Nearness nearness(const planner::Question& question, std::size_t every, std::size_t plans) {
   const planner::Space space = sample::space(question);
   answer::Sites sites;
-  std::map<planner::PiecesKey, planner::Pieces> pieces;
+  std::map<planner::LayerCostsKey, planner::LayerCosts> layer_costs;
   Nearness all;
   const auto least = [](double& so_far, std::int64_t bound, std::int64_t is) {
     so_far = std::min(so_far, static_cast<double>(bound) / static_cast<double>(is));
   };
   for (std::size_t c = 0; c < space.cores().size() && plans > 0; c += every) {
-    const planner::Core& core = space.cores()[c];
+    const planner::PlanShape& core = space.cores()[c];
     answer::Site& site = sample::site(sites, space, core.base);
-    for (const planner::PiecesKey& key : planner::pieces_keys(space, core))
-      if (!pieces.contains(key)) pieces[key] = planner::make_pieces(space, key, site);
-    planner::FirstBounds first(space, pieces);
+    for (const planner::LayerCostsKey& key : planner::layer_costs_keys(space, core))
+      if (!layer_costs.contains(key))
+        layer_costs[key] = planner::make_layer_costs(space, key, site);
+    planner::FirstBounds first(space, layer_costs);
     const planner::Bound sums = first.of(core);
     const program::Plan plan = space.plan(core, 0);
     if (!answer::problems(plan, site).empty()) continue;
@@ -56,19 +57,19 @@ Nearness nearness(const planner::Question& question, std::size_t every, std::siz
   return all;
 }
 
-planner::Pieces pieces_of(const planner::Question& question, int tp, int micro_batch = 1) {
+planner::LayerCosts layer_costs_of(const planner::Question& question, int tp, int micro_batch = 1) {
   const planner::Space space = sample::space(question);
   answer::Sites sites;
-  for (const planner::Core& core : space.cores())
-    for (const planner::PiecesKey& key : planner::pieces_keys(space, core))
+  for (const planner::PlanShape& core : space.cores())
+    for (const planner::LayerCostsKey& key : planner::layer_costs_keys(space, core))
       if (std::get<1>(key) == tp && std::get<2>(key) == 1 && std::get<3>(key) == micro_batch)
-        return planner::make_pieces(space, key, sample::site(sites, space, core.base));
+        return planner::make_layer_costs(space, key, sample::site(sites, space, core.base));
   FAIL("no such key");
   return {};
 }
 
 // What a layer's forward pass takes to run again is the same forward pass.
-void hold_relations(const planner::Pieces& p) {
+void hold_relations(const planner::LayerCosts& p) {
   CHECK(p.again.forward == p.kept.forward);
   CHECK(p.again.backward == p.kept.forward + p.kept.backward);
   CHECK(p.kept.weight == 0);
@@ -168,7 +169,7 @@ TEST_CASE(
 TEST_CASE("planner: the pieces of a stage have their parameters and what they keep") {
   const planner::Question dense =
       sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"zero=1", "recompute=none,full"});
-  const planner::Pieces whole = pieces_of(dense, 1), half = pieces_of(dense, 2);
+  const planner::LayerCosts whole = layer_costs_of(dense, 1), half = layer_costs_of(dense, 2);
   hold_relations(whole);
   hold_relations(half);
   // Query, key, value; projection; three of the MLP; two norms.
@@ -189,14 +190,14 @@ TEST_CASE("planner: the pieces of a stage have their parameters and what they ke
   CHECK(whole.last_bytes == 4269776896);
   CHECK(half.last_bytes == 2134794240);
   // Dense layers and mixtures: of both the least.
-  const planner::Pieces mixed =
-      pieces_of(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
-                                 {"zero=1", "pp=16", "tp=1,2", "cp=1", "first_stage_layers=1"}),
-                1);
+  const planner::LayerCosts mixed = layer_costs_of(
+      sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
+                       {"zero=1", "pp=16", "tp=1,2", "cp=1", "first_stage_layers=1"}),
+      1);
   CHECK(mixed.layer_parameters == 583483392);  // a dense layer's
   CHECK(mixed.first_parameters == 129280 * 7168);
   CHECK(mixed.kept_bytes == 1394671632);
   CHECK(mixed.again_bytes == 2 * 4096 * 7168);
   hold_relations(
-      pieces_of(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=1"}), 1));
+      layer_costs_of(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=1"}), 1));
 }

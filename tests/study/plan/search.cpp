@@ -24,7 +24,7 @@ std::vector<std::int64_t> exhaustive(const planner::Space& space, answer::Sites&
                                      const planner::Wanted& how) {
   std::vector<std::int64_t> times;
   for (std::uint32_t c = 0; c < space.cores().size(); ++c) {
-    const planner::Core& core = space.cores()[c];
+    const planner::PlanShape& core = space.cores()[c];
     answer::Site& site = sample::site(sites, space, core.base);
     for (int v = 0; v < space.variants(core); ++v) {
       const planner::Replayed one = planner::replay_plan(space, c, v, site, how);
@@ -371,7 +371,7 @@ TEST_CASE("planner: headroom, and the fewest GPUs that reach a rate") {
   rate.tokens_s = 100'000;
   const planner::Outcome least = planner::find_best(several, sites, rate, sample::always);
   REQUIRE(least.best.size() == 1);
-  const planner::Core& core = several.cores()[least.best[0].core];
+  const planner::PlanShape& core = several.cores()[least.best[0].core];
   const int gpus = several.bases()[core.base].gpus;
   CHECK(gpus == 16);
   CHECK(least.best[0].tokens_s_gpu * gpus >= rate.tokens_s);

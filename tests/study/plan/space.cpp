@@ -7,8 +7,8 @@
 #include <set>
 
 #include "sim/base/random.h"
-#include "sim/study/plan/neighbours.h"
 #include "sim/output/json.h"
+#include "sim/study/plan/neighbours.h"
 #include "tests/study/plan/sample.h"
 
 using namespace sim;
@@ -46,7 +46,7 @@ TEST_CASE("planner: the words of a plan, read back, make the plan") {
     for (int i = 0; i < 60; ++i) {
       const auto c =
           static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
-      const planner::Core& core = space.cores()[c];
+      const planner::PlanShape& core = space.cores()[c];
       const int variant = static_cast<int>(random.uniform() * space.variants(core));
       const std::string words = space.words(core, variant);
       INFO(words);
@@ -82,7 +82,7 @@ TEST_CASE("planner: 61 layers have plans on 8 and 16 stages, whose words make th
         "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
         {"zero=1", "recompute=none", "pp=2", "schedule=interleaved-1f1b", chunks}));
     std::set<planner::Split> found;
-    for (const planner::Core& core : space.cores()) {
+    for (const planner::PlanShape& core : space.cores()) {
       found.insert(core.split);
       CHECK(input::load_plan("", split(space.words(core, 0))));
     }
@@ -94,7 +94,7 @@ TEST_CASE("planner: 61 layers have plans on 8 and 16 stages, whose words make th
   const planner::Space even =
       sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
                                      {"zero=1", "recompute=none", "virtual_stages=1,2"}));
-  for (const planner::Core& core : even.cores()) CHECK(core.split != planner::Split::padded);
+  for (const planner::PlanShape& core : even.cores()) CHECK(core.split != planner::Split::padded);
 }
 
 TEST_CASE("planner: experts are spread over powers of two that divide them and the GPUs") {
@@ -125,7 +125,7 @@ TEST_CASE("planner: no plan is there twice, however many values a field is given
   const planner::Space space =
       sample::space(sample::question("llama-3.1-405b", "dgx-h100", 512, 512, 4096, settings));
   std::set<std::string> words;
-  for (const planner::Core& core : space.cores())
+  for (const planner::PlanShape& core : space.cores())
     for (int v = 0; v < space.variants(core); ++v) CHECK(words.insert(space.words(core, v)).second);
   CHECK(words.size() == static_cast<std::size_t>(space.plans() - space.impossible()));
 }
@@ -239,7 +239,7 @@ TEST_CASE("planner: stages keep gathered parameters unless the question says oth
     const planner::Space space =
         sample::space(sample::question("gpt3-1.3b", "dgx-a100", 16, 32, 2048, said));
     std::map<int, std::set<bool>> ways;  // by stages
-    for (const planner::Core& core : space.cores())
+    for (const planner::PlanShape& core : space.cores())
       ways[core.pp].insert(space.plan(core, 0).sharding.fsdp.reshard_after_forward);
     return ways;
   };

@@ -9,12 +9,12 @@
 //
 // [NVIDIA/Megatron-LM core 0.14 transformer/multi_latent_attention.py:MLASelfAttention,
 // models/gpt/gpt_layer_specs.py; INVENTORY.md section 20]
-#include "sim/program/layers/attention/attention.h"
 #include "sim/program/autograd/fp8.h"
-#include "sim/program/layers/linear/linear.h"
+#include "sim/program/layers/attention/attention.h"
 #include "sim/program/layers/experts/mixture.h"
-#include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/layers/linear/linear.h"
 #include "sim/program/layers/linear/norm.h"
+#include "sim/program/parallel/offload/module_offload.h"
 
 namespace sim::program {
 
@@ -271,7 +271,7 @@ void heads_again(Writer& w, const Latents& l, const Heads& heads) {
     b.refill({heads.query, heads.key, heads.value});
     b.memory_bound(OperationKind::elementwise, "rope again", 4 * b.dim.rows(widths.query));
   };
-  w.tape.again.push_back({{heads.query, heads.key, heads.value}, make, {}, {}});
+  w.graph.again.push_back({{heads.query, heads.key, heads.value}, make, {}, {}});
 }
 
 model::Operation kernel(const Writer& w, bool backward) {

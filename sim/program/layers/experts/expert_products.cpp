@@ -2,8 +2,8 @@
 // expert.
 #include <utility>
 
-#include "sim/program/layers/experts/expert_adapter.h"
 #include "sim/program/autograd/fp8.h"
+#include "sim/program/layers/experts/expert_adapter.h"
 #include "sim/program/parallel/offload/module_offload.h"
 
 namespace sim::program {

@@ -36,13 +36,13 @@ void norm_again(Writer& w, Value output) {
   const bool again =
       w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.norms;
   if (!again || !w.keep || !w.forward) return;
-  w.tape.again.push_back({{output},
-                          [output](Writer& b) {
-                            b.refill({output});
-                            b.memory_bound(OperationKind::norm, "norm", 2 * b.dim.residual());
-                          },
-                          {},
-                          {}});
+  w.graph.again.push_back({{output},
+                           [output](Writer& b) {
+                             b.refill({output});
+                             b.memory_bound(OperationKind::norm, "norm", 2 * b.dim.residual());
+                           },
+                           {},
+                           {}});
 }
 
 namespace {

@@ -18,8 +18,8 @@
 #include <functional>
 #include <memory>
 
-#include "sim/program/layers/linear/matrix.h"
 #include "sim/program/autograd/autograd_graph.h"
+#include "sim/program/layers/linear/matrix.h"
 
 namespace sim::program {
 

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/program/plan/plan.h"
 #include "sim/program/ir/program.h"
+#include "sim/program/plan/plan.h"
 
 namespace sim::program {
 

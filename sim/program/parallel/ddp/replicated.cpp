@@ -3,11 +3,11 @@
 #include <cassert>
 #include <numeric>
 
-#include "sim/program/parallel/deepspeed/deepspeed_zero3.h"
 #include "sim/program/autograd/fp8.h"
+#include "sim/program/parallel/ddp/zero1.h"
+#include "sim/program/parallel/deepspeed/deepspeed_zero3.h"
 #include "sim/program/parallel/offload/host_memory.h"
 #include "sim/program/plan/schedule_rules.h"
-#include "sim/program/parallel/ddp/zero1.h"
 
 namespace sim::program {
 
@@ -18,10 +18,10 @@ namespace {
 
 enum : std::uint32_t { flat_norms, mirrored };
 
-// Events of the step's end alone, where no tape is open: a tensor's gradient has come down.
+// Events of the step's end alone, where no graph is open: a tensor's gradient has come down.
 std::uint16_t gradient_is_down(std::size_t tensor) {
   assert(tensor < 60'000);
-  return static_cast<std::uint16_t>(tape_event + tensor);
+  return static_cast<std::uint16_t>(graph_event + tensor);
 }
 
 // The others' are as frozen ones: in no buffer.

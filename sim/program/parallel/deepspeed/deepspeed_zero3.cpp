@@ -19,10 +19,10 @@ namespace {
 // Slots of the blocks in which a unit is reduced, and of the step's.
 enum Local : std::uint32_t { from_cpu = 11, wide = 12, flattened = 13 };
 
-// Of the step's end alone, where no tape is open.
+// Of the step's end alone, where no graph is open.
 std::uint16_t done(std::size_t work) {
   assert(work < 60'000);
-  return static_cast<std::uint16_t>(tape_event + work);
+  return static_cast<std::uint16_t>(graph_event + work);
 }
 
 const offload::Method& method_of(const OptimizerOptions& o) {
@@ -70,8 +70,8 @@ DeepspeedZero3::DeepspeedZero3(Rank& rank, std::vector<std::int64_t> tensors)
   shape_.fraction = o.offload_fraction;
   shape_.stride = o.gpu_stride;
   groups_ = offload::sub_groups(shape_);
-  homes_ = offload::homes(shape_);
-  rest_ = offload::split(shape_).rest;
+  homes_ = offload::home_device(shape_);
+  rest_ = offload::split(shape_).remainder;
   comes_down_ = std::ranges::any_of(
       homes_, [](const offload::Home& home) { return home.place == offload::Place::cpu; });
   for (std::size_t i = 0; i < groups_.size(); ++i) gradients_.push_back(rank_.new_fixed());
@@ -233,7 +233,7 @@ void DeepspeedZero3::step_from_cpu(Emitter& e, bool first) {
   if (comes_down_) e.wait(offload_event, Stream::cpu);
   const std::vector<offload::Work> all = method_->step(shape_);
   const auto stride = static_cast<std::size_t>(shape_.stride);
-  const std::size_t away = offload::split(shape_).away.size();
+  const std::size_t away = offload::split(shape_).on_cpu.size();
   held_ = first || stride == 0 || away < stride ? 0 : groups_[away / stride * stride - 1];
   fetched_ = 0;
   for (std::size_t i = 0; i < all.size(); ++i) issue(e, all[i], i);

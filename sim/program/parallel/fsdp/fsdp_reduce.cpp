@@ -263,8 +263,8 @@ void Fsdp::exchange_quantized(Emitter& e, const Group& u) {
                                                   {Stream::shard_far, shards_ / near}};
   for (const auto& [who, ranks] : hops) {
     if (ranks == 1) continue;
-    e.alloc(local_slot(quantized_gradient), elements / 2, Category::communication, "quantised gradients",
-            Stream::reduce);
+    e.alloc(local_slot(quantized_gradient), elements / 2, Category::communication,
+            "quantised gradients", Stream::reduce);
     e.collective(Kind::all_to_all, who, elements / 2, "quantised gradient exchange", flags, 0,
                  Stream::reduce);
     memory_bound(e, OperationKind::reduction, "sum quantised gradients",

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "sim/program/plan/plan.h"
 #include "sim/program/ir/program.h"
+#include "sim/program/plan/plan.h"
 
 namespace sim::program {
 

@@ -39,18 +39,18 @@ std::int64_t elements(const Writer& w, const Tensor& t) {
 
 // Of the values of a module's group those that come up with it: which nothing else holds, and the
 // group that comes up first of several. What a group that stays (`kept`) has too, never left.
-std::vector<Value> brought(const Tape& tape, OffloadModule module, std::uint8_t kept) {
+std::vector<Value> brought(const AutogradGraph& graph, OffloadModule module, std::uint8_t kept) {
   std::vector<Value> values;
-  for (const Value v : tape.groups[at(module)]) {
+  for (const Value v : graph.groups[at(module)]) {
     std::ptrdiff_t all = 0, later = 0;
     bool stays = false;
-    for (std::size_t m = 0; m < tape.groups.size(); ++m) {
-      const std::ptrdiff_t count = std::ranges::count(tape.groups[m], v);
+    for (std::size_t m = 0; m < graph.groups.size(); ++m) {
+      const std::ptrdiff_t count = std::ranges::count(graph.groups[m], v);
       all += count;
       if (m > at(module)) later += count;
       stays |= count > 0 && (kept & bit_of(static_cast<OffloadModule>(m))) != 0;
     }
-    if (!stays && later == 0 && all == tape.tensors[v].holders &&
+    if (!stays && later == 0 && all == graph.tensors[v].holders &&
         std::ranges::count(values, v) == 0)
       values.push_back(v);
   }
@@ -58,17 +58,17 @@ std::vector<Value> brought(const Tape& tape, OffloadModule module, std::uint8_t 
 }
 
 // A group's tensors and their copies up, behind what the GPU was given so far.
-void bring(Emitter& e, const Tape& tape, OffloadModule module, int layers_down, std::uint8_t kept,
-           bool behind_forward) {
+void bring(Emitter& e, const AutogradGraph& graph, OffloadModule module, int layers_down,
+           std::uint8_t kept, bool behind_forward) {
   e.record(computed_event);
   e.wait(computed_event, Stream::pcie_up);
   if (behind_forward) e.wait(offload_event, Stream::pcie_up);
-  for (const Value v : brought(tape, module, kept)) {
-    const Tensor& t = tape.tensors[v];
+  for (const Value v : brought(graph, module, kept)) {
+    const Tensor& t = graph.tensors[v];
     e.alloc(seen_from_above(t.slot, layers_down), t.bytes, t.category, t.label, Stream::pcie_up);
   }
-  for (const Value v : tape.groups[at(module)])
-    e.memory_bound(model::OperationKind::host_copy, "activations up", tape.tensors[v].bytes, 0,
+  for (const Value v : graph.groups[at(module)])
+    e.memory_bound(model::OperationKind::host_copy, "activations up", graph.tensors[v].bytes, 0,
                    Stream::pcie_up);
   e.record(back_event(module), Stream::pcie_up);
 }
@@ -135,9 +135,10 @@ void OffloadGroup::close() {
 
 void OffloadGroup::commit() {
   if (!on_) return;
-  std::vector<Value>& group = w_.tape.groups[at(module_)];
+  std::vector<Value>& group = w_.graph.groups[at(module_)];
   for (const Value v : saved_)
-    if (elements(w_, w_.tape.tensors[v]) >= w_.plan.policy.offload_min_elements) group.push_back(v);
+    if (elements(w_, w_.graph.tensors[v]) >= w_.plan.policy.offload_min_elements)
+      group.push_back(v);
   if (module_ != OffloadModule::expert_fc1 && module_ != OffloadModule::moe_act)
     w_.node([module = module_](Writer& b, Gradients g) {
       wait_for_group(b, module);
@@ -147,24 +148,24 @@ void OffloadGroup::commit() {
   w_.e.record(computed_event);
   w_.e.wait(computed_event, Stream::pcie_down);
   for (const Value v : group) {
-    w_.memory_bound(model::OperationKind::host_copy, "activations down", w_.tape.tensors[v].bytes,
+    w_.memory_bound(model::OperationKind::host_copy, "activations down", w_.graph.tensors[v].bytes,
                     Stream::pcie_down);
     w_.record_stream(v, Stream::pcie_down);
-    ++w_.tape.tensors[v].away;
+    ++w_.graph.tensors[v].away;
   }
   w_.e.record(offload_event, Stream::pcie_down);
   std::vector<Value> gone = group;
   std::ranges::sort(gone);
   gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
   for (const Value v : gone)
-    if (const Tensor& t = w_.tape.tensors[v]; t.holders == t.away) w_.e.free(w_.slot(v));
+    if (const Tensor& t = w_.graph.tensors[v]; t.holders == t.away) w_.e.free(w_.slot(v));
 }
 
 void wait_for_group(Writer& w, OffloadModule module) {
   const LayerOffload& offload = w.variant.offload;
   if (!offloads(w.rank, module, w.variant.kind) || (offload.kept & bit_of(module)) != 0) return;
   if ((offload.late & bit_of(module)) != 0)
-    bring(w.e, *w.rank.layer_tapes.at(w.variant.kind.number()), module, 0, offload.kept,
+    bring(w.e, *w.rank.layer_graphs.at(w.variant.kind.number()), module, 0, offload.kept,
           offload.behind_forward);
   w.e.wait(back_event(module));
 }
@@ -172,7 +173,7 @@ void wait_for_group(Writer& w, OffloadModule module) {
 void bring_next_group(Writer& w, OffloadModule module) {
   const LayerOffload& offload = w.variant.offload;
   if (const auto& next = offload.next[at(module)])
-    bring(w.e, *w.rank.layer_tapes.at(next->kind.number()), next->module, next->layers_down,
+    bring(w.e, *w.rank.layer_graphs.at(next->kind.number()), next->module, next->layers_down,
           next->kept, offload.behind_forward);
 }
 
@@ -279,14 +280,14 @@ void ModuleOffload::add(const schedule::Step& step, OfPass made) {
 
 std::int64_t ModuleOffload::bytes(const Group& group) {
   const int kind = group.kind.number();
-  if (!rank_.layer_tapes.contains(kind)) {
+  if (!rank_.layer_graphs.contains(kind)) {
     Variant variant;
     variant.kind = group.kind;
     layer_forward(rank_, variant);
   }
-  const Tape& tape = *rank_.layer_tapes.at(kind);
+  const AutogradGraph& graph = *rank_.layer_graphs.at(kind);
   std::int64_t sum = 0;
-  for (const Value v : tape.groups[at(group.module)]) sum += tape.tensors[v].bytes;
+  for (const Value v : graph.groups[at(group.module)]) sum += graph.tensors[v].bytes;
   return sum;
 }
 
@@ -392,7 +393,7 @@ std::uint32_t ModuleOffload::up(const Group& group) {
   const auto [it, added] = blocks_.try_emplace({group.kind.number(), group.module, group.kept}, 0);
   if (!added) return it->second;
   Emitter e(rank_.tables, "reload of a group");
-  bring(e, *rank_.layer_tapes.at(group.kind.number()), group.module, 0, group.kept, false);
+  bring(e, *rank_.layer_graphs.at(group.kind.number()), group.module, 0, group.kept, false);
   return it->second = e.finish();
 }
 

@@ -33,8 +33,8 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/program/ir/rank.h"
 #include "sim/program/autograd/autograd_graph.h"
+#include "sim/program/ir/rank.h"
 
 namespace sim::program {
 

@@ -13,13 +13,13 @@ std::vector<Tensor> saved(const Rank& rank, bool runs_again) {
   if (runs_again)
     return {{layer_slot(LayerSlot::input), true, 1, rank.dim.residual(), Category::activations,
              "residual stream"}};
-  const Tape& tape = *rank.layer_tapes.at(0);
-  std::vector<bool> dropped(tape.tensors.size(), false);
-  for (const Tape::Again& again : tape.again)
+  const AutogradGraph& graph = *rank.layer_graphs.at(0);
+  std::vector<bool> dropped(graph.tensors.size(), false);
+  for (const AutogradGraph::Again& again : graph.again)
     for (const Value v : again.tensors) dropped[v] = true;
   std::vector<Tensor> saved;
-  for (Value v = 1; v < tape.tensors.size(); ++v) {
-    const Tensor& t = tape.tensors[v];
+  for (Value v = 1; v < graph.tensors.size(); ++v) {
+    const Tensor& t = graph.tensors[v];
     if (t.holders > 0 && !dropped[v] && t.slot.space == Space::layer &&
         t.slot.index >> layers_on_bits == 0)
       saved.push_back(t);

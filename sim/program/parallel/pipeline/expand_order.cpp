@@ -27,9 +27,10 @@ bool travels(Pass pass) {
   return pass == Pass::forward || goes_back(pass);
 }
 
-class Walker {
+class OrderExpander {
  public:
-  Walker(const Schedule& schedule, const Shape& shape, const schedule::Order& order, int stage)
+  OrderExpander(const Schedule& schedule, const Shape& shape, const schedule::Order& order,
+                int stage)
       : schedule_(schedule), shape_(shape), order_(order), stage_(stage) {
     for (const Step& step : order_) count(step, 1);
     total_ = left_;
@@ -39,7 +40,7 @@ class Walker {
     }
   }
 
-  std::vector<Act> acts() {
+  std::vector<StageAction> acts() {
     if (schedule_.output != schedule::Output::last_part) plan_vocabulary();
     if (schedule_.wire.batched)
       batched();
@@ -119,7 +120,7 @@ class Walker {
   void plan_vocabulary();
   void share_before(std::size_t index);
   void behind_output(const Step& step);
-  void rows(Act::Kind kind, int microbatch);
+  void rows(StageAction::Kind kind, int microbatch);
   void finish_rows();
   void mark_complete();
   void run(const Step& step);
@@ -128,7 +129,7 @@ class Walker {
   void release(const Step& step) {
     // Where no gradient comes back the output is the loss's too, which keeps it.
     if (step.pass == Pass::forward && sends(step) && schedule_.gradients_travel)
-      acts_.push_back({Act::Kind::release, step});
+      acts_.push_back({StageAction::Kind::release, step});
   }
   void receive_next(const std::vector<std::size_t>& direction, std::size_t done) {
     if (done < direction.size())
@@ -143,7 +144,7 @@ class Walker {
   const Shape& shape_;
   const schedule::Order& order_;
   int stage_;
-  std::vector<Act> acts_;
+  std::vector<StageAction> acts_;
   std::map<std::pair<Counted, int>, int> left_, total_;  // by chunk
   std::vector<std::size_t> forwards_, backwards_;        // positions in the order
   std::set<std::tuple<int, int, int>> forwards_run_;     // chunk, microbatch, slice
@@ -158,7 +159,7 @@ class Walker {
 };
 
 // What the first stage's order says, and where this one's input passes come from.
-void Walker::plan_vocabulary() {
+void OrderExpander::plan_vocabulary() {
   const schedule::Order first = schedule_.order(shape_, 0);
   int outputs = 0;
   for (const Step& step : first) {
@@ -186,71 +187,72 @@ void Walker::plan_vocabulary() {
   }
 }
 
-void Walker::rows(Act::Kind kind, int microbatch) {
-  const bool forward = kind == Act::Kind::look_up;
+void OrderExpander::rows(StageAction::Kind kind, int microbatch) {
+  const bool forward = kind == StageAction::Kind::look_up;
   const Step step{forward ? Pass::forward : Pass::backward, microbatch};
   const Position position{microbatch == 0, microbatch == shape_.microbatches - 1, false};
   acts_.push_back({kind, step, 0, position});
 }
 
-void Walker::share_before(std::size_t index) {
+void OrderExpander::share_before(std::size_t index) {
   if (index == 0)
     for (auto [it, end] = looked_up_.equal_range(0); it != end; ++it)
-      rows(Act::Kind::look_up, it->second);
+      rows(StageAction::Kind::look_up, it->second);
   for (auto [it, end] = shares_.equal_range(index); it != end; ++it) {
     const Step& step = it->second;
     for (auto [row, last] = returned_.equal_range(step.microbatch); row != last; ++row)
-      rows(Act::Kind::share_rows, row->second);
-    acts_.push_back({Act::Kind::share, step});
+      rows(StageAction::Kind::share_rows, row->second);
+    acts_.push_back({StageAction::Kind::share, step});
   }
 }
 
-void Walker::behind_output(const Step& step) {
+void OrderExpander::behind_output(const Step& step) {
   if (step.pass != Pass::output) return;
   ++outputs_;
   for (auto [it, end] = looked_up_.equal_range(outputs_); it != end; ++it)
-    rows(Act::Kind::look_up, it->second);
+    rows(StageAction::Kind::look_up, it->second);
   for (auto [it, end] = returned_.equal_range(step.microbatch); it != end; ++it)
-    rows(Act::Kind::look_up_back, it->second);
-  if (schedule_.output != schedule::Output::together) acts_.push_back({Act::Kind::reduce, step});
+    rows(StageAction::Kind::look_up_back, it->second);
+  if (schedule_.output != schedule::Output::together)
+    acts_.push_back({StageAction::Kind::reduce, step});
 }
 
 // Gradients of rows behind the last output pass.
-void Walker::finish_rows() {
+void OrderExpander::finish_rows() {
   for (const auto& [outputs, microbatch] : returned_)
     if (outputs >= outputs_) {
-      rows(Act::Kind::share_rows, microbatch);
-      rows(Act::Kind::look_up_back, microbatch);
+      rows(StageAction::Kind::share_rows, microbatch);
+      rows(StageAction::Kind::look_up_back, microbatch);
     }
 }
 
 // A task's frame is given up behind the last act that works on it.
-void Walker::mark_complete() {
+void OrderExpander::mark_complete() {
   std::set<std::tuple<int, int, int>> seen;
   for (auto act = acts_.rbegin(); act != acts_.rend(); ++act)
-    if (act->kind == Act::Kind::pass || act->kind == Act::Kind::look_up_back)
+    if (act->kind == StageAction::Kind::pass || act->kind == StageAction::Kind::look_up_back)
       act->completes = seen.insert({act->step.chunk, act->step.microbatch, act->step.slice}).second;
 }
 
-void Walker::run(const Step& step) {
-  acts_.push_back({Act::Kind::pass, step, 0, next_position(step)});
+void OrderExpander::run(const Step& step) {
+  acts_.push_back({StageAction::Kind::pass, step, 0, next_position(step)});
 }
 
-void Walker::exchange(std::uint32_t messages, const Step& step) {
+void OrderExpander::exchange(std::uint32_t messages, const Step& step) {
   if (messages == 0) return;
   const bool back = schedule_.placement != schedule::Placement::round_robin && step.chunk == 1;
-  acts_.push_back({Act::Kind::exchange, step, messages | (back ? upward : 0u)});
+  acts_.push_back({StageAction::Kind::exchange, step, messages | (back ? upward : 0u)});
 }
 
-void Walker::turn(const Step& step) {
+void OrderExpander::turn(const Step& step) {
   Place to;
   if (!travels(step.pass) || !goes_on(step, to) || to.stage != stage_) return;
   Step next = step;
   next.chunk = to.chunk;
-  acts_.push_back({.kind = Act::Kind::turn, .step = step, .next = next});
+  acts_.push_back({.kind = StageAction::Kind::turn, .step = step, .next = next});
 }
 
-void Walker::batched() {
+void OrderExpander::batched() {
   bool fused = false;  // the previous step's batch brought already what a step receives
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step& step = order_[i];
@@ -266,7 +268,7 @@ void Walker::batched() {
 
 // Forwards before the first gradient is asked for. Where an order alternates behind its warm-up,
 // one of the forwards before the first backward pass belongs to that pair.
-std::size_t Walker::warm_up() const {
+std::size_t OrderExpander::warm_up() const {
   std::size_t count = 0;
   while (count < forwards_.size() && !backwards_.empty() && forwards_[count] < backwards_.front())
     ++count;
@@ -275,7 +277,7 @@ std::size_t Walker::warm_up() const {
 
 // A gradient is asked for behind the gradient before it, but not before the forward pass whose
 // output it belongs to.
-void Walker::ask_for_gradient() {
+void OrderExpander::ask_for_gradient() {
   if (!asks_ || asked_ == backwards_.size()) return;
   const Step& next = order_[backwards_[asked_]];
   if (forwards_run_.count({next.chunk, next.microbatch, next.slice}) == 0) return;
@@ -284,7 +286,7 @@ void Walker::ask_for_gradient() {
   ++asked_;
 }
 
-void Walker::posted() {
+void OrderExpander::posted() {
   const bool ahead = schedule_.wire.ahead > 0;
   const std::size_t warm_up = this->warm_up();
   std::size_t forward = 0;
@@ -317,9 +319,9 @@ void Walker::posted() {
 
 }  // namespace
 
-std::vector<Act> walk(const Schedule& schedule, const Shape& shape, const schedule::Order& order,
-                      int stage) {
-  return Walker(schedule, shape, order, stage).acts();
+std::vector<StageAction> walk(const Schedule& schedule, const Shape& shape,
+                              const schedule::Order& order, int stage) {
+  return OrderExpander(schedule, shape, order, stage).acts();
 }
 
 }  // namespace sim::program

@@ -49,7 +49,7 @@ enum Messages : std::uint32_t {
   upward = 16,
 };
 
-struct Act {
+struct StageAction {
   enum class Kind : std::uint8_t {
     pass,
     exchange,  // `step` is the task that receives, or the one that sent
@@ -71,7 +71,7 @@ struct Act {
 };
 
 // REQUIRES: schedule.problem(shape) is empty; `order` is that of `stage`.
-std::vector<Act> walk(const schedule::Schedule& schedule, const schedule::Shape& shape,
-                      const schedule::Order& order, int stage);
+std::vector<StageAction> walk(const schedule::Schedule& schedule, const schedule::Shape& shape,
+                              const schedule::Order& order, int stage);
 
 }  // namespace sim::program

@@ -12,12 +12,12 @@ using schedule::Step;
 
 // Streams and events of the messages that travel beside the passes, for chunks whose activations
 // travel from the first stage to the last, and for those that travel back.
-struct Lane {
+struct MessageStream {
   Stream stream;
   std::uint8_t event;
 };
 struct Lanes {
-  Lane send_forward, receive_forward, send_backward, receive_backward;
+  MessageStream send_forward, receive_forward, send_backward, receive_backward;
 };
 constexpr Lanes downward{{Stream::pp_send_forward, send_forward_event},
                          {Stream::pp_receive_forward, receive_forward_event},
@@ -52,11 +52,12 @@ void wait_for_messages(Emitter& e, const Rank& rank, int chunk, bool forward) {
   if (wire.batched || rank.plan.mesh.pp == 1) return;
   const bool up =
       rank.pipeline_schedule().placement != schedule::Placement::round_robin && chunk == 1;
-  const Lanes& lanes = up ? upwards : downward;
+  const Lanes& message_streams = up ? upwards : downward;
   if (wire.waits_for_sends)
     e.wait(forward ? downward.send_forward.event : downward.send_backward.event);
   if (receives(rank, chunk, forward))
-    e.wait(forward ? lanes.receive_forward.event : lanes.receive_backward.event);
+    e.wait(forward ? message_streams.receive_forward.event
+                   : message_streams.receive_backward.event);
 }
 
 Pipeline::Pipeline(Rank& rank)
@@ -95,7 +96,7 @@ void Pipeline::push(std::uint32_t pattern, const Step& task, std::uint32_t frame
   passes_.push_back(pass);
 }
 
-void Pipeline::run(const Act& act, const Patterns& patterns) {
+void Pipeline::run(const StageAction& act, const Patterns& patterns) {
   const Step& step = act.step;
   const std::uint32_t pattern = patterns(act);
   const bool acquires = !has_frame(step);
@@ -154,7 +155,7 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
   return pattern_of(exchange_patterns_[of_slice + messages], "exchange", [&](Emitter& e) {
     const bool batched = rank_.pipeline_schedule().wire.batched;
     const bool up = messages & upward;
-    const Lanes& lanes = up ? upwards : downward;
+    const Lanes& message_streams = up ? upwards : downward;
     const int behind = up ? -1 : 1;  // stages away
     Exchange batch{Stream::pp, {}};
     const bool buffers = tensors_.exist();
@@ -169,33 +170,33 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
                 "received gradient");
     }
     const auto add = [&](std::uint32_t which, bool send, int offset, std::uint8_t channel,
-                         Slot tensor, const Lane& lane, std::string_view label) {
+                         Slot tensor, const MessageStream& message_stream, std::string_view label) {
       if (!(messages & which)) return;
       const Message one{send, offset, channel, message()};
       if (batched)
         batch.messages.push_back(one);
       else
-        e.exchange({lane.stream, {one}}, label, 0, lane.event);
-      if (send || !buffers) e.record_stream(tensor, batched ? Stream::pp : lane.stream);
+        e.exchange({message_stream.stream, {one}}, label, 0, message_stream.event);
+      if (send || !buffers) e.record_stream(tensor, batched ? Stream::pp : message_stream.stream);
     };
     // What goes to the stage's own loss too stays where that has it.
     const bool own_loss = rank_.has_loss(0) && !rank_.is_last_part(0);
     const Slot sent = own_loss ? layer_slot(input, static_cast<std::uint32_t>(rank_.layers(0)))
                                : fixed_slot(output);
-    add(send_forward, true, behind, 0, sent, lanes.send_forward, "send forward");
-    add(receive_forward, false, -behind, 0, layer_slot(input), lanes.receive_forward,
+    add(send_forward, true, behind, 0, sent, message_streams.send_forward, "send forward");
+    add(receive_forward, false, -behind, 0, layer_slot(input), message_streams.receive_forward,
         "receive forward");
-    add(send_backward, true, -behind, 1, fixed_slot(sent_gradient), lanes.send_backward,
+    add(send_backward, true, -behind, 1, fixed_slot(sent_gradient), message_streams.send_backward,
         "send backward");
-    add(receive_backward, false, behind, 1, frame_slot(incoming_gradient), lanes.receive_backward,
-        "receive backward");
+    add(receive_backward, false, behind, 1, frame_slot(incoming_gradient),
+        message_streams.receive_backward, "receive backward");
     if (!batched) return;
     e.exchange(std::move(batch), "pipeline exchange", joins);
     if (!by_torch()) e.sync_device("pipeline exchange");
   });
 }
 
-void Pipeline::exchange(const Act& act) {
+void Pipeline::exchange(const StageAction& act) {
   rank_.turn_to(act.step.slice);
   const std::uint32_t pattern = exchange_pattern(act.messages);
   const bool acquires = (act.messages & receive_forward) && !has_frame(act.step);
@@ -212,7 +213,7 @@ void Pipeline::exchange(const Act& act) {
 
 // deallocate_output_tensor: the sent output becomes a one-element tensor. PyTorch's stages keep the
 // output itself for the backward pass.
-void Pipeline::release(const Act& act) {
+void Pipeline::release(const StageAction& act) {
   if (rank_.keeps_output(act.step.chunk)) return keep(StageTensors::kept_output, act.step);
   const std::uint32_t pattern = pattern_of(release_pattern_, "deallocate output", [&](Emitter& e) {
     if (by_torch()) return e.move(fixed_slot(output), frame_slot(output_stub));
@@ -224,7 +225,7 @@ void Pipeline::release(const Act& act) {
 
 // The next chunk's input is the output itself, the pass that made it keeps one element; a gradient
 // changes hands as it is.
-void Pipeline::turn(const Act& act) {
+void Pipeline::turn(const StageAction& act) {
   if (tensors_.exist()) return turn_in_torch(act);
   if (act.step.pass == schedule::Pass::forward) {
     const std::uint32_t stub = pattern_of(stub_pattern_, "detach output", [](Emitter& e) {
@@ -246,7 +247,7 @@ void Pipeline::turn(const Act& act) {
 
 // What the one stage made takes the place of the other's receive buffer, for as long as that: a
 // kept output and a kept gradient are no longer there.
-void Pipeline::turn_in_torch(const Act& act) {
+void Pipeline::turn_in_torch(const StageAction& act) {
   const bool forward = act.step.pass == schedule::Pass::forward;
   if (forward && !rank_.keeps_output(act.step.chunk)) {
     const std::uint32_t stub = pattern_of(stub_pattern_, "detach output", [&](Emitter& e) {
@@ -293,26 +294,27 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, const BehindPass& b
   free_frames_.clear();
   next_frame_ = 0;
   done_ = 0;
-  for (const Act& act : walk(rank_.pipeline_schedule(), pipeline_shape(rank_.plan, microbatches),
-                             order, rank_.program.stage)) {
+  for (const StageAction& act :
+       walk(rank_.pipeline_schedule(), pipeline_shape(rank_.plan, microbatches), order,
+            rank_.program.stage)) {
     switch (act.kind) {
-      case Act::Kind::pass:
-      case Act::Kind::share:
-      case Act::Kind::reduce:
-      case Act::Kind::look_up:
-      case Act::Kind::share_rows:
-      case Act::Kind::look_up_back:
+      case StageAction::Kind::pass:
+      case StageAction::Kind::share:
+      case StageAction::Kind::reduce:
+      case StageAction::Kind::look_up:
+      case StageAction::Kind::share_rows:
+      case StageAction::Kind::look_up_back:
         run(act, patterns);
         if (const auto other = behind(act))
           push(other->pattern, other->task, frame_of(other->task));
         break;
-      case Act::Kind::exchange:
+      case StageAction::Kind::exchange:
         exchange(act);
         break;
-      case Act::Kind::release:
+      case StageAction::Kind::release:
         release(act);
         break;
-      case Act::Kind::turn:
+      case StageAction::Kind::turn:
         turn(act);
         break;
     }

@@ -1,4 +1,4 @@
-// pipeline.h — lays out the passes of a rank and the exchanges between them (walk.h) in its
+// pipeline.h — lays out the passes of a rank and the exchanges between them (expand_order.h) in its
 // program.
 //
 // Without interleaving every exchange is batched and followed by a device synchronisation; sends
@@ -20,21 +20,21 @@
 
 #include "sim/job/schedule/schedule.h"
 #include "sim/program/ir/rank.h"
-#include "sim/program/plan/schedule_rules.h"
 #include "sim/program/layers/stage_tensors.h"
 #include "sim/program/parallel/pipeline/expand_order.h"
+#include "sim/program/plan/schedule_rules.h"
 
 namespace sim::program {
 
 // The template of a pass, or of what stands beside the output passes. Asked for in the order in
 // which they run, once for each.
-using Patterns = std::function<std::uint32_t(const Act& act)>;
+using Patterns = std::function<std::uint32_t(const StageAction& act)>;
 // What stands behind a pass in the frame of another task: its template.
 struct Behind {
   std::uint32_t pattern;
   schedule::Step task;
 };
-using BehindPass = std::function<std::optional<Behind>(const Act& act)>;
+using BehindPass = std::function<std::optional<Behind>(const StageAction& act)>;
 
 // What a pass waits for before its first block: its input, and where the wire says so the message
 // that its forerunner sent.
@@ -58,11 +58,11 @@ class Pipeline {
   const std::vector<std::uint32_t>& completed() const { return completed_; }
 
  private:
-  void run(const Act& act, const Patterns& patterns);
-  void exchange(const Act& act);
-  void release(const Act& act);
-  void turn(const Act& act);
-  void turn_in_torch(const Act& act);
+  void run(const StageAction& act, const Patterns& patterns);
+  void exchange(const StageAction& act);
+  void release(const StageAction& act);
+  void turn(const StageAction& act);
+  void turn_in_torch(const StageAction& act);
   void keep(StageTensors::Kind kind, const schedule::Step& task);
   void mark_steady();
 

@@ -5,8 +5,8 @@
 #include "sim/job/context/context.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/program/build/build.h"
-#include "sim/program/plan/layer_partition.h"
 #include "sim/program/layers/experts/routes.h"
+#include "sim/program/plan/layer_partition.h"
 
 namespace sim::program {
 namespace {

@@ -12,16 +12,16 @@
 #include "sim/base/text.h"
 #include "sim/job/schedule/placement.h"
 #include "sim/job/schedule/schedule.h"
-#include "sim/program/plan/context_plan.h"
+#include "sim/program/layers/linear/fake_quantize.h"
+#include "sim/program/layers/linear/tensor_grid.h"
 #include "sim/program/parallel/deepspeed/deepspeed_zero1.h"
 #include "sim/program/parallel/deepspeed/deepspeed_zero3.h"
-#include "sim/program/plan/rules/experts.h"
-#include "sim/program/layers/linear/fake_quantize.h"
 #include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/replicas.h"
+#include "sim/program/plan/rules/experts.h"
 #include "sim/program/plan/schedule_rules.h"
-#include "sim/program/layers/linear/tensor_grid.h"
 
 namespace sim::program {
 

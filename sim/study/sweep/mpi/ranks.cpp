@@ -32,7 +32,7 @@ class MpiRanks final : public sim::study::Ranks {
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     sim::study::RankMessage message{status.MPI_SOURCE,
-                                     std::string(static_cast<std::size_t>(bytes), '\0')};
+                                    std::string(static_cast<std::size_t>(bytes), '\0')};
     MPI_Recv(message.bytes.data(), bytes, MPI_BYTE, status.MPI_SOURCE, tag, MPI_COMM_WORLD,
              MPI_STATUS_IGNORE);
     return message;
