@@ -1,4 +1,4 @@
-// memory.cpp — how many operations a second the caching allocator serves on one core.
+// allocator.cpp — how many operations a second the caching allocator serves on one core.
 //
 // One operation is one allocate or one free. `steady_mixed` is a transformer's step: activations
 // that live from forward to backward, temporaries that die inside their layer, small statistics

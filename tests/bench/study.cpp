@@ -1,4 +1,4 @@
-// search.cpp — from a plan to its answer, for the runs of the speed budget, and points of a sweep a
+// study.cpp — from a plan to its answer, for the runs of the speed budget, and points of a sweep a
 // second. The network's answers are warm after the first iteration, as in a sweep.
 #include <benchmark/benchmark.h>
 

@@ -1,7 +1,7 @@
 // bounds.h — what a plan takes at least: time and memory below those of its replay, so that a
 // search that leaves a plan out because of them leaves out nothing that it looks for.
 //
-// First bound, for every plan, of pieces (pieces.h) and the order of its schedule:
+// First bound, for every plan, of pieces (layer_costs.h) and the order of its schedule:
 //
 //     time     of each stage s: forward passes of the parts in front of it, all its own passes, and
 //              backward passes of the parts in front of it again. A stage's last backward pass is
@@ -17,7 +17,7 @@
 //
 //     memory   the bytes of all tensors together, allocation by allocation: an allocator without
 //              holes
-//     time     each end by itself (lane.h), with all its collectives; and the pipeline in outline
+//     time     each end by itself (rank_bound.h), with all its collectives; and the pipeline in outline
 //              (program/build/outline.h): passes as the first bound has them, messages as they are, and
 //              behind them what the ends still do
 //

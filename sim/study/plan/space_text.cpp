@@ -1,4 +1,4 @@
-// space_words.cpp — what the user's words leave of a space: domains of the fields that are
+// space_text.cpp — what the user's words leave of a space: domains of the fields that are
 // searched, and bases for everything else.
 #include <fmt/format.h>
 
