@@ -20,7 +20,8 @@ namespace {
 // and a header.
 std::set<std::string> member_files(const std::string& room) {
   std::set<std::string> members;
-  for (const auto& entry : fs::directory_iterator(fs::path(REHEARSE_SOURCE_DIR) / "sim" / room)) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(REHEARSE_SOURCE_DIR) / "sim" / room)) {
     fs::path path = entry.path();
     if (path.extension() != ".cpp" || path.stem() == "catalog") continue;
     if (!fs::exists(fs::path(path).replace_extension(".h"))) members.insert(path.stem().string());
@@ -43,23 +44,23 @@ std::set<std::string> rows(const Catalog& catalog) {
 }  // namespace
 
 TEST_CASE("tidy: every schedule is a file and a row") {
-  CHECK(rows(sim::schedule::catalog()) == member_files("schedule"));
+  CHECK(rows(sim::schedule::catalog()) == member_files("job/schedule"));
 }
 
 TEST_CASE("tidy: every collective algorithm is a file and a row") {
-  CHECK(rows(sim::collective::catalog()) == member_files("collective"));
+  CHECK(rows(sim::collective::catalog()) == member_files("cluster/collective"));
 }
 
 TEST_CASE("tidy: every way to share a sequence is a file and a row") {
-  CHECK(rows(sim::context::catalog()) == member_files("context"));
+  CHECK(rows(sim::context::catalog()) == member_files("job/context"));
 }
 
 TEST_CASE("tidy: every optimizer on the CPU is a file or a variant of one, and a row") {
   std::set<std::string> names = rows(sim::offload::catalog());
   names.erase("zero-3-flush");  // zero-3.cpp, with its gradients flushed otherwise
-  CHECK(names == member_files("offload"));
+  CHECK(names == member_files("job/offload"));
 }
 
 TEST_CASE("tidy: every kind of fabric is a file and a row") {
-  CHECK(rows(sim::topology::fabric_catalog()) == member_files("topology"));
+  CHECK(rows(sim::topology::fabric_catalog()) == member_files("cluster/topology"));
 }

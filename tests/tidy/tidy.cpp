@@ -16,31 +16,108 @@ namespace {
 
 const fs::path root = REHEARSE_SOURCE_DIR;
 
-// What each room may use directly; it may also use what those may use. `main` is main.cpp.
+// The libraries of sim/, by folder, and those that each may use directly; it may also use what those
+// may use. A file belongs to the longest folder that is named here; main.cpp to "main".
 const std::map<std::string, std::set<std::string>> may_use = {
-    {"core", {}},
-    {"model", {"core"}},
-    {"schedule", {"core"}},
-    {"memory", {"core"}},
-    {"collective", {"core"}},
-    {"topology", {"core"}},
-    {"mesh", {"core"}},
-    {"context", {"collective"}},
-    {"offload", {"core"}},
-    {"shell", {"core"}},
-    {"device", {"model"}},
-    {"network", {"collective", "topology", "mesh"}},
-    {"workload", {"model", "schedule", "collective", "mesh", "context", "offload"}},
-    {"replay", {"workload", "device", "memory", "network"}},
-    {"config", {"workload", "topology", "device", "network", "memory", "shell"}},
-    {"report", {"replay", "config", "memory"}},
-    {"search", {"report"}},
-    {"calibrate", {"search", "context", "offload"}},
-    {"campaign", {"search"}},
-    {"planner", {"search"}},
-    {"command", {"calibrate", "campaign", "planner"}},
-    {"main", {"command"}},
+    {"base", {}},
+    {"model", {"base"}},
+    {"job/schedule", {"base"}},
+    {"job/mesh", {"base"}},
+    {"job/offload", {"base"}},
+    {"job/context", {"cluster/collective"}},
+    {"cluster/collective", {"base"}},
+    {"cluster/topology", {"base"}},
+    {"cluster/device", {"model"}},
+    {"cluster/network", {"cluster/collective", "cluster/topology", "job/mesh"}},
+    {"allocator", {"base"}},
+    {"program", {"model", "job/schedule", "job/mesh", "job/context", "job/offload"}},
+    {"engine", {"program", "cluster/device", "cluster/network", "allocator"}},
+    {"input/launch/shell", {"base"}},
+    {"input",
+     {"program", "cluster/topology", "cluster/device", "cluster/network", "allocator",
+      "input/launch/shell"}},
+    {"answer", {"engine", "input"}},
+    {"output", {"answer"}},
+    {"study", {"output"}},
+    {"study/plan", {"study"}},
+    {"study/campaign", {"study"}},
+    {"calibrate", {"study"}},
+    {"command", {"calibrate", "study/plan", "study/campaign"}},
     {"python", {"command"}},
+    {"main", {"command"}},
+};
+
+// Inside of a library: the sub-folders that each folder may include. A folder may always include its
+// own files.
+const std::map<std::string, std::set<std::string>> floors = {
+    {"allocator", {"allocator/free_blocks"}},
+    {"allocator/recorded", {"allocator", "allocator/free_blocks"}},
+    {"allocator/sub_pools", {"allocator", "allocator/free_blocks"}},
+    {"calibrate", {"calibrate/readers", "calibrate/rows", "calibrate/tables"}},
+    {"calibrate/fit", {"calibrate/readers", "calibrate/rows"}},
+    {"calibrate/readers", {"calibrate/rows"}},
+    {"calibrate/tables", {"calibrate/rows"}},
+    {"calibrate/trace", {"calibrate/fit", "calibrate/readers"}},
+    {"cluster/network/simgrid", {"cluster/network"}},
+    {"command", {"command/common"}},
+    {"engine", {"engine/fast", "engine/rank", "engine/reference"}},
+    {"engine/fast", {"engine", "engine/rank", "engine/steady"}},
+    {"engine/price", {"engine", "engine/rank"}},
+    {"engine/rank", {"engine"}},
+    {"engine/reference", {"engine", "engine/price", "engine/rank"}},
+    {"engine/steady", {"engine/fast", "engine/rank"}},
+    {"input/cluster", {"input/fields", "input/schema", "input/tables", "input/text"}},
+    {"input/fields", {"input/resolve", "input/schema", "input/tables", "input/text"}},
+    {"input/frameworks", {"input/fields", "input/schema", "input/tables", "input/text"}},
+    {"input/launch",
+     {"input/fields", "input/models", "input/resolve", "input/tables", "input/text"}},
+    {"input/models", {"input/schema", "input/text"}},
+    {"input/plan",
+     {"input/cluster", "input/fields", "input/frameworks", "input/launch", "input/models",
+      "input/resolve", "input/schema", "input/tables", "input/text"}},
+    {"input/profile", {"input/cluster", "input/schema", "input/text"}},
+    {"input/resolve",
+     {"input/cluster", "input/fields", "input/frameworks", "input/models", "input/schema",
+      "input/tables"}},
+    {"input/tables", {"input/schema", "input/text"}},
+    {"input/text", {"input/schema"}},
+    {"job/schedule/bidirectional", {"job/schedule"}},
+    {"job/schedule/split_backward", {"job/schedule"}},
+    {"job/schedule/vocabulary", {"job/schedule"}},
+    {"output/documents", {"output", "output/memory", "output/perfetto"}},
+    {"output/perfetto", {"output"}},
+    {"program/autograd", {"program/ir", "program/layers/linear", "program/parallel"}},
+    {"program/build",
+     {"program/ir", "program/layers", "program/layers/attention", "program/parallel",
+      "program/parallel/offload", "program/parallel/pipeline", "program/plan"}},
+    {"program/ir", {"program/build", "program/layers/experts", "program/plan"}},
+    {"program/layers",
+     {"program/autograd", "program/ir", "program/layers/attention", "program/layers/experts",
+      "program/layers/linear", "program/parallel", "program/parallel/offload",
+      "program/parallel/pipeline"}},
+    {"program/layers/attention",
+     {"program/autograd", "program/layers/experts", "program/layers/linear",
+      "program/parallel/offload", "program/plan"}},
+    {"program/layers/experts",
+     {"program/autograd", "program/ir", "program/layers/linear", "program/parallel/offload",
+      "program/plan"}},
+    {"program/layers/linear", {"program/autograd", "program/plan"}},
+    {"program/parallel",
+     {"program/ir", "program/parallel/ddp", "program/parallel/deepspeed", "program/parallel/fsdp",
+      "program/plan"}},
+    {"program/parallel/ddp",
+     {"program/autograd", "program/ir", "program/layers/linear", "program/parallel",
+      "program/parallel/deepspeed", "program/parallel/offload", "program/plan"}},
+    {"program/parallel/deepspeed", {"program/parallel", "program/parallel/offload"}},
+    {"program/parallel/fsdp",
+     {"program/autograd", "program/parallel", "program/parallel/deepspeed"}},
+    {"program/parallel/offload", {"program/autograd", "program/ir", "program/plan"}},
+    {"program/parallel/pipeline", {"program/ir", "program/layers", "program/plan"}},
+    {"program/plan/rules",
+     {"program/build", "program/layers/experts", "program/layers/linear",
+      "program/parallel/deepspeed", "program/parallel/offload", "program/plan"}},
+    {"study/sweep/mpi", {"study/sweep"}},
+    {"study/tune", {"study/sweep"}},
 };
 
 // A library and the only places whose sources may include it.
@@ -49,19 +126,19 @@ struct Library {
   std::vector<std::string> places;
 };
 const std::vector<Library> libraries = {
-    {"simgrid/", {"sim/network/simgrid/"}},
-    {"mpi.h", {"sim/search/mpi/"}},
+    {"simgrid/", {"sim/cluster/network/simgrid/"}},
+    {"mpi.h", {"sim/study/sweep/mpi/"}},
     {"pybind11/", {"sim/python/"}},
-    {"boost/graph/", {"sim/topology/"}},
+    {"boost/graph/", {"sim/cluster/topology/"}},
     {"boost/program_options", {"sim/command/"}},
-    {"google/protobuf/", {"sim/config/", "sim/report/"}},
-    {".pb.h", {"sim/config/", "sim/report/"}},
-    {"yaml-cpp/", {"sim/config/"}},
+    {"google/protobuf/", {"sim/input/", "sim/output/"}},
+    {".pb.h", {"sim/input/", "sim/output/"}},
+    {"yaml-cpp/", {"sim/input/"}},
 };
 
 struct Source {
-  std::string path;  // relative to the root
-  std::string room;  // of sim/; "main" for files beside main.cpp
+  std::string path;    // relative to the root
+  std::string folder;  // of sim/: "program/ir"; "" for files beside main.cpp
   std::vector<std::string> lines;
 };
 
@@ -80,9 +157,8 @@ std::vector<Source> sources(const std::string& folder) {
     if (!entry.is_regular_file()) continue;
     if (suffix != ".h" && suffix != ".cpp" && suffix != ".proto") continue;
     const fs::path relative = entry.path().lexically_relative(root);
-    const auto parts = std::vector<fs::path>(relative.begin(), relative.end());
-    found.push_back({relative.generic_string(), parts.size() > 2 ? parts[1].string() : "main",
-                     read_lines(entry.path())});
+    const std::string inside = relative.lexically_relative(folder).parent_path().generic_string();
+    found.push_back({relative.generic_string(), inside, read_lines(entry.path())});
   }
   std::sort(found.begin(), found.end(),
             [](const Source& a, const Source& b) { return a.path < b.path; });
@@ -93,6 +169,13 @@ std::set<std::string> closure(const std::string& room) {
   std::set<std::string> all = {room};
   for (const std::string& below : may_use.at(room)) all.merge(closure(below));
   return all;
+}
+
+// The library of a folder of sim/: the longest key of may_use that contains it.
+std::string library_of(std::string folder) {
+  for (; !folder.empty(); folder = fs::path(folder).parent_path().generic_string())
+    if (may_use.count(folder) != 0) return folder;
+  return "main";
 }
 
 // The name between the quotes or brackets of an #include, "" for any other line.
@@ -128,17 +211,28 @@ std::string at(const Source& source, std::size_t line) {
 
 TEST_CASE("tidy: rooms include only rooms below them") {
   for (const Source& source : sources("sim")) {
-    INFO(source.path);
-    REQUIRE(may_use.count(source.room) == 1);
-    const std::set<std::string> below = closure(source.room);
+    const std::string library = library_of(source.folder);
+    const std::set<std::string> below = closure(library);
+    const auto floor = floors.find(source.folder);
     for (std::size_t i = 0; i < source.lines.size(); ++i) {
       const std::string name = included(source.lines[i]);
       if (name.rfind("sim/", 0) != 0) continue;
-      const std::size_t slash = name.find('/', 4);
-      const std::string room = slash == std::string::npos ? "main" : name.substr(4, slash - 4);
+      const std::string folder = fs::path(name.substr(4)).parent_path().generic_string();
       INFO(at(source, i) << " includes " << name);
-      CHECK(below.count(room) == 1);
+      CHECK(below.count(library_of(folder)) == 1);
+      if (folder == source.folder || library_of(folder) != library) continue;
+      CHECK((floor != floors.end() && floor->second.count(folder) == 1));
     }
+  }
+}
+
+TEST_CASE("tidy: no folder has more than 25 files of one kind") {
+  std::map<std::pair<std::string, std::string>, int> kinds;
+  for (const Source& source : sources("sim"))
+    ++kinds[{source.folder, fs::path(source.path).extension().string()}];
+  for (const auto& [kind, count] : kinds) {
+    INFO(kind.first << ", " << kind.second);
+    CHECK(count <= 25);
   }
 }
 
@@ -197,7 +291,8 @@ TEST_CASE("tidy: nothing is left undone and the library never prints or exits") 
                                                  " exit(",    "std::exit(", "std::abort("};
   for (const char* folder : {"sim", "tests"}) {
     for (const Source& source : sources(folder)) {
-      const bool helper = source.path.rfind("sim/network/simgrid/", 0) == 0;  // its own program
+      const bool helper =
+          source.path.rfind("sim/cluster/network/simgrid/", 0) == 0;  // its own program
       for (std::size_t i = 0; i < source.lines.size(); ++i) {
         INFO(at(source, i) << ": " << source.lines[i]);
         for (const std::string& word : nowhere) {
@@ -205,7 +300,7 @@ TEST_CASE("tidy: nothing is left undone and the library never prints or exits") 
         }
         if (std::string(folder) != "sim") continue;
         if (is_header(source)) CHECK(source.lines[i].rfind("using namespace", 0) != 0);
-        if (source.room == "main" || helper) continue;
+        if (source.folder.empty() || helper) continue;
         for (const std::string& word : not_in_rooms) {
           CHECK(source.lines[i].find(word) == std::string::npos);
         }
