@@ -38,7 +38,7 @@ Points all_of(const std::vector<Point>& points) {
   return {points.size(), [&points](std::size_t i) { return points[i]; }};
 }
 
-answer::Answer answer(const Point& point) {
+answer::Answer answer_of(const Point& point) {
   answer::Answer answer =
       point.plan.batch.micro_batch % 3 == 0 ? sample::out_of_memory() : sample::fits();
   answer.plan = point.plan;
@@ -107,7 +107,7 @@ TEST_CASE("study: a point on which the program crashes is a record and is tried 
   calls.go_on = [](const SweepCounts&) { return true; };
   calls.evaluate = [](const Point& point) {
     if (point.name == "toy/2") ::raise(SIGKILL);
-    return ::answer(point);
+    return answer_of(point);
   };
   const SweepResult crashed = sweep(all_of(points), {folder, 2, RecordFile::Mode::fresh}, calls);
   REQUIRE(crashed.complete);

@@ -13,7 +13,6 @@
 
 using namespace sim::campaign;
 namespace input = sim::input;
-namespace study = sim::study;
 namespace answer = sim::answer;
 
 namespace {
