@@ -57,7 +57,7 @@ Elements by_hand(const Plan& plan, const Program& program) {
   shape.fraction = plan.optimizer.offload_fraction;
   shape.stride = plan.optimizer.gpu_stride;
   const offload::Split parts = offload::split(shape);
-  sum.gpu = parts.rest;
+  sum.gpu = parts.remainder;
   for (std::size_t g = 0; g < parts.on_cpu.size(); ++g) {
     const bool fetched = shape.stride > 0 && (g + 1) % static_cast<std::size_t>(shape.stride) == 0;
     (fetched ? sum.fetched : sum.cpu) += parts.on_cpu[g];

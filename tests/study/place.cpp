@@ -11,6 +11,7 @@
 #include "sim/study/tune/whatif.h"
 
 using namespace sim;
+using namespace sim::answer;
 using namespace sim::study;
 
 namespace {

@@ -12,6 +12,7 @@
 #include "tests/output/sample.h"
 
 using namespace sim;
+using namespace sim::answer;
 using namespace sim::study;
 namespace fs = std::filesystem;
 
@@ -106,7 +107,7 @@ TEST_CASE("study: a point on which the program crashes is a record and is tried 
   calls.go_on = [](const SweepCounts&) { return true; };
   calls.evaluate = [](const Point& point) {
     if (point.name == "toy/2") ::raise(SIGKILL);
-    return answer(point);
+    return ::answer(point);
   };
   const SweepResult crashed = sweep(all_of(points), {folder, 2, RecordFile::Mode::fresh}, calls);
   REQUIRE(crashed.complete);

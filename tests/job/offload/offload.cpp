@@ -95,13 +95,13 @@ TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on t
   // 0.75 of three groups: two. The second is updated on the GPU, its gradients stay there.
   const Split parts = split(shape);
   CHECK(parts.on_cpu == std::vector<std::int64_t>{6, 9});
-  CHECK(parts.rest == 5);
+  CHECK(parts.remainder == 5);
   std::vector<Place> places;
-  for (const Home& home : homes(shape)) places.push_back(home.place);
+  for (const Home& home : home_device(shape)) places.push_back(home.place);
   CHECK(places == std::vector{Place::cpu, Place::cpu, Place::fetched, Place::gpu, Place::gpu,
                               Place::gpu, Place::gpu});
   shape.fraction = 1, shape.stride = 0;
-  CHECK(split(shape).rest == 0);
+  CHECK(split(shape).remainder == 0);
   shape.tensors.push_back(4);  // an open group
   CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5, 4});
 }
@@ -109,7 +109,7 @@ TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on t
 TEST_CASE("offload: tensors that are not trained are in no sub-group and have no state") {
   const Shape shape{20, 5, 1, 2, {0, 3, 0, 3, 9, 0, 1, 4, 0}};
   CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5});
-  const std::vector<Home> where = homes(shape);
+  const std::vector<Home> where = home_device(shape);
   for (const std::size_t frozen : {0U, 2U, 5U, 8U}) CHECK(where[frozen].place == Place::gpu);
   CHECK(where[3].group == 0);
   CHECK(where[4].place == Place::fetched);

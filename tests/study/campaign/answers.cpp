@@ -14,6 +14,7 @@
 using namespace sim::campaign;
 namespace input = sim::input;
 namespace study = sim::study;
+namespace answer = sim::answer;
 
 namespace {
 

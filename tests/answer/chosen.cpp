@@ -8,7 +8,7 @@
 #include "sim/input/plan/plan.h"
 
 using namespace sim;
-using namespace sim::study;
+using namespace sim::answer;
 using program::LayerChoice;
 using program::Plan;
 
@@ -42,7 +42,7 @@ std::string letters(const std::vector<LayerChoice>& choices) {
 
 }  // namespace
 
-TEST_CASE("study: of balanced layers none is better placed on the stage beside it") {
+TEST_CASE("answer: of balanced layers none is better placed on the stage beside it") {
   // The head of a large vocabulary takes as long as several layers.
   Case one({"pp=4", "layer_split=balanced", "architecture.layers=16", "architecture.vocab=256000"});
   const Plan plan = balanced(one.plan, *one.site);
@@ -67,7 +67,7 @@ TEST_CASE("study: of balanced layers none is better placed on the stage beside i
   CHECK(balanced(even.plan, *even.site).pipeline.layers_of_parts.empty());
 }
 
-TEST_CASE("study: a stage that runs out of memory gives layers away where others have room") {
+TEST_CASE("answer: a stage that runs out of memory gives layers away where others have room") {
   // The first stage holds four microbatches, the last one but one.
   const auto split = [](const char* memory) {
     Case one({"pp=4", "layer_split=balanced", "architecture.layers=16", "micro_batch=2",
@@ -83,7 +83,7 @@ TEST_CASE("study: a stage that runs out of memory gives layers away where others
   CHECK(tight[2] + tight[3] > roomy[2] + roomy[3]);
 }
 
-TEST_CASE("study: layers keep all where it fits, and else the fastest of what does") {
+TEST_CASE("answer: layers keep all where it fits, and else the fastest of what does") {
   const std::vector<std::string> small = {"layer_choices=planned", "architecture.layers=8", "dp=8",
                                           "global_batch=16"};
   const auto with = [&](const std::string& more) {

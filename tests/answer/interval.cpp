@@ -4,7 +4,7 @@
 #include <cmath>
 
 using namespace sim;
-using namespace sim::output;
+using namespace sim::answer;
 using input::ResidualOf;
 
 namespace {
@@ -24,7 +24,7 @@ input::ResidualGroup group(const std::string& source, int count, double first, d
 
 }  // namespace
 
-TEST_CASE("output: an interval leaves five percent of the ranks outside on each side") {
+TEST_CASE("answer: an interval leaves five percent of the ranks outside on each side") {
   // 99 residuals -0.49, -0.48, ... 0.49; the i-th stands at i / 100, so 5 % is the 5th, -0.45.
   const input::RunResiduals residuals = {"", {group("s", 99, -0.49, 0.01)}};
   const auto found = spread(residuals, ResidualOf::time, here);
@@ -39,7 +39,7 @@ TEST_CASE("output: an interval leaves five percent of the ranks outside on each 
   CHECK(around_inverse(2, *found).high == Approx(2 * std::exp(0.45)));
 }
 
-TEST_CASE("output: points of percent are added, and stay between none and all") {
+TEST_CASE("answer: points of percent are added, and stay between none and all") {
   Spread ten;
   ten.low = -10;
   ten.high = 5;
@@ -55,7 +55,7 @@ TEST_CASE("output: points of percent are added, and stay between none and all") 
   is(97, 87, 100);
 }
 
-TEST_CASE("output: an interval holds the prediction and gives the empty tail to the other side") {
+TEST_CASE("answer: an interval holds the prediction and gives the empty tail to the other side") {
   // 99 residuals 0.01 ... 0.99: every run was slower. 90 % lie between 0 and the 90th, 0.90.
   const input::RunResiduals residuals = {"", {group("s", 99, 0.01, 0.01)}};
   const auto found = spread(residuals, ResidualOf::time, here);
@@ -68,7 +68,7 @@ TEST_CASE("output: an interval holds the prediction and gives the empty tail to 
   CHECK(spread(faster, ResidualOf::time, here)->high == 0);
 }
 
-TEST_CASE("output: few residuals give Student's interval") {
+TEST_CASE("answer: few residuals give Student's interval") {
   // -0.1 and 0.1, four times each: mean 0, deviation sqrt(8 x 0.01 / 7) = 0.10690; the 95 %
   // quantile with 7 degrees of freedom is 1.89458; 1.89458 x 0.10690 x sqrt(1 + 1/8) = 0.21482.
   input::RunResiduals residuals = {"", {group("s", 4, -0.1, 0)}};
@@ -79,7 +79,7 @@ TEST_CASE("output: few residuals give Student's interval") {
   CHECK(found->low == Approx(-0.21482).epsilon(1e-4));
 }
 
-TEST_CASE("output: a situation that was not measured takes the next wider class") {
+TEST_CASE("answer: a situation that was not measured takes the next wider class") {
   const input::RunResiduals residuals = {"", {group("s", 40, -0.2, 0.01)}};
   Situation other = here;
   other.context_parallel = true;
@@ -90,7 +90,7 @@ TEST_CASE("output: a situation that was not measured takes the next wider class"
   CHECK_FALSE(spread(residuals, ResidualOf::time, here, "s"));  // nothing but its own source
 }
 
-TEST_CASE("output: in a wider class each source counts the same") {
+TEST_CASE("answer: in a wider class each source counts the same") {
   // 900 residuals of 0 beside 30 of 1: by rows 97 % are 0, by sources half of them are.
   input::RunResiduals residuals = {"", {group("big", 900, 0, 0), group("small", 30, 1, 0)}};
   CHECK(spread(residuals, ResidualOf::time, here)->high == 0);
@@ -99,7 +99,7 @@ TEST_CASE("output: in a wider class each source counts the same") {
   CHECK(spread(residuals, ResidualOf::time, other)->high == Approx(1));
 }
 
-TEST_CASE("output: rows that a profile was fitted on count only when there are no others") {
+TEST_CASE("answer: rows that a profile was fitted on count only when there are no others") {
   input::RunResiduals residuals = {"", {group("fit", 50, 0, 0), group("other", 50, -0.25, 0.01)}};
   residuals.groups[0].fitted = true;
   CHECK(spread(residuals, ResidualOf::time, here)->samples == 50);
@@ -108,7 +108,7 @@ TEST_CASE("output: rows that a profile was fitted on count only when there are n
   CHECK(spread(residuals, ResidualOf::time, here)->samples == 50);
 }
 
-TEST_CASE("output: an unknown framework gets the widest of its kind on its GPU") {
+TEST_CASE("answer: an unknown framework gets the widest of its kind on its GPU") {
   input::RunResiduals residuals = {
       "", {group("a", 99, -0.49, 0.01), group("b", 99, -0.98, 0.02), group("c", 99, -4.9, 0.1)}};
   residuals.groups[1].framework = "NeMo";
@@ -135,7 +135,7 @@ TEST_CASE("output: an unknown framework gets the widest of its kind on its GPU")
   CHECK(spread(residuals, ResidualOf::time, here)->low == Approx(-0.45));
 }
 
-TEST_CASE("output: where one class alone was measured it has its own name") {
+TEST_CASE("answer: where one class alone was measured it has its own name") {
   const input::RunResiduals residuals = {"", {group("s", 40, -0.2, 0.01)}};
   Situation other = here;
   other.framework = "";
@@ -146,7 +146,7 @@ TEST_CASE("output: where one class alone was measured it has its own name") {
   CHECK(found->samples == 40);
 }
 
-TEST_CASE("output: mixtures of experts and dense models have residuals of their own") {
+TEST_CASE("answer: mixtures of experts and dense models have residuals of their own") {
   input::RunResiduals residuals = {"", {group("a", 99, -0.49, 0.01), group("b", 99, -4.9, 0.1)}};
   residuals.groups[1].mixture = true;
   CHECK(spread(residuals, ResidualOf::time, here)->low == Approx(-0.45));
@@ -155,7 +155,7 @@ TEST_CASE("output: mixtures of experts and dense models have residuals of their 
   CHECK(spread(residuals, ResidualOf::time, other)->low == Approx(-4.5));
 }
 
-TEST_CASE("output: a GPU that nobody ran on has what its framework does elsewhere and says so") {
+TEST_CASE("answer: a GPU that nobody ran on has what its framework does elsewhere and says so") {
   input::RunResiduals residuals = {"", {group("a", 99, -0.49, 0.01), group("b", 99, -0.98, 0.02)}};
   residuals.groups[1].profile = "h100-80";
   device::Profile profile;

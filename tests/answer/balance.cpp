@@ -9,7 +9,7 @@
 #include "sim/base/random.h"
 
 using namespace sim;
-using namespace sim::study;
+using namespace sim::answer;
 
 namespace {
 
@@ -65,7 +65,7 @@ PartCosts drawn(Random& random) {
 
 }  // namespace
 
-TEST_CASE("study: no split of layers is better balanced than the one that is found") {
+TEST_CASE("answer: no split of layers is better balanced than the one that is found") {
   Random random(1);
   int possible = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -83,7 +83,7 @@ TEST_CASE("study: no split of layers is better balanced than the one that is fou
   CHECK(possible > 1000);
 }
 
-TEST_CASE("study: no split of equal layers leaves a stage of several chunks less to do") {
+TEST_CASE("answer: no split of equal layers leaves a stage of several chunks less to do") {
   Random random(2);
   int possible = 0;
   for (int i = 0; i < 2000; ++i) {

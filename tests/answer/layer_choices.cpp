@@ -9,7 +9,7 @@
 #include "sim/base/random.h"
 
 using namespace sim;
-using namespace sim::study;
+using namespace sim::answer;
 using program::LayerChoice;
 
 namespace {
@@ -84,7 +84,7 @@ class Exhaustive {
 
 }  // namespace
 
-TEST_CASE("study: no choice of 12 layers takes less time than the one that is found") {
+TEST_CASE("answer: no choice of 12 layers takes less time than the one that is found") {
   Random random(7);
   int possible = 0;
   for (int i = 0; i < 200; ++i) {
@@ -107,7 +107,7 @@ TEST_CASE("study: no choice of 12 layers takes less time than the one that is fo
   CHECK(possible > 150);
 }
 
-TEST_CASE("study: layers never run again where copies hide") {
+TEST_CASE("answer: layers never run again where copies hide") {
   std::vector<LayerCost> layers(
       6, {.forward = 2, .backward = 4, .again = 2, .copy = 2, .kept = 10, .input = 1});
   CHECK(cost_of(layers, std::vector<LayerChoice>(6, LayerChoice::keep)).bytes == 60);
@@ -122,7 +122,7 @@ TEST_CASE("study: layers never run again where copies hide") {
   CHECK(choose(layers, 0).empty());
 }
 
-TEST_CASE("study: many like layers have a choice soon") {
+TEST_CASE("answer: many like layers have a choice soon") {
   const std::vector<LayerCost> layers(126, {.forward = 21.7,
                                             .backward = 43.1,
                                             .again = 21.7,

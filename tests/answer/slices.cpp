@@ -9,7 +9,7 @@
 #include "sim/base/random.h"
 
 using namespace sim;
-using namespace sim::study;
+using namespace sim::answer;
 
 namespace {
 
@@ -31,7 +31,7 @@ double least_of_all(const SlicePipeline& pipeline, const SliceTime& time) {
 
 }  // namespace
 
-TEST_CASE("study: no way to cut a sequence is faster than the one that is found") {
+TEST_CASE("answer: no way to cut a sequence is faster than the one that is found") {
   Random random(3);
   for (int i = 0; i < 60; ++i) {
     const SlicePipeline pipeline{1 + static_cast<int>(random.next() % 11),
@@ -50,7 +50,7 @@ TEST_CASE("study: no way to cut a sequence is faster than the one that is found"
   }
 }
 
-TEST_CASE("study: one stage leaves sequences whole, and later slices are no longer than earlier") {
+TEST_CASE("answer: one stage leaves sequences whole, and later slices are no longer than earlier") {
   const SliceTime time = [](int length, int before) {
     return 3.0 + length + 0.25 * length * (before + 0.5 * length);
   };

@@ -46,7 +46,7 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("study: an outcome is certain where the range of unaccounted memory cannot change it") {
+TEST_CASE("answer: an outcome is certain where the range of unaccounted memory cannot change it") {
   Case run;
   const answer::Answer roomy = run.with_spare(run.reserved / 10);
   REQUIRE(roomy.run.fits());
@@ -58,7 +58,7 @@ TEST_CASE("study: an outcome is certain where the range of unaccounted memory ca
   CHECK(hopeless.verdict.fits_probability == 0);
 }
 
-TEST_CASE("study: little memory that stays unreserved makes an outcome tight") {
+TEST_CASE("answer: little memory that stays unreserved makes an outcome tight") {
   Case run;
   // Less than 2 % stays, and less than the range takes.
   const answer::Answer barely = run.with_spare(run.reserved / 200);
@@ -69,7 +69,7 @@ TEST_CASE("study: little memory that stays unreserved makes an outcome tight") {
   CHECK(barely.verdict.fits_probability <= 1);
 }
 
-TEST_CASE("study: the probability falls as the capacity falls, from one to nothing") {
+TEST_CASE("answer: the probability falls as the capacity falls, from one to nothing") {
   Case run;
   double last = 1;
   bool both = false;  // the range decided at least once
