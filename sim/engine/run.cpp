@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "sim/engine/fast/dataflow.h"
+#include "sim/engine/fast_engine.h"
 #include "sim/engine/rank/job_view.h"
 #include "sim/engine/reference/reference.h"
 
@@ -10,7 +10,7 @@ RunReport run(const program::Job& job, const Times& times, const Memory& memory,
               const Options& options) {
   RunReport report = options.method == Method::reference
                          ? run_reference(job, times, memory, options)
-                         : run_dataflow(job, times, memory, options);
+                         : run_fast(job, times, memory, options);
   report.memory = options.memory;
   for (std::size_t c = 0; c < report.classes.size(); ++c) {
     ClassReport& own = report.classes[c];

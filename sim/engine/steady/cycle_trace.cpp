@@ -36,7 +36,7 @@ class Tracer {
   bool run(std::uint32_t begin, std::uint32_t end, CycleTrace& trace) {
     known_ = true;
     frees_ = 0;
-    const std::int64_t* clock_log = r_.clock_log.data();
+    const std::int64_t* clock_log = r_.log.times.data();
     walk_memory(r_.program, *r_.at.passes, begin, end, blocks_,
                 [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
                     std::uint32_t slot, std::uint32_t to) {
@@ -53,7 +53,7 @@ class Tracer {
                     slots_[slot].recorded |= program::bit_of(i.stream);
                   }
                 });
-    known_ &= clock_log == r_.clock_log.data() + r_.clock_log.size();
+    known_ &= clock_log == r_.log.times.data() + r_.log.times.size();
     for (std::uint32_t p = begin; p < end; ++p) {
       const program::Pass& pass = (*r_.at.passes)[p];
       if (pass.acquires) live_.push_back(pass.frame);

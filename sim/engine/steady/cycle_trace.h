@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/engine/fast/dataflow_rank.h"
+#include "sim/engine/fast/rank_state.h"
 #include "sim/engine/steady/memory_code.h"
 
 namespace sim::engine {

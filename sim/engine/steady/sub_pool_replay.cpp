@@ -352,7 +352,7 @@ void SubPoolReplay::put_back() {
   }
 }
 
-SubPoolReplay::Reached SubPoolReplay::advance(std::int64_t end) {
+MemoryReplay::Reached SubPoolReplay::advance(std::int64_t end) {
   const std::int64_t from = done_;
   std::int64_t reached = end;  // by all sub-pools
   for (Own& own : sub_pools_)

@@ -15,10 +15,11 @@
 
 #include "sim/allocator/sub_pools/sub_pool_machine.h"
 #include "sim/engine/steady/cycle_trace.h"
+#include "sim/engine/steady/memory_replay.h"
 
 namespace sim::engine {
 
-class SubPoolReplay {
+class SubPoolReplay final : public MemoryReplay {
  public:
   // The trace begins with cycle `from`. `length` is that of a cycle, `cut` when the CPU reaches
   // the begin of one, counted from it; both in ps.
@@ -33,18 +34,13 @@ class SubPoolReplay {
   // Between enter and leave.
   bool on() const { return !sub_pools_.empty(); }
   // Cycles that are replayed.
-  std::int64_t done() const { return done_; }
+  std::int64_t done() const override { return done_; }
 
-  enum class Stop { no, driver, peak };
-  struct Reached {
-    std::int64_t done = 0;
-    Stop stop = Stop::no;
-  };
   // Replays up to cycle `end`. Where a cycle needs the driver or may reach a new peak, it says
   // which one, and the state is of no use until put_back().
-  Reached advance(std::int64_t end);
-  void keep();
-  void put_back();
+  Reached advance(std::int64_t end) override;
+  void keep() override;
+  void put_back() override;
 
   // Puts memory at the begin of cycle done() back into `r`, whose live frames are `live` there.
   void leave(RankState& r, Time begin, std::span<const std::uint32_t> live);

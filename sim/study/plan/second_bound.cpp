@@ -4,7 +4,7 @@
 #include <array>
 
 #include "sim/answer/pass_times.h"
-#include "sim/engine/fast/dataflow.h"
+#include "sim/engine/fast_engine.h"
 #include "sim/engine/rank/job_view.h"
 #include "sim/job/schedule/placement.h"
 #include "sim/program/build/outline.h"

@@ -1,12 +1,12 @@
 // dataflow_least.cpp — a step without its tensors.
-#include "sim/engine/fast/dataflow.h"
-#include "sim/engine/fast/dataflow_engine.h"
+#include "sim/engine/fast/executor.h"
 
 namespace sim::engine {
 
 using program::Op;
 
-void Dataflow::leave_out_tensors() {
+void Executor::leave_out_tensors() {
+  places_tensors_ = false;
   for (const auto& r : ranks_) {
     std::vector<TimeCode>& blocks = time_code_.emplace_back(r->program.blocks.size());
     for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -26,7 +26,7 @@ void Dataflow::leave_out_tensors() {
 }
 
 // As advance(), without tensors.
-bool Dataflow::advance_in_time(int c) {
+bool Executor::advance_in_time(int c) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
   const bool settled = settle(c, r);
   const std::int64_t before = r.executed;
@@ -51,16 +51,6 @@ bool Dataflow::advance_in_time(int c) {
     ++r.at.pass;
   }
   return settled || r.executed != before;
-}
-
-Duration least_step(const program::Job& job, const Times& times, const Memory& memory) {
-  // A step that begins before all ranks have ended the last one is none by itself.
-  if (!job.ends_together) return {};
-  Options options;
-  options.memory = MemoryDetail::none;
-  Dataflow dataflow(job, times, memory, options);
-  dataflow.leave_memory_out();
-  return dataflow.run().step_time;
 }
 
 }  // namespace sim::engine

@@ -153,6 +153,30 @@ struct RankTimes {
   std::array<std::int64_t, program::stream_count> meetings{};  // collectives met so far
 };
 
+// A recording of one cycle of a class: what its memory sees of time, and what it learns from other
+// classes. The executor writes it while `recording` is true; times count from `origin`.
+struct ClockLog {
+  // In ps: the CPU clock at each allocation and free; after a free, the ends of the streams that the
+  // tensor was recorded on.
+  std::vector<std::int64_t> times;
+  // Entries of `times` that are not known yet: index, and the exchange that decides it.
+  std::vector<std::pair<std::size_t, std::int64_t>> later;
+  std::uint64_t shape = 0;  // digest of the order of allocations, frees and recorded streams
+  std::vector<Met> met;
+  bool recording = false;
+  Time origin{};
+  std::int64_t calls_before = 0;  // driver calls of the class when the recording began
+};
+
+// Why a class cannot execute its next instruction yet.
+struct Stall {
+  bool posted = false;  // the instruction has begun and waits for other classes
+  bool idles = false;   // an allocation that waits until the device is idle
+  bool asks = false;    // an allocation that must know whether a message still holds memory
+  Time sure_until{};    // no message that is not known yet ends before this time
+  Time post{};          // when the instruction was posted
+};
+
 struct RankState : RankTimes {
   RankState(const program::Program& its_program, const ClassTimes& its_times, Bytes capacity,
             DriverCosts costs, const allocator::Options& options)
@@ -167,26 +191,13 @@ struct RankState : RankTimes {
   ClockDriver driver;
   RankMemory memory;
 
-  // What memory sees of time in a cycle, relative to its begin: the CPU clock at each allocation
-  // and free, then the ends of the streams that a freed tensor was recorded on.
-  std::vector<std::int64_t> clock_log;
-  // Its places that are not known yet, each with the exchange that decides it.
-  std::vector<std::pair<std::size_t, std::int64_t>> clock_log_later;
-  std::uint64_t clock_log_shape = 0;
-  std::vector<Met> met;
-  bool taping = false;
-  Time clock_log_origin{};
-  std::int64_t calls_before = 0;  // of the driver, when the clock log began
+  ClockLog log;
 
   // Place in the program.
   Position at;
   std::uint32_t stop = 0;    // pass before which to stop
   std::uint32_t beyond = 0;  // at a cut: passes that others needed behind it
-  bool posted = false;       // the instruction at `at` has begun and waits for others
-  bool idles = false;        // ... an allocation, until the device is idle
-  bool asks = false;         // ... whether memory is free that a message holds
-  Time sure_until{};         // before it no message comes that is not known
-  Time post{};               // when it did
+  Stall stall;
 
   // Frames in use, oldest first.
   std::vector<std::uint32_t> live;
@@ -201,5 +212,15 @@ struct RankState : RankTimes {
 
   Time end_of_work() const { return std::max(clock.cpu, timeline.front()); }
 };
+
+// Appends to `out` what decides the times of a class from now on, relative to `origin`. Times before
+// the CPU clock decide nothing any more, so they are all saved as the clock.
+void save_times(const RankState& r, Time origin, std::vector<std::int64_t>& out);
+
+// Moves the times of a class on by `times` cycles, `by` in all; its accounts gain `gained` in each.
+void move_on(RankTimes& r, const Accounts& gained, Duration by, std::int64_t times);
+
+// Updates `live`, the frames in use, oldest first, for the passes from the place of `r` up to `end`.
+void walk_frames(const RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live);
 
 }  // namespace sim::engine

@@ -1,48 +1,27 @@
-// dataflow_alone.cpp — a class that needs the driver while times repeat: it runs that cycle alone.
+// run_alone.cpp — a class that needs the driver while times repeat: it runs that cycle alone.
 //
 // What others do in a known cycle is known, and so is what they answer. As long as a class posts
 // what it posts when it always did, they do not notice that its CPU was late: it runs in full, with
 // their answers read from the known cycle. Where in the end it stands as it always did, nothing
 // came of the calls but what they did to its memory. Where it does not for some cycles, or where
 // it lacks an answer, nothing has happened, and all run in full from there.
-#include "sim/engine/fast/dataflow_engine.h"
+#include "sim/engine/steady/steady_state.h"
 
 namespace sim::engine {
 
-using program::Stream;
-
-bool KnownAnswers::next(Stream communicator, Time post, Ends& ends) {
-  std::size_t& next = next_[static_cast<std::size_t>(communicator)];
-  while (next < met_.size() && met_[next].communicator != communicator) ++next;
-  if (next == met_.size()) return false;
-  const Met& met = met_[next];
-  if (at(met.post) != post) missed_ = true;
-  if (missed_) return false;
-  ends = {at(met.ends.met), at(met.ends.end), met.ends.longest};
-  ++next;
-  ++used_;
-  return true;
-}
-
-void Dataflow::note_met(RankState& r, Stream communicator, Time post, const Ends& ends) {
-  if (!r.taping) return;
-  const auto from = [&](Time t) { return Time{t.ps - r.clock_log_origin.ps}; };
-  r.met.push_back({communicator, from(post), {from(ends.met), from(ends.end), ends.longest}});
-}
-
 // Bounds of memory hold where nobody called the driver for some cycles: they ask for all calls.
 // Where a class ran out of memory, it is asked at every cut whether enough was seen.
-bool Dataflow::may_run_alone() const {
-  return options_.memory == MemoryDetail::exact && !ran_out();
+bool SteadyState::may_run_alone() const {
+  return options_.memory == MemoryDetail::exact && !executor_.ran_out();
 }
 
 // From cycle `from` of the stretch on, for `most` cycles or as many as it takes: the first behind
 // which the class stands as it always did. nullopt, with nothing changed, where there is none.
 // REQUIRES: memory stands at the begin of `from`.
-std::optional<std::int64_t> Dataflow::run_alone(int c, const Stretch& stretch, std::int64_t from,
-                                                std::int64_t most) {
+std::optional<std::int64_t> SteadyState::run_alone(int c, const Stretch& stretch, std::int64_t from,
+                                                   std::int64_t most) {
   const auto own = static_cast<std::size_t>(c);
-  RankState& r = *ranks_[own];
+  RankState& r = *executor_.ranks()[own];
   const RankTimes memory_only = r;
   const RankMemory::Retained memory = r.memory.keep();
   const Position at = r.at;
@@ -50,9 +29,9 @@ std::optional<std::int64_t> Dataflow::run_alone(int c, const Stretch& stretch, s
   const std::int64_t executed = r.executed;
 
   static_cast<RankTimes&>(r) = before_memory_only_[own];
-  move_on(own, known_->gained[own], from * known_->length, from);
+  move_on(r, known_->gained[own], from * known_->length, from);
   const Accounts before = r.timeline.accounts();
-  r.sure_until = {};
+  r.stall.sure_until = {};
   r.driver.set_outstanding(r.memory.events_from(ClockDriver::later));
   std::int64_t end = from;
   for (Alone now = Alone::late; end < from + most;) {
@@ -68,29 +47,29 @@ std::optional<std::int64_t> Dataflow::run_alone(int c, const Stretch& stretch, s
   r.at = at;
   r.live = live;
   r.executed = executed;
-  r.posted = r.idles = r.asks = false;
+  r.stall.posted = r.stall.idles = r.stall.asks = false;
   return {};
 }
 
 // One of them.
-Dataflow::Alone Dataflow::cycle_alone(int c, const Stretch& stretch, std::int64_t cycle) {
+SteadyState::Alone SteadyState::cycle_alone(int c, const Stretch& stretch, std::int64_t cycle) {
   const auto own = static_cast<std::size_t>(c);
-  RankState& r = *ranks_[own];
+  RankState& r = *executor_.ranks()[own];
   KnownAnswers answers(known_->met[own], stretch.at(cycle));
   r.alone = &answers;
   r.stop = pass_at(r, stretch, cycle + 1);
-  while (advance(c)) {
+  while (executor_.advance(c)) {
   }
   r.alone = nullptr;
   if (r.at.pass != r.stop || !answers.over() || r.memory.ran_out()) return Alone::other;
   std::vector<std::int64_t> end;
-  save(r, stretch.at(cycle + 1), end);
+  save_times(r, stretch.at(cycle + 1), end);
   return r.driver.outstanding() == 0 && end == known_->ends[own] ? Alone::as_known : Alone::late;
 }
 
-bool Dataflow::gained_as_known(int c, const Accounts& before, std::int64_t cycles) const {
+bool SteadyState::gained_as_known(int c, const Accounts& before, std::int64_t cycles) const {
   const auto own = static_cast<std::size_t>(c);
-  const Accounts& now = ranks_[own]->timeline.accounts();
+  const Accounts& now = executor_.ranks()[own]->timeline.accounts();
   for (std::size_t i = 0; i < now.size(); ++i)
     if (now[i] - before[i] != cycles * known_->gained[own][i]) return false;
   return true;

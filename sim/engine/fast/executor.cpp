@@ -1,11 +1,10 @@
-#include "sim/engine/fast/dataflow.h"
+#include "sim/engine/fast/executor.h"
 
 #include <algorithm>
 #include <cassert>
 
 #include "sim/allocator/options.h"
 #include "sim/base/interruption.h"
-#include "sim/engine/fast/dataflow_engine.h"
 
 namespace sim::engine {
 
@@ -13,9 +12,9 @@ using program::Instruction;
 using program::Op;
 using program::Stream;
 
-Dataflow::Dataflow(const program::Job& job, const Times& times, const Memory& memory,
+Executor::Executor(const program::Job& job, const Times& times, const Memory& memory,
                    const Options& options)
-    : job_(job), times_(times), memory_(memory), options_(options) {
+    : job_(job), times_(times), options_(options), peers_(job) {
   const auto parsed = allocator::parse_options(memory.options);
   assert(parsed);
   const DriverCosts costs{times.device_malloc, times.device_malloc_per_gib, times.device_free};
@@ -31,68 +30,54 @@ Dataflow::Dataflow(const program::Job& job, const Times& times, const Memory& me
   for (const program::Program& program : job.classes) {
     std::vector<const MemoryCode*>& blocks = memory_code_.emplace_back();
     for (const program::Block& block : program.blocks)
-      blocks.push_back(places_tensors(options.memory) ? memory_codes_.of(block) : &no_memory);
-    channels_of_.emplace_back(program.exchanges.size());
-    others_of_.emplace_back(program.exchanges.size());
+      blocks.push_back(engine::places_tensors(options.memory) ? memory_codes_.of(block)
+                                                              : &no_memory);
   }
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const auto stage = static_cast<std::size_t>(job.classes[c].stage);
     if (of_stage_.size() <= stage) of_stage_.resize(stage + 1);
     of_stage_[stage].push_back(static_cast<int>(c));
   }
-  setup_meetings();
 }
 
-void Dataflow::setup_meetings() {
-  meeting_of_.resize(ranks_.size());
-  std::map<std::pair<std::size_t, int>, int> known;  // (stream, first member) -> index
-  for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    meeting_of_[c].fill(-1);
-    for (const program::Transfer& transfer : job_.classes[c].transfers) {
-      const std::size_t s = at(transfer.communicator);
-      const std::vector<int>& who =
-          job_.mesh.members(communicator_of(transfer.communicator), static_cast<int>(c));
-      if (who.size() < 2) continue;
-      const auto [it, added] =
-          known.emplace(std::pair{s, who.front()}, static_cast<int>(meetings_.size()));
-      if (added) meetings_.push_back({who, {}, 0});
-      meeting_of_[c][s] = it->second;
-    }
-  }
+void Executor::note_met(RankState& r, Stream communicator, Time post, const Ends& ends) {
+  if (!r.log.recording) return;
+  const auto from = [&](Time t) { return Time{t.ps - r.log.origin.ps}; };
+  r.log.met.push_back({communicator, from(post), {from(ends.met), from(ends.end), ends.longest}});
 }
 
-void Dataflow::observe(int c, const RankState& r, Stream stream, const Instruction& i, Time start,
+void Executor::observe(int c, const RankState& r, Stream stream, const Instruction& i, Time start,
                        Time waited, Time end) const {
   options_.observer->operation(c, stream, r.program.labels[i.label], resolve(r.program, r.at),
                                start, waited, end);
 }
 
-void Dataflow::lift(RankState& r, Stream stream, Time until, Account account) {
+void Executor::lift(RankState& r, Stream stream, Time until, Account account) {
   Time& tail = r.clock.tail[at(stream)];
   if (until <= tail) return;
   if (stream == Stream::compute) r.timeline.lift(account, until - tail);
   tail = until;
 }
 
-Account Dataflow::why(const RankState& r, Time start, Account otherwise) const {
+Account Executor::why(const RankState& r, Time start, Account otherwise) const {
   if (start == r.clock.cpu) return Account::host;
   if (times_.single_queue && start == r.queue) return r.queue_account;
   return otherwise;
 }
 
-void Dataflow::admit(RankState& r, Stream stream, std::int64_t entries) const {
+void Executor::admit(RankState& r, Stream stream, std::int64_t entries) const {
   HardwareQueue& queue = r.queue_of(stream);
   assert(queue.knows_room_for(entries));
   r.clock.cpu = std::max(r.clock.cpu, queue.room_for(entries));
   queue.issue(entries);
 }
 
-void Dataflow::launched(RankState& r, Stream stream, std::int64_t entries, Time start) const {
+void Executor::launched(RankState& r, Stream stream, std::int64_t entries, Time start) const {
   if (times_.single_queue) r.queue = start;
   r.queue_of(stream).start(entries, start);
 }
 
-void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
+void Executor::kernel(int c, RankState& r, const Instruction& i) {
   const Resource resource = resource_of(i.stream);
   const bool launches = resource != Resource::cpu_cores;
   r.clock.cpu = r.clock.cpu + times_.launch;
@@ -118,57 +103,57 @@ void Dataflow::kernel(int c, RankState& r, const Instruction& i) {
   if (options_.observer) observe(c, r, i.stream, i, start, start, end);
 }
 
-bool Dataflow::collective(int c, RankState& r, const Instruction& i) {
+bool Executor::collective(int c, RankState& r, const Instruction& i) {
   const program::Transfer& transfer = r.program.transfers[i.index];
   const Stream q = transfer.communicator;
   Time& tail = r.clock.tail[at(q)];
   const Account account = account_of(q);
-  const int group = meeting_of_[static_cast<std::size_t>(c)][at(q)];
+  const int group = peers_.meeting_of(c, at(q));
   if (group >= 0 && !times_.single_queue) return meet_later(c, r, i, group);
-  if (!r.posted) {
+  if (!r.stall.posted) {
     r.clock.cpu = r.clock.cpu + times_.launch_collective;
     admit(r, q, times_.queue_entries_per_collective);
-    r.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
-    if (times_.single_queue) r.post = std::max(r.post, r.queue);
+    r.stall.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
+    if (times_.single_queue) r.stall.post = std::max(r.stall.post, r.queue);
     if (group >= 0 && !r.alone) {
-      r.posted = true;
-      come(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)], r.post);
+      r.stall.posted = true;
+      come(peers_.meetings(group), r.meetings[at(q)], r.stall.post);
     }
   }
-  Time start = r.post;
+  Time start = r.stall.post;
   if (group >= 0) {
     Ends ends;
     if (r.alone) {
-      if (!r.alone->next(q, r.post, ends)) return false;
+      if (!r.alone->next(q, r.stall.post, ends)) return false;
     } else {
-      const auto all = leave(meetings_[static_cast<std::size_t>(group)], r.meetings[at(q)]);
+      const auto all = leave(peers_.meetings(group), r.meetings[at(q)]);
       if (!all) return false;
       ends.met = *all;
-      note_met(r, q, r.post, ends);
+      note_met(r, q, r.stall.post, ends);
     }
     start = ends.met;
     ++r.meetings[at(q)];
-    r.posted = false;
+    r.stall.posted = false;
   }
   const auto& durations =
       i.flags & program::overlapped ? r.times.transfer_overlapped : r.times.transfer;
   const Time end = start + durations[i.index];
-  const Account late = why(r, r.post, account);
-  launched(r, q, times_.queue_entries_per_collective, r.post);
+  const Account late = why(r, r.stall.post, account);
+  launched(r, q, times_.queue_entries_per_collective, r.stall.post);
   r.queue_account = late;
   tail = end;
   const Account waiting = waits_for_stages(q) ? Account::pp_fill_drain : account;
   if (i.flags & program::joins) {
-    lift(r, i.stream, r.post, late);
+    lift(r, i.stream, r.stall.post, late);
     lift(r, i.stream, start, waiting);
     lift(r, i.stream, end, account);
   }
   if (i.event != 0) r.events[i.event] = {end, durations[i.index], account, waiting};
-  if (options_.observer) observe(c, r, q, i, r.post, start, end);
+  if (options_.observer) observe(c, r, q, i, r.stall.post, start, end);
   return true;
 }
 
-void Dataflow::wait(RankState& r, const Instruction& i) {
+void Executor::wait(RankState& r, const Instruction& i) {
   const EventEnd& event = r.events[i.event];
   const Time tail = r.clock.tail[at(i.stream)];
   if (event.when <= tail) return;
@@ -177,7 +162,7 @@ void Dataflow::wait(RankState& r, const Instruction& i) {
   lift(r, i.stream, event.when, event.account);
 }
 
-void Dataflow::work_on_host(RankState& r, const Instruction& i) {
+void Executor::work_on_host(RankState& r, const Instruction& i) {
   if (i.index != static_cast<std::uint32_t>(program::HostWork::data)) {
     r.clock.cpu = r.clock.cpu + i.value * times_.host[i.index];
     return;
@@ -188,14 +173,15 @@ void Dataflow::work_on_host(RankState& r, const Instruction& i) {
 }
 
 // False when the instruction needs something that another class has not issued yet.
-bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+bool Executor::execute(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
                        std::uint32_t frame_base, std::uint32_t layer_base) {
   const auto slot_of = [&](program::Space space, std::uint32_t index) {
     return slot_number(r.program, space, index, frame_base, layer_base);
   };
   // Of a stream with something that has not ended it is not known yet when it has.
   const auto known = [&](Stream stream) {
-    return r.clock.open[at(stream)] == 0 || r.posted || complete_all(c, r, program::bit_of(stream));
+    return r.clock.open[at(stream)] == 0 || r.stall.posted ||
+           complete_all(c, r, program::bit_of(stream));
   };
   switch (i.op) {
     case Op::alloc:
@@ -251,7 +237,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
 
 // Runs a class until it stops or lacks something; whether it got anywhere. Flattened: half of what
 // an operation takes would go into calls.
-[[gnu::flatten]] bool Dataflow::advance(int c) {
+[[gnu::flatten]] bool Executor::advance(int c) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
   const bool settled = settle(c, r);
   const std::int64_t before = r.executed;
@@ -261,7 +247,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
     stay_interruptible();
     const program::Pass& pass = passes[r.at.pass];
     const std::vector<program::Call>& calls = r.program.templates[pass.pattern].calls;
-    if (r.at.call == 0 && r.at.instruction == 0 && !r.posted && pass.acquires &&
+    if (r.at.call == 0 && r.at.instruction == 0 && !r.stall.posted && pass.acquires &&
         (r.live.empty() || r.live.back() != pass.frame))
       r.live.push_back(pass.frame);
     const std::uint32_t frame_base = frames + pass.frame * r.program.frame_slots;
@@ -289,7 +275,7 @@ bool Dataflow::execute(int c, RankState& r, const Instruction& i, const MemoryCo
 // Until all wait. A class that waits is looked at again when it got somewhere itself or another has
 // posted what it may wait for. Those of a stage, which exchange most, take turns before others do:
 // what they work with is at hand then.
-void Dataflow::drive() {
+void Executor::drive() {
   due_.assign(ranks_.size(), true);
   do {
     for (bool any = true; any;) {
@@ -302,7 +288,7 @@ void Dataflow::drive() {
             if (!due_[own]) continue;
             stay_interruptible();
             due_[own] = false;
-            if (memory_matters_ ? advance(c) : advance_in_time(c)) due_[own] = true;
+            if (places_tensors_ ? advance(c) : advance_in_time(c)) due_[own] = true;
             again = any = true;
             if (options_.until_out && ranks_[own]->memory.ran_out()) {
               ended_early_ = true;
@@ -315,11 +301,71 @@ void Dataflow::drive() {
   } while (answer());
 }
 
-RunReport run_dataflow(const program::Job& job, const Times& times, const Memory& memory,
-                       const Options& options) {
-  Dataflow dataflow(job, times, memory, options);
-  if (!places_tensors(options.memory)) dataflow.leave_memory_out(!job.ends_together);
-  return dataflow.run();
+bool Executor::all_stopped() const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& r) { return r->at.pass >= r->stop; });
+}
+
+bool Executor::ran_out() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& r) { return r->memory.ran_out(); });
+}
+
+std::int64_t Executor::driver_calls() const {
+  std::int64_t calls = 0;
+  for (const auto& r : ranks_) calls += r->driver.calls();
+  return calls;
+}
+
+// Classes that have stopped and that others wait for go on by a pass; whether there are any.
+bool Executor::go_on_where_needed() {
+  std::vector<char> needed(ranks_.size(), false);
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    const RankState& r = *ranks_[c];
+    if (r.at.pass >= r.stop) continue;
+    for (const Pending& pending : r.pending) {
+      if (pending.meeting >= 0) {
+        const std::size_t s = at(pending.communicator);
+        for (const int member : peers_.meetings(pending.meeting).members)
+          if (ranks_[static_cast<std::size_t>(member)]->meetings[s] <= pending.turn)
+            needed[static_cast<std::size_t>(member)] = true;
+        continue;
+      }
+      const auto& messages = r.program.exchanges[pending.exchange].messages;
+      const std::vector<Channel*>& channels =
+          peers_.channels_of(static_cast<int>(c), pending.exchange);
+      for (std::size_t k = 0; k < messages.size(); ++k)
+        if (!channels[k]->met(messages[k].send, pending.numbers[k]))
+          needed[peers_.others_of(static_cast<int>(c), pending.exchange)[k]] = true;
+    }
+    for (std::size_t s = 0; s < program::stream_count; ++s) {
+      if (!r.stall.posted || peers_.meeting_of(static_cast<int>(c), s) < 0) continue;
+      const Meetings& m = peers_.meetings(peers_.meeting_of(static_cast<int>(c), s));
+      if (r.meetings[s] - m.first >= static_cast<std::int64_t>(m.open.size())) continue;
+      for (const int member : m.members) needed[static_cast<std::size_t>(member)] = true;
+    }
+  }
+  bool any = false;
+  for (std::size_t c = 0; c < ranks_.size(); ++c) {
+    RankState& r = *ranks_[c];
+    if (!needed[c] || r.at.pass < r.stop || r.at.pass >= r.at.passes->size()) continue;
+    r.stop = r.at.pass + 1;
+    any = true;
+  }
+  return any;
+}
+
+// Runs all classes to a cut, and beyond it those of which another needs what they issue there (in
+// interleaved schedules, which go round). False when there is no consistent cut.
+bool Executor::run_to(std::size_t cut) {
+  for (auto& r : ranks_) r->stop = r->program.cuts[cut];
+  drive();
+  while (!all_stopped()) {
+    if (ended_early_ || !go_on_where_needed()) return false;
+    drive();
+  }
+  for (auto& r : ranks_) r->beyond = r->at.pass - r->program.cuts[cut];
+  return true;
 }
 
 }  // namespace sim::engine

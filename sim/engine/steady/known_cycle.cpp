@@ -1,4 +1,4 @@
-// dataflow_known.cpp — finding a cycle that comes again: its times, and what memory sees of them.
+// known_cycle.cpp — finding a cycle that comes again: its times, and what memory sees of them.
 //
 // Where times are as they were a cycle ago, the next cycle is run with a clock log of the clocks at
 // every allocation and free, as was the last one where that is likely. A class that calls the
@@ -7,19 +7,20 @@
 // the classes' clock logs may be of different cycles.
 #include <algorithm>
 
-#include "sim/engine/fast/dataflow_engine.h"
+#include "sim/engine/steady/steady_state.h"
 
 namespace sim::engine {
 
 // Whether the clock log of a class is that of the cycle behind cut `cut` as well: what it frees there
 // was recorded on the same streams. (What is freed first may have begun otherwise.)
-bool Dataflow::comes_again(int c, std::size_t cut, std::size_t cycle) const {
-  const RankState& r = *ranks_[static_cast<std::size_t>(c)];
+bool SteadyState::comes_again(int c, std::size_t cut, std::size_t cycle) const {
+  const RankState& r = *executor_.ranks()[static_cast<std::size_t>(c)];
   std::vector<program::Streams> recorded;
   for (std::uint32_t s = 0; s < r.memory.slots(); ++s) recorded.push_back(r.memory.recorded(s));
   std::uint64_t shape = 0;
   walk_memory(r.program, *r.at.passes, r.program.cuts[cut] + r.beyond,
-              r.program.cuts[cut + cycle] + r.beyond, memory_code_[static_cast<std::size_t>(c)],
+              r.program.cuts[cut + cycle] + r.beyond,
+              executor_.memory_code()[static_cast<std::size_t>(c)],
               [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
                   std::uint32_t slot, std::uint32_t to) {
                 const program::Instruction& i = step.instruction;
@@ -34,55 +35,55 @@ bool Dataflow::comes_again(int c, std::size_t cut, std::size_t cycle) const {
                   recorded[slot] |= program::bit_of(i.stream);
                 }
               });
-  return shape == r.clock_log_shape;
+  return shape == r.log.shape;
 }
 
 // Runs all classes to a cut with clock logs, from one whose times begin at `origin`. False when there is
 // no consistent cut.
-bool Dataflow::run_with_clock_log(Time origin, std::size_t to) {
-  for (auto& r : ranks_) {
-    r->taping = true;
-    r->clock_log.clear();
-    r->clock_log_later.clear();
-    r->clock_log_shape = 0;
-    r->met.clear();
-    r->clock_log_origin = origin;
-    r->calls_before = r->driver.calls();
+bool SteadyState::run_with_clock_log(Time origin, std::size_t to) {
+  for (auto& r : executor_.ranks()) {
+    r->log.recording = true;
+    r->log.times.clear();
+    r->log.later.clear();
+    r->log.shape = 0;
+    r->log.met.clear();
+    r->log.origin = origin;
+    r->log.calls_before = r->driver.calls();
   }
-  const bool stopped = stop_at(to);
-  for (auto& r : ranks_) {
-    r->taping = false;
-    std::ranges::stable_sort(r->met, {}, &Met::communicator);
+  const bool stopped = executor_.run_to(to);
+  for (auto& r : executor_.ranks()) {
+    r->log.recording = false;
+    std::ranges::stable_sort(r->log.met, {}, &Met::communicator);
   }
   return stopped;
 }
 
 // Adds what the clock logs have of the cycle that was run, from `begin` to `end`, with times as before.
 // Whether it is known of all classes.
-bool Dataflow::add_tapes(ClockLogs& found, const Snapshot& begin, const Snapshot& end,
-                         std::size_t cut) {
+bool SteadyState::add_logs(ClockLogs& found, const Snapshot& begin, const Snapshot& end,
+                           std::size_t cut) {
   std::vector<std::vector<Met>> met;
-  for (const auto& r : ranks_) met.push_back(std::move(r->met));
+  for (const auto& r : executor_.ranks()) met.push_back(std::move(r->log.met));
   if (met != found.known.met) {  // others noticed a call
     found.known.met = std::move(met);
-    found.clock_logs.assign(ranks_.size(), {});
+    found.clock_logs.assign(executor_.ranks().size(), {});
   }
   bool all = true;
-  for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    RankState& r = *ranks_[c];
-    const bool sure = r.clock_log_later.empty() && r.driver.outstanding() == 0;
-    if (sure && !found.clock_logs[c] && r.driver.calls() == r.calls_before &&
+  for (std::size_t c = 0; c < executor_.ranks().size(); ++c) {
+    RankState& r = *executor_.ranks()[c];
+    const bool sure = r.log.later.empty() && r.driver.outstanding() == 0;
+    if (sure && !found.clock_logs[c] && r.driver.calls() == r.log.calls_before &&
         comes_again(static_cast<int>(c), cut, found.known.cycle)) {
-      found.clock_logs[c] = std::move(r.clock_log);
+      found.clock_logs[c] = std::move(r.log.times);
       found.known.gained[c] = gained(begin, end, c);
     }
     all &= found.clock_logs[c] && r.driver.outstanding() == 0;
   }
   if (!all) return false;
   found.known.length = end.origin - begin.origin;
-  for (std::size_t c = 0; c < ranks_.size(); ++c) {
-    ranks_[c]->clock_log = std::move(*found.clock_logs[c]);
-    save(*ranks_[c], end.origin, found.known.ends.emplace_back());
+  for (std::size_t c = 0; c < executor_.ranks().size(); ++c) {
+    executor_.ranks()[c]->log.times = std::move(*found.clock_logs[c]);
+    save_times(*executor_.ranks()[c], end.origin, found.known.ends.emplace_back());
   }
   known_ = std::move(found.known);
   return true;
@@ -91,29 +92,29 @@ bool Dataflow::add_tapes(ClockLogs& found, const Snapshot& begin, const Snapshot
 // Times at cut `cut` are those of `before`, at cut `from`: runs the cycles that follow with a clock log
 // until each class has had one without a driver call; `logged`: so was the one behind `before`.
 // Returns the cut at which the classes then stand; known_ holds the cycle if there is one.
-std::size_t Dataflow::clock_log_cycles(const Snapshot& before, const Snapshot& now,
-                                       std::size_t from, std::size_t cut, bool logged) {
+std::size_t SteadyState::clock_log_cycles(const Snapshot& before, const Snapshot& now,
+                                          std::size_t from, std::size_t cut, bool logged) {
   constexpr int most = 4;
   const std::size_t cycle = cut - from;
-  const bool out = ran_out();
+  const bool out = executor_.ran_out();
   known_.reset();
   ClockLogs found;
   found.known.timing = now.timing;
   found.known.cut = cut;
   found.known.cycle = cycle;
-  found.known.gained.resize(ranks_.size());
-  found.known.sub_pools.resize(ranks_.size());
+  found.known.gained.resize(executor_.ranks().size());
+  found.known.sub_pools.resize(executor_.ranks().size());
   if (cycles_left(cut, cycle) < 1) return cut;
-  if (logged && add_tapes(found, before, now, cut)) return cut;
+  if (logged && add_logs(found, before, now, cut)) return cut;
   Snapshot begin = now;
   begin.memory.clear();
   for (int n = 0; n < most && cycles_left(cut, cycle) >= 2; ++n) {
     cut += cycle;
     // A rank may wait there for what another issues behind the cut.
-    if (!run_with_clock_log(begin.origin, cut) || ran_out() != out) return cut;
+    if (!run_with_clock_log(begin.origin, cut) || executor_.ran_out() != out) return cut;
     Snapshot end = snapshot(false);
     if (end.timing != begin.timing) return cut;
-    if (add_tapes(found, begin, end, cut) || !may_run_alone()) return cut;
+    if (add_logs(found, begin, end, cut) || !may_run_alone()) return cut;
     begin = std::move(end);
   }
   return cut;
@@ -121,9 +122,9 @@ std::size_t Dataflow::clock_log_cycles(const Snapshot& before, const Snapshot& n
 
 // Whether the known cycle comes again at cut `cut`. Events whose time is not known there would
 // never be reached: memory alone is replayed, without the exchanges that decide it.
-bool Dataflow::known_at(const Snapshot& now, std::size_t cut) const {
+bool SteadyState::known_at(const Snapshot& now, std::size_t cut) const {
   const auto waits = [](const auto& r) { return r->driver.outstanding() > 0; };
-  if (std::any_of(ranks_.begin(), ranks_.end(), waits)) return false;
+  if (std::any_of(executor_.ranks().begin(), executor_.ranks().end(), waits)) return false;
   return known_ && (cut - known_->cut) % known_->cycle == 0 && known_->timing == now.timing;
 }
 

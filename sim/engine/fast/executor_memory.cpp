@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <bit>
 
-#include "sim/engine/fast/dataflow_engine.h"
+#include "sim/engine/fast/executor.h"
 
 namespace sim::engine {
 
 using program::Instruction;
 
 // Whether the allocation at hand is one of a group of transients that is left out.
-bool Dataflow::left_out(RankState& r, const MemoryCode& memory) const {
+bool Executor::left_out(RankState& r, const MemoryCode& memory) const {
   const MemoryCode::Mark mark = memory.marks[r.at.instruction];
   if (mark.group >= 0) {
     const MemoryCode::Group& group = memory.groups[static_cast<std::size_t>(mark.group)];
@@ -22,35 +22,36 @@ bool Dataflow::left_out(RankState& r, const MemoryCode& memory) const {
 
 // An allocation has to know what is free, and where the device may have to be idle for it, when
 // that is.
-bool Dataflow::may_allocate(int c, RankState& r, const Instruction& i) {
-  if (!r.posted) {
+bool Executor::may_allocate(int c, RankState& r, const Instruction& i) {
+  if (!r.stall.posted) {
     r.clock.cpu = r.clock.cpu + times_.allocation;
-    r.asks = r.driver.outstanding() > 0 && !r.pending.empty() && r.clock.cpu >= r.sure_until;
-    r.posted = r.asks;
+    r.stall.asks =
+        r.driver.outstanding() > 0 && !r.pending.empty() && r.clock.cpu >= r.stall.sure_until;
+    r.stall.posted = r.stall.asks;
   }
-  if (r.asks) {
+  if (r.stall.asks) {
     settle(c, r);
-    r.asks = r.clock.cpu >= r.sure_until && r.driver.outstanding() > 0;
-    if (r.asks) return false;
-    r.posted = false;
+    r.stall.asks = r.clock.cpu >= r.stall.sure_until && r.driver.outstanding() > 0;
+    if (r.stall.asks) return false;
+    r.stall.posted = false;
   }
-  if (!r.posted) r.idles = !r.pending.empty() && r.memory.may_wait(i.value, i.stream);
-  r.posted = r.idles && !complete_all(c, r, ~0u);
-  if (r.posted) return false;
-  r.idles = false;
+  if (!r.stall.posted) r.stall.idles = !r.pending.empty() && r.memory.may_wait(i.value, i.stream);
+  r.stall.posted = r.stall.idles && !complete_all(c, r, ~0u);
+  if (r.stall.posted) return false;
+  r.stall.idles = false;
   return true;
 }
 
-bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+bool Executor::allocate(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
                         std::uint32_t slot) {
-  if (r.posted || !r.pending.empty()) {
+  if (r.stall.posted || !r.pending.empty()) {
     if (!may_allocate(c, r, i)) return false;
   } else {
     r.clock.cpu = r.clock.cpu + times_.allocation;
   }
-  if (r.taping) {
-    r.clock_log.push_back((r.clock.cpu - r.clock_log_origin).ps);
-    r.clock_log_shape = shape_with(r.clock_log_shape, 0);
+  if (r.log.recording) {
+    r.log.times.push_back((r.clock.cpu - r.log.origin).ps);
+    r.log.shape = shape_with(r.log.shape, 0);
   }
   if (!left_out(r, memory)) r.memory.allocate(slot, i, r.at);
   return true;
@@ -58,12 +59,12 @@ bool Dataflow::allocate(int c, RankState& r, const Instruction& i, const MemoryC
 
 // All wait. Of those that ask whether memory is free, the one whose clock is behind all others' is
 // told that it is not, and it is not before the next clock. False where no one may be told.
-bool Dataflow::answer() {
+bool Executor::answer() {
   RankState* first = nullptr;
   std::size_t who = 0;
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     RankState& r = *ranks_[c];
-    if (!r.asks || (first && r.clock.cpu >= first->clock.cpu)) continue;
+    if (!r.stall.asks || (first && r.clock.cpu >= first->clock.cpu)) continue;
     first = &r;
     who = c;
   }
@@ -71,39 +72,39 @@ bool Dataflow::answer() {
   Time next = Time{ClockDriver::later};
   for (const auto& r : ranks_) {
     const bool stopped = r->at.pass >= r->stop && r->stop < r->at.passes->size();
-    if (r.get() != first && (r->asks || stopped)) next = std::min(next, r->clock.cpu);
+    if (r.get() != first && (r->stall.asks || stopped)) next = std::min(next, r->clock.cpu);
   }
   if (next < first->clock.cpu) return false;
   due_[who] = true;
-  first->sure_until = std::max(next, Time{first->clock.cpu.ps + 1});
+  first->stall.sure_until = std::max(next, Time{first->clock.cpu.ps + 1});
   return true;
 }
 
 // All wait, and nobody asks. One that waits for its device to be idle goes on without: see the
 // reference.
-bool Dataflow::let_one_allocate() {
+bool Executor::let_one_allocate() {
   RankState* first = nullptr;
   for (const auto& r : ranks_)
-    if (r->idles && (!first || r->clock.cpu < first->clock.cpu)) first = r.get();
+    if (r->stall.idles && (!first || r->clock.cpu < first->clock.cpu)) first = r.get();
   if (!first) return false;
-  first->idles = false;
+  first->stall.idles = false;
   return true;
 }
 
-bool Dataflow::free(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
+bool Executor::free(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
                     std::uint32_t slot) {
   const bool left_out = r.leave_out && memory.marks[r.at.instruction].transient;
   const program::Streams recorded = left_out ? 0 : r.memory.recorded(slot);
   if (!r.pending.empty() && recorded != 0 && !complete_all(c, r, recorded) && times_.single_queue)
     return false;
   r.clock.cpu = r.clock.cpu + times_.release;
-  if (r.taping) {
-    r.clock_log.push_back((r.clock.cpu - r.clock_log_origin).ps);
-    r.clock_log_shape = shape_with(r.clock_log_shape, 1 + recorded);
+  if (r.log.recording) {
+    r.log.times.push_back((r.clock.cpu - r.log.origin).ps);
+    r.log.shape = shape_with(r.log.shape, 1 + recorded);
     for (program::Streams left = recorded; left != 0; left &= left - 1) {
       const auto s = static_cast<std::size_t>(std::countr_zero(left));
-      if (r.clock.open[s] != 0) r.clock_log_later.emplace_back(r.clock_log.size(), r.clock.open[s]);
-      r.clock_log.push_back((r.clock.tail[s] - r.clock_log_origin).ps);
+      if (r.clock.open[s] != 0) r.log.later.emplace_back(r.log.times.size(), r.clock.open[s]);
+      r.log.times.push_back((r.clock.tail[s] - r.log.origin).ps);
     }
   }
   if (!left_out) r.memory.free(slot, i.flags & program::maybe, &r.at);

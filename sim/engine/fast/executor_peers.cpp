@@ -2,37 +2,24 @@
 // collectives in which unlike classes meet. See dataflow.h.
 #include <algorithm>
 
-#include "sim/engine/fast/dataflow_engine.h"
+#include "sim/engine/fast/executor.h"
 
 namespace sim::engine {
 
 using program::Instruction;
 using program::Stream;
 
-const std::vector<Channel*>& Dataflow::channels_of(int c, std::uint32_t exchange) {
-  std::vector<Channel*>& all = channels_of_[static_cast<std::size_t>(c)][exchange];
-  if (!all.empty()) return all;
-  for (const program::Message& message :
-       job_.classes[static_cast<std::size_t>(c)].exchanges[exchange].messages) {
-    const int other = job_.mesh.peer(c, message.peer_offset);
-    all.push_back(message.send ? &channel(c, other, message.channel)
-                               : &channel(other, c, message.channel));
-    others_of_[static_cast<std::size_t>(c)][exchange].push_back(static_cast<std::uint32_t>(other));
-  }
-  return all;
-}
-
 // The queue has done what came before: the messages are there to be met, or a member of the meeting
 // is.
-void Dataflow::post(int c, RankState& r, Pending& pending) {
+void Executor::post(int c, RankState& r, Pending& pending) {
   if (pending.posted) return;
   pending.posted = true;
-  r.sure_until = {};
+  r.stall.sure_until = {};
   pending.post = std::max(pending.post, r.clock.tail[at(pending.communicator)]);
   if (r.alone) {
     // Nobody waits for it.
   } else if (pending.meeting >= 0) {
-    come(meetings_[static_cast<std::size_t>(pending.meeting)], pending.turn, pending.post);
+    come(peers_.meetings(pending.meeting), pending.turn, pending.post);
   } else {
     post_messages(c, r, pending);
   }
@@ -42,17 +29,16 @@ void Dataflow::post(int c, RankState& r, Pending& pending) {
   r.queue_account = late;
 }
 
-void Dataflow::post_messages(int c, const RankState& r, const Pending& pending) {
-  const std::vector<Channel*>& channels = channels_of(c, pending.exchange);
+void Executor::post_messages(int c, const RankState& r, const Pending& pending) {
+  const std::vector<Channel*>& channels = peers_.channels_of(c, pending.exchange);
   const auto& messages = r.program.exchanges[pending.exchange].messages;
   for (std::size_t k = 0; k < messages.size(); ++k)
     (messages[k].send ? channels[k]->sends : channels[k]->receives).push_back(pending.post);
-  for (const std::uint32_t other : others_of_[static_cast<std::size_t>(c)][pending.exchange])
-    due_[other] = true;
+  for (const std::uint32_t other : peers_.others_of(c, pending.exchange)) due_[other] = true;
 }
 
 // A member comes to its n-th meeting.
-void Dataflow::come(Meetings& m, std::int64_t turn, Time when) {
+void Executor::come(Meetings& m, std::int64_t turn, Time when) {
   const auto n = static_cast<std::size_t>(turn - m.first);
   if (m.open.size() <= n) m.open.resize(n + 1);
   ++m.open[n].posted;
@@ -63,7 +49,7 @@ void Dataflow::come(Meetings& m, std::int64_t turn, Time when) {
 
 // When the n-th meeting begins, for one of its members, which leaves it; nothing if not all have
 // come.
-std::optional<Time> Dataflow::leave(Meetings& m, std::int64_t turn) {
+std::optional<Time> Executor::leave(Meetings& m, std::int64_t turn) {
   Meetings::Meeting& meeting = m.open[static_cast<std::size_t>(turn - m.first)];
   if (meeting.posted < static_cast<int>(m.members.size())) return {};
   const Time start = meeting.latest;
@@ -77,17 +63,17 @@ std::optional<Time> Dataflow::leave(Meetings& m, std::int64_t turn) {
 
 // Whether all have come to the meeting, or every message of the exchange has met its partner, and
 // when that and its end were.
-bool Dataflow::met(int c, RankState& r, const Pending& pending, Ends& ends) {
+bool Executor::met(int c, RankState& r, const Pending& pending, Ends& ends) {
   if (r.alone) return r.alone->next(pending.communicator, pending.post, ends);
   if (pending.meeting >= 0) {
-    const auto start = leave(meetings_[static_cast<std::size_t>(pending.meeting)], pending.turn);
+    const auto start = leave(peers_.meetings(pending.meeting), pending.turn);
     if (!start) return false;
     ends = {*start, *start + pending.duration, pending.duration};
     note_met(r, pending.communicator, pending.post, ends);
     return true;
   }
   const program::Exchange& exchange = r.program.exchanges[pending.exchange];
-  const std::vector<Channel*>& channels = channels_of(c, pending.exchange);
+  const std::vector<Channel*>& channels = peers_.channels_of(c, pending.exchange);
   ends = {pending.post, pending.post, {}};
   for (std::size_t k = 0; k < exchange.messages.size(); ++k) {
     const program::Message& message = exchange.messages[k];
@@ -108,7 +94,7 @@ bool Dataflow::met(int c, RankState& r, const Pending& pending, Ends& ends) {
 }
 
 // Its end takes effect, if it is known.
-bool Dataflow::complete(int c, RankState& r, Pending& pending) {
+bool Executor::complete(int c, RankState& r, Pending& pending) {
   post(c, r, pending);
   Ends ends;
   if (!met(c, r, pending, ends)) return false;
@@ -116,9 +102,9 @@ bool Dataflow::complete(int c, RankState& r, Pending& pending) {
   r.clock.tail[at(pending.communicator)] = end;
   std::int64_t& open = r.clock.open[at(pending.communicator)];
   if (open == pending.number) open = 0;
-  std::erase_if(r.clock_log_later, [&](const auto& place) {
+  std::erase_if(r.log.later, [&](const auto& place) {
     if (place.second != pending.number) return false;
-    r.clock_log[place.first] = (end - r.clock_log_origin).ps;
+    r.log.times[place.first] = (end - r.log.origin).ps;
     return true;
   });
   if (const std::int64_t open_events = r.driver.outstanding(); open_events > 0)
@@ -135,7 +121,7 @@ bool Dataflow::complete(int c, RankState& r, Pending& pending) {
   return true;
 }
 
-void Dataflow::tell(int c, const RankState& r, const Pending& pending, const Ends& ends) const {
+void Executor::tell(int c, const RankState& r, const Pending& pending, const Ends& ends) const {
   if (pending.meeting < 0) {
     std::vector<MessageEnd> messages;
     const program::Exchange& exchange = r.program.exchanges[pending.exchange];
@@ -152,7 +138,7 @@ void Dataflow::tell(int c, const RankState& r, const Pending& pending, const End
 }
 
 // Completes what is outstanding on any of `streams` in order of issue.
-bool Dataflow::complete_all(int c, RankState& r, program::Streams streams) {
+bool Executor::complete_all(int c, RankState& r, program::Streams streams) {
   for (auto it = r.pending.begin(); it != r.pending.end();) {
     if (!(streams & program::bit_of(it->communicator))) {
       ++it;
@@ -165,14 +151,14 @@ bool Dataflow::complete_all(int c, RankState& r, program::Streams streams) {
 }
 
 // Whether it is known when an event is reached.
-bool Dataflow::event_known(int c, RankState& r, std::uint16_t event) {
+bool Executor::event_known(int c, RankState& r, std::uint16_t event) {
   const auto pending = std::ranges::find(r.pending, event, &Pending::event);
   return pending == r.pending.end() || complete_all(c, r, program::bit_of(pending->communicator));
 }
 
 // Completes what can be, queue by queue, so that others learn when what is behind it starts;
 // whether anything was.
-bool Dataflow::settle(int c, RankState& r) {
+bool Executor::settle(int c, RankState& r) {
   if (times_.single_queue) return false;
   program::Streams busy = 0;
   bool any = false;
@@ -192,7 +178,7 @@ bool Dataflow::settle(int c, RankState& r) {
 }
 
 // It is issued; false where it is not known yet when there is room for it.
-bool Dataflow::issue(int c, RankState& r, const Instruction& i, Stream q, Duration launch,
+bool Executor::issue(int c, RankState& r, const Instruction& i, Stream q, Duration launch,
                      Pending pending) {
   const std::int64_t entries = times_.queue_entries_per_collective;
   if (!r.queue_of(q).knows_room_for(entries)) settle(c, r);
@@ -208,24 +194,24 @@ bool Dataflow::issue(int c, RankState& r, const Instruction& i, Stream q, Durati
   if (times_.single_queue) pending.post = std::max(pending.post, r.queue);
   if (options_.observer) pending.place = resolve(r.program, r.at);
   r.clock.open[at(q)] = pending.number;
-  r.sure_until = {};
+  r.stall.sure_until = {};
   r.pending.push_back(std::move(pending));
   return true;
 }
 
 // What a stream is joined to is behind: false until all that its queue holds is known to end.
-bool Dataflow::join(int c, RankState& r, const Instruction& i, Stream q) {
-  r.posted = i.flags & program::joins;
-  if (!r.posted) return true;
+bool Executor::join(int c, RankState& r, const Instruction& i, Stream q) {
+  r.stall.posted = i.flags & program::joins;
+  if (!r.stall.posted) return true;
   if (!complete_all(c, r, program::bit_of(q))) return false;
-  r.posted = false;
+  r.stall.posted = false;
   return true;
 }
 
-bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
+bool Executor::exchange(int c, RankState& r, const Instruction& i) {
   const program::Exchange& exchange = r.program.exchanges[i.index];
   const Stream q = exchange.communicator;
-  if (r.posted) return join(c, r, i, q);
+  if (r.stall.posted) return join(c, r, i, q);
   // What follows in a single hardware queue starts behind this. Else it may be unknown when those
   // start that are in its own queue.
   if (times_.single_queue && !complete_all(c, r, program::bit_of(q))) return false;
@@ -237,7 +223,7 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
   if (!issue(c, r, i, q, messages * times_.launch_exchange, std::move(pending))) return false;
   Pending& own = r.pending.back();
   if (!r.alone) {
-    const std::vector<Channel*>& channels = channels_of(c, i.index);
+    const std::vector<Channel*>& channels = peers_.channels_of(c, i.index);
     for (std::size_t k = 0; k < exchange.messages.size(); ++k)
       own.numbers.push_back(exchange.messages[k].send ? channels[k]->sends_posted++
                                                       : channels[k]->receives_posted++);
@@ -248,9 +234,9 @@ bool Dataflow::exchange(int c, RankState& r, const Instruction& i) {
 
 // A collective in which unlike classes meet, with a queue for each stream: the CPU goes on before
 // all have come.
-bool Dataflow::meet_later(int c, RankState& r, const Instruction& i, int group) {
+bool Executor::meet_later(int c, RankState& r, const Instruction& i, int group) {
   const Stream q = r.program.transfers[i.index].communicator;
-  if (r.posted) return join(c, r, i, q);
+  if (r.stall.posted) return join(c, r, i, q);
   const auto& durations =
       i.flags & program::overlapped ? r.times.transfer_overlapped : r.times.transfer;
   Pending pending;

@@ -1,0 +1,134 @@
+// executor.h — runs the operations of all rank classes against clocks, and knows of no repetition.
+//
+// The steady state (steady/steady_state.h) asks it to run all classes up to a cut, or a step to its
+// end. It may read and move the state of the classes between two such calls, never during one.
+// Every time is a maximum of known times plus a duration. A class runs until it needs something
+// that another class has not issued yet; then another class runs.
+//
+// Sources by subject: executor.cpp (kernels, collectives, the CPU, taking turns), executor_peers.cpp
+// (exchanges and collectives of unlike classes), executor_memory.cpp (allocations and frees),
+// executor_times.cpp (the same program without its tensors).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/engine/fast/peers.h"
+#include "sim/engine/fast/rank_state.h"
+#include "sim/engine/steady/memory_code.h"
+
+namespace sim::engine {
+
+// A digest of what a clock log holds: allocations (0), and frees (1 + the streams that the tensor was
+// recorded on).
+constexpr std::uint64_t shape_with(std::uint64_t shape, std::uint64_t next) {
+  return (shape ^ next) * 0x9e3779b97f4a7c15 + 1;
+}
+
+constexpr std::size_t at(program::Stream s) {
+  return static_cast<std::size_t>(s);
+}
+
+class Executor {
+ public:
+  Executor(const program::Job& job, const Times& times, const Memory& memory,
+           const Options& options);
+
+  // From now on no tensor is placed: allocations and frees take their CPU time and do nothing else.
+  void leave_out_tensors();
+  bool places_tensors() const { return places_tensors_; }
+
+  std::vector<std::unique_ptr<RankState>>& ranks() { return ranks_; }
+  const std::vector<std::unique_ptr<RankState>>& ranks() const { return ranks_; }
+  Peers& peers() { return peers_; }
+  const Peers& peers() const { return peers_; }
+  // What each block does to memory, by class and block.
+  const std::vector<std::vector<const MemoryCode*>>& memory_code() const { return memory_code_; }
+
+  // Runs all classes until each has stopped (RankState::stop) or waits.
+  void drive();
+  // Runs all classes to a cut, and beyond it those whose messages another class needs to get there
+  // (in interleaved schedules messages go round). False: there is no consistent cut.
+  bool run_to(std::size_t cut);
+  // Runs one class until it stops or waits; whether it executed anything.
+  bool advance(int c);
+  // All classes wait and none asks. One whose allocation waits for an idle device goes on without,
+  // as in the reference engine. False: there is none.
+  bool let_one_allocate();
+  // Completes what is outstanding on any of `streams`, in order of issue. False: not all is known.
+  bool complete_all(int c, RankState& r, program::Streams streams);
+
+  bool all_stopped() const;
+  bool ran_out() const;               // of memory: some class
+  std::int64_t driver_calls() const;  // of all classes so far
+  // Out of memory: the rest of the step is not executed.
+  bool ended_early() const { return ended_early_; }
+  void end_early() { ended_early_ = true; }
+
+ private:
+  // A block without the instructions that place and free tensors; their CPU time is added to the
+  // instruction before them.
+  struct TimeCode {
+    struct Instruction {
+      program::Instruction instruction;
+      Duration behind{};  // CPU time of the instructions that were left out after this one
+    };
+    std::vector<Instruction> code;  // the first stands for the begin of the block and does nothing
+  };
+
+  bool advance_in_time(int c);
+  bool execute(int c, RankState& r, const program::Instruction& i, const MemoryCode& memory,
+               std::uint32_t frame_base, std::uint32_t layer_base);
+  bool left_out(RankState& r, const MemoryCode& memory) const;
+  bool collective(int c, RankState& r, const program::Instruction& i);
+  bool exchange(int c, RankState& r, const program::Instruction& i);
+  void kernel(int c, RankState& r, const program::Instruction& i);
+  void wait(RankState& r, const program::Instruction& i);
+  // The CPU may issue `entries` more launches; they started at `start`.
+  void admit(RankState& r, program::Stream stream, std::int64_t entries) const;
+  void launched(RankState& r, program::Stream stream, std::int64_t entries, Time start) const;
+  bool issue(int c, RankState& r, const program::Instruction& i, program::Stream q, Duration launch,
+             Pending pending);
+  bool join(int c, RankState& r, const program::Instruction& i, program::Stream q);
+  bool meet_later(int c, RankState& r, const program::Instruction& i, int group);
+  void post(int c, RankState& r, Pending& pending);
+  void post_messages(int c, const RankState& r, const Pending& pending);
+  void come(Meetings& m, std::int64_t turn, Time when);
+  static std::optional<Time> leave(Meetings& m, std::int64_t turn);
+  static void note_met(RankState& r, program::Stream communicator, Time post, const Ends& ends);
+  bool met(int c, RankState& r, const Pending& pending, Ends& ends);
+  bool complete(int c, RankState& r, Pending& pending);
+  void tell(int c, const RankState& r, const Pending& pending, const Ends& ends) const;
+  bool event_known(int c, RankState& r, std::uint16_t event);
+  bool settle(int c, RankState& r);
+  bool answer();
+  bool free(int c, RankState& r, const program::Instruction& i, const MemoryCode& memory,
+            std::uint32_t slot);
+  void work_on_host(RankState& r, const program::Instruction& i);
+  bool may_allocate(int c, RankState& r, const program::Instruction& i);
+  bool allocate(int c, RankState& r, const program::Instruction& i, const MemoryCode& memory,
+                std::uint32_t slot);
+  void lift(RankState& r, program::Stream stream, Time until, Account account);
+  Account why(const RankState& r, Time start, Account otherwise) const;
+  bool go_on_where_needed();
+  void observe(int c, const RankState& r, program::Stream stream, const program::Instruction& i,
+               Time start, Time waited, Time end) const;
+
+  const program::Job& job_;
+  const Times& times_;
+  const Options& options_;
+  DataWaits data_waits_{times_.loader};
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  Peers peers_;
+  std::vector<std::vector<int>> of_stage_;  // classes
+  std::vector<char> due_;                   // by class: something that it may wait for has happened
+  MemoryCodes memory_codes_;
+  std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]
+  std::vector<std::vector<TimeCode>> time_code_;             // the same, without memory
+  bool ended_early_ = false;
+  bool places_tensors_ = true;
+};
+
+}  // namespace sim::engine

@@ -1,0 +1,313 @@
+// memory_only.cpp — times repeat, memory does not yet: memory alone is replayed.
+//
+// Repeating times go on repeating until memory makes a driver call: only then can memory touch them.
+// A known cycle (known_cycle.cpp) has a clock log, the clocks at every allocation and free. Memory is
+// replayed against it. The log carries clocks because a block that was recorded on another stream
+// comes back when that stream has passed.
+//
+// Classes advance by stretches of a few cycles, each by itself, on several threads where they are
+// allowed. A class that makes a driver call runs alone until it is where it always was
+// (run_alone.cpp). Where other classes would notice the call, all classes that are beyond the cycle
+// before it go back to the begin of the stretch, and from there the executor runs everything.
+//
+// A class whose memory comes back to an earlier state rests until the number of cycles is known.
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <utility>
+
+#include "sim/engine/steady/allocator_replay.h"
+#include "sim/engine/steady/growth.h"
+#include "sim/engine/steady/steady_state.h"
+#include "sim/engine/steady/sub_pool_replay.h"
+
+namespace sim::engine {
+
+using program::Op;
+
+namespace {
+
+// Cycles within which a class that runs alone has to be as it always was.
+constexpr std::int64_t most_alone = 6;
+
+}  // namespace
+
+// The memory of one class: replayed by the allocator, or in sub-pools while they are on.
+struct SteadyState::MemoryOnly {
+  MemoryOnly(int number, RankState& state, std::span<const MemoryCode* const> blocks,
+             const Stretch& stretch)
+      : c(number),
+        r(state),
+        allocator(state, blocks, stretch),
+        cut((state.clock.cpu - stretch.begin).ps) {}
+
+  int c = 0;
+  RankState& r;
+  AllocatorReplay allocator;
+  std::shared_ptr<SubPoolReplay> sub_pools;
+  std::int64_t cut = 0;   // when the CPU reaches the begin of a cycle, in ps from there
+  std::int64_t done = 0;  // cycles replayed, or found to be added up
+  bool called = false;    // the driver, in the cycle after those
+  bool short_of = false;  // cycles: to be where it always was may take more than are left
+  bool barred = false;    // sub-pools could not take over
+
+  bool in_sub_pools() const { return sub_pools && sub_pools->on(); }
+  void keep() {
+    allocator.forget_kept();
+    if (in_sub_pools()) return sub_pools->keep();
+    allocator.start_at(done);
+    allocator.keep();
+  }
+  void put_back() {
+    MemoryReplay& kept = allocator.has_kept() ? static_cast<MemoryReplay&>(allocator) : *sub_pools;
+    if (allocator.has_kept() && sub_pools) sub_pools->drop();
+    kept.put_back();
+    done = kept.done();
+  }
+  // By the allocator. False after a driver call; `done` then counts the cycles before it.
+  bool advance_allocator(std::int64_t end) {
+    allocator.search(!sub_pools || barred);  // sub-pools look for recurrences themselves
+    allocator.start_at(done);
+    const MemoryReplay::Reached reached = allocator.advance(end);
+    done = reached.done;
+    return reached.stop == MemoryReplay::Stop::no;
+  }
+};
+
+// Lets sub-pools take over a class, where they can.
+void SteadyState::enter_sub_pools(MemoryOnly& memory_only, const Stretch& stretch) {
+  if (!memory_only.sub_pools || memory_only.sub_pools->on() ||
+      memory_only.done < memory_only.sub_pools->first())
+    return;
+  RankState& r = memory_only.r;
+  memory_only.barred =
+      !memory_only.sub_pools->enter(r, memory_only.done, stretch.at(memory_only.done));
+}
+
+// Puts what the sub-pools did, if they are on, into memory, at the begin of cycle `done`.
+void SteadyState::leave_sub_pools(MemoryOnly& memory_only, const Stretch& stretch) {
+  if (!memory_only.in_sub_pools()) return;
+  RankState& r = memory_only.r;
+  const std::uint32_t pass = pass_at(r, stretch, memory_only.done);
+  std::vector<std::uint32_t> live = r.live;
+  walk_frames(r, pass, live);
+  memory_only.sub_pools->leave(r, stretch.at(memory_only.done), live);
+  r.live = std::move(live);
+  r.at.pass = pass;
+}
+
+// Replays memory as replay_memory() does, in sub-pools where they can take over. A cycle that may
+// reach a new peak is the allocator's, one that needs the driver is run alone, where that concerns
+// no one else; behind it sub-pools go on.
+bool SteadyState::advance_memory(MemoryOnly& memory_only, const Stretch& stretch,
+                                 std::int64_t end) {
+  std::int64_t call = end;  // the cycle that needs the driver, once it is known
+  for (;;) {
+    if (!memory_only.in_sub_pools() && !memory_only.barred && memory_only.done < end) {
+      enter_sub_pools(memory_only, stretch);
+      if (memory_only.in_sub_pools()) memory_only.sub_pools->keep();
+    }
+    if (!memory_only.in_sub_pools()) return memory_only.advance_allocator(end);
+    const MemoryReplay::Reached reached = memory_only.sub_pools->advance(call);
+    memory_only.done = reached.done;
+    if (reached.stop == MemoryReplay::Stop::no) {
+      if (call == end) return true;
+      leave_sub_pools(memory_only, stretch);
+      const std::int64_t left = end - call;
+      const auto alone = run_alone(memory_only.c, stretch, call, std::min(left, most_alone));
+      memory_only.short_of = !alone && left < most_alone;
+      if (!alone) return false;
+      memory_only.done = *alone;
+      call = end;
+      continue;
+    }
+    const bool peak = reached.stop == MemoryReplay::Stop::peak;
+    if (!peak && !stretch.alone) return false;
+    if (!peak) call = reached.done;
+    memory_only.sub_pools->put_back();
+    memory_only.done = memory_only.sub_pools->done();
+    if (!memory_only.allocator.has_kept()) {
+      leave_sub_pools(memory_only, stretch);
+      memory_only.keep();
+      if (peak && reached.done > memory_only.done) enter_sub_pools(memory_only, stretch);
+    }
+    if (!peak) continue;
+    if (memory_only.in_sub_pools()) {
+      memory_only.done = memory_only.sub_pools->advance(reached.done).done;
+      leave_sub_pools(memory_only, stretch);
+    }
+    if (!memory_only.advance_allocator(memory_only.done + 1)) return false;
+  }
+}
+
+// Sets up the sub-pools of a class, where the cycles to come are worth it.
+void SteadyState::trace_sub_pools(MemoryOnly& memory_only, const Stretch& stretch,
+                                  std::int64_t most) {
+  constexpr std::int64_t worth = 10, longest = 256;  // cycles
+  if (most - memory_only.done < worth || memory_only.allocator.rests()) return;
+  std::shared_ptr<SubPoolReplay>& known =
+      known_->sub_pools[static_cast<std::size_t>(memory_only.c)];
+  if (known) {
+    known->start_from(memory_only.done);
+    memory_only.sub_pools = known;
+    return;
+  }
+  const RankState& r = memory_only.r;
+  std::vector<std::uint32_t> bounds;
+  for (std::int64_t n = memory_only.done; n <= std::min(most, memory_only.done + longest); ++n)
+    bounds.push_back(pass_at(r, stretch, n));
+  auto trace =
+      trace_cycle(r, executor_.memory_code()[static_cast<std::size_t>(memory_only.c)], bounds);
+  if (!trace) return;
+  known = std::make_shared<SubPoolReplay>(std::move(*trace), memory_only.done, stretch.length.ps,
+                                          memory_only.cut);
+  memory_only.sub_pools = known;
+}
+
+namespace {
+
+// Of what a step asks for: set-up is over.
+std::int64_t largest_segment(const program::Program& program) {
+  std::int64_t largest = allocator::Options().large_segment;
+  std::vector<char> seen(program.templates.size()), looked(program.blocks.size());
+  for (const program::Pass& pass : program.step) {
+    if (std::exchange(seen[pass.pattern], true)) continue;
+    for (const program::Call& call : program.templates[pass.pattern].calls) {
+      if (std::exchange(looked[call.block], true)) continue;
+      for (const program::Instruction& i : program.blocks[call.block].code)
+        if (i.op == Op::alloc) largest = std::max(largest, i.value);
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+// Whether it is sure that no class will run out of memory, as far as it was asked to be; then the
+// bounds of what they reserve are written down. The cycles of `stop` went by without a driver
+// call. Behind that memory is no more as it would be: driver calls there say nothing about time.
+bool SteadyState::decided(const GrowthStop& stop) {
+  if (options_.memory != MemoryDetail::bounded || executor_.ran_out()) return false;
+  if (!bounds_.most.empty()) return true;
+  std::vector<std::int64_t> least, most;
+  for (const auto& r : executor_.ranks()) {
+    const std::int64_t reserved = r->memory.peak_reserved();
+    least.push_back(reserved);
+    most.push_back(reserved_at_most(reserved, largest_segment(r->program), stop));
+    if (most.back() > r->driver.capacity().n - memory_.less.n) return false;
+  }
+  for (const auto& r : executor_.ranks()) r->driver.charge_nothing();
+  bounds_ = {std::move(least), std::move(most)};
+  return true;
+}
+
+// Where the stretch ends that begins at `done`: stretches grow, and end where it is asked whether
+// memory is decided, and where sub-pools can take over.
+std::int64_t SteadyState::end_of_stretch(std::span<const MemoryOnly> all, std::int64_t done,
+                                         std::int64_t most) {
+  constexpr std::int64_t shortest = 8, longest = 256;
+  std::int64_t end = done == 0 ? first_stretch : done + std::clamp(done / 2, shortest, longest);
+  end = std::min(end, most);
+  for (const GrowthStop& stop : growth_stops)
+    if (stop.cycles > done) end = std::min(end, stop.cycles);
+  for (const MemoryOnly& memory_only : all)
+    if (memory_only.sub_pools && memory_only.sub_pools->first() > done)
+      end = std::min(end, memory_only.sub_pools->first());
+  return end;
+}
+
+// Replays memory of every class up to `most` cycles; how many stayed without a driver call.
+std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_t most) {
+  std::vector<MemoryOnly> all;
+  for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
+    all.emplace_back(static_cast<int>(c), *executor_.ranks()[c], executor_.memory_code()[c],
+                     stretch);
+  const auto each = [&](const auto& work) { team_.in_parallel(all.size(), work); };
+  std::int64_t done = 0, room = 0;  // room: cycles that a stretch needs at least
+  for (bool still = true, traced = false; still && done < most;) {
+    const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::cycles);
+    if (stop != std::end(growth_stops) && steady(stretch) && decided(*stop)) {
+      for (MemoryOnly& own : all) {
+        leave_sub_pools(own, stretch);
+        if (!own.allocator.rests()) own.allocator.rest();
+      }
+      done = most;
+      break;
+    }
+    if (!std::exchange(traced, true))
+      each([&](std::size_t c) { trace_sub_pools(all[c], stretch, most); });
+    const std::int64_t whole =
+        std::min(most, std::max(end_of_stretch(all, done, most), done + room));
+    // One that needs the driver leaves no more to do for those that come later.
+    std::atomic<std::int64_t> goal = whole;
+    const auto advance_to = [&](std::size_t c, std::int64_t to) {
+      MemoryOnly& memory_only = all[c];
+      memory_only.short_of = false;
+      memory_only.called = !advance_memory(memory_only, stretch, to);
+      if (!memory_only.called) return;
+      for (std::int64_t g = goal;
+           memory_only.done < g && !goal.compare_exchange_weak(g, memory_only.done);) {
+      }
+    };
+    each([&](std::size_t c) {
+      if (all[c].allocator.rests()) return;
+      enter_sub_pools(all[c], stretch);
+      all[c].keep();
+      advance_to(c, goal);
+    });
+    still = whole < most
+                ? std::ranges::none_of(all,
+                                       [&](const MemoryOnly& memory_only) {
+                                         return memory_only.called && !memory_only.short_of;
+                                       })
+                : goal == most;
+    // Those that called, were ahead of the call, or came to rest behind it.
+    const auto beyond = [&](const MemoryOnly& memory_only) {
+      return memory_only.called || memory_only.done > goal;
+    };
+    while (std::ranges::any_of(all, beyond)) {
+      const std::int64_t end = goal;
+      each([&](std::size_t c) {
+        if (!all[c].called && all[c].done <= end) return;
+        all[c].put_back();
+        advance_to(c, end);
+      });
+    }
+    const std::int64_t end = goal;
+    const bool last = end == most;
+    room = end == whole ? 0 : end > done ? most_alone : std::max(most_alone, 2 * room);
+    done = end;
+    const bool all_rest = std::all_of(all.begin(), all.end(),
+                                      [](const MemoryOnly& q) { return q.allocator.rests(); });
+    if (still && !last && all_rest) done = most;
+  }
+  each([&](std::size_t c) {
+    leave_sub_pools(all[c], stretch);
+    if (!all[c].allocator.rests()) return;
+    all[c].allocator.start_at(all[c].done);
+    all[c].allocator.finish(done);
+  });
+  return done;
+}
+
+// The known cycle comes again from cut `cut` on, whose times begin at `origin`. Returns the cut at
+// which the classes then stand; the state there is whole.
+std::size_t SteadyState::memory_only(Time origin, std::size_t cut) {
+  const Stretch stretch{cut, known_->cycle, origin, known_->length, may_run_alone()};
+  before_memory_only_.clear();
+  for (const auto& r : executor_.ranks()) {
+    before_memory_only_.push_back(*r);
+    r->clock.open = {};  // a known cycle has the times of all its events
+  }
+  const std::int64_t times = replay_memory_only(stretch, cycles_left(cut, stretch.cycle));
+  for (std::size_t c = 0; c < executor_.ranks().size(); ++c) {
+    executor_.ranks()[c]->clock = before_memory_only_[c].clock;
+    executor_.ranks()[c]->driver.set_outstanding(
+        executor_.ranks()[c]->memory.events_from(ClockDriver::later));
+    move_on(*executor_.ranks()[c], known_->gained[c], times * known_->length, times);
+  }
+  executor_.peers().shift(times * stretch.length);
+  return cut + static_cast<std::size_t>(times) * stretch.cycle;
+}
+
+}  // namespace sim::engine

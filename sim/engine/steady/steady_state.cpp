@@ -1,0 +1,281 @@
+#include "sim/engine/steady/steady_state.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace sim::engine {
+
+// No memory that may still be found would help: what a class needs is known to be more.
+bool SteadyState::surely_out() const {
+  return options_.memory == MemoryDetail::bounded &&
+         std::ranges::any_of(executor_.ranks(), [&](const auto& r) {
+           const std::int64_t allocated =
+               r->memory.allocator().statistics().all.allocated_bytes.peak;
+           return r->memory.ran_out() && allocated - r->driver.capacity().n >= memory_.more.n;
+         });
+}
+
+void SteadyState::save_memory(Snapshot& s) const {
+  for (const auto& r : executor_.ranks()) r->memory.save_state(s.memory, r->live, s.origin);
+}
+
+SteadyState::Snapshot SteadyState::snapshot(bool with_memory) const {
+  Snapshot s;
+  s.origin = executor_.ranks().front()->clock.cpu;
+  s.driver_calls = executor_.driver_calls();
+  for (const auto& r : executor_.ranks()) {
+    save_times(*r, s.origin, s.timing);
+    s.accounts.push_back(r->timeline.accounts());
+    s.retries.push_back(r->memory.retries());
+    r->memory.allocator().save_outline(s.outline);
+  }
+  if (with_memory) save_memory(s);
+  executor_.peers().save(s.origin, s.timing);
+  return s;
+}
+
+// Whole cycles behind cut `cut` for which it is known that classes run the same in each.
+std::int64_t SteadyState::cycles_left(std::size_t cut, std::size_t cycle) const {
+  std::size_t last = executor_.ranks().front()->program.cuts.size() - 1;
+  const auto behind = [&](const auto& r) {
+    return r->program.cuts[last] + r->beyond > r->program.cuts.back();
+  };
+  while (last > cut && std::ranges::any_of(executor_.ranks(), behind)) --last;
+  return static_cast<std::int64_t>((last - cut) / cycle);
+}
+
+Accounts SteadyState::gained(const Snapshot& before, const Snapshot& now, std::size_t c) {
+  Accounts all = now.accounts[c];
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] -= before.accounts[c][i];
+  return all;
+}
+
+// Whether every class holds as many frames behind a cycle as before it. Where it does not (the
+// forward passes of gpipe), what is held grows or shrinks as long as the cycle comes again.
+bool SteadyState::steady(const Stretch& stretch) const {
+  return std::all_of(executor_.ranks().begin(), executor_.ranks().end(), [&](const auto& r) {
+    std::int64_t gained = 0;
+    for (std::uint32_t p = pass_at(*r, stretch, 0); p < pass_at(*r, stretch, 1); ++p)
+      gained += (*r->at.passes)[p].acquires - (*r->at.passes)[p].releases;
+    return gained == 0;
+  });
+}
+
+// The state at cut `cut` is the one at cut `from`: adds up the whole cycles that are left.
+// Returns the cut at which the classes then stand.
+std::size_t SteadyState::skip(const Snapshot& before, const Snapshot& now, std::size_t from,
+                              std::size_t cut) {
+  const std::size_t cycle = cut - from;
+  const std::int64_t times = cycles_left(cut, cycle);
+  if (times == 0) return cut;
+  const std::size_t target = cut + static_cast<std::size_t>(times) * cycle;
+  const Duration by = times * (now.origin - before.origin);
+  for (std::size_t c = 0; c < executor_.ranks().size(); ++c) {
+    RankState& r = *executor_.ranks()[c];
+    move_on(r, gained(before, now, c), by, times);
+    if (executor_.places_tensors()) {
+      r.memory.shift_events(by, ClockDriver::later);
+      std::vector<std::uint32_t> live = r.live;
+      walk_frames(r, r.program.cuts[target] + r.beyond, live);
+      r.memory.renumber_frames(r.live, live);
+      r.live = std::move(live);
+    }
+    r.at.pass = r.program.cuts[target] + r.beyond;
+  }
+  repeat_retries(before, now, times);
+  executor_.peers().shift(by);
+  return target;
+}
+
+// What lies between the two comes again so many times.
+void SteadyState::repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times) {
+  for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
+    executor_.ranks()[c]->memory.add_retries(times * (now.retries[c] - before.retries[c]));
+}
+
+// Which cycles of a step are run with a clock log at once: the first, and some after each look at clock
+// logs. Where the driver is called all the time clock logs are of no use, so the looks come ever
+// later. Numbers are of cuts.
+class SteadyState::CyclesLogged {
+ public:
+  bool wants(std::size_t next) const { return due(next) && next - from_ < together; }
+  void skip(std::size_t next) { whole_from_ = next + 1; }
+  // Whether the cycle that ends at `next` has a clock log, if the one before it was run with one.
+  bool has(std::size_t next) const { return next >= whole_from_; }
+  bool due(std::size_t next) const { return next >= from_; }
+  void looked(std::size_t next) {
+    from_ = next + pause_;
+    pause_ *= 2;
+  }
+
+ private:
+  static constexpr std::size_t together = 8;
+  std::size_t from_ = 0, whole_from_ = 0, pause_ = 8;
+};
+
+// How far a step has come through its cuts.
+struct SteadyState::Cuts {
+  std::size_t count = 0;     // cuts in the step; 0: it is run without stops
+  std::size_t next = 0;      // the cut to stop at
+  std::size_t patience = 0;  // cuts that are still looked at after some class ran out of memory
+  CyclesLogged logged;
+  Seen seen;
+  std::int64_t calls = 0;  // of the driver, up to the cut before
+};
+
+void SteadyState::begin_step(int step) {
+  known_.reset();
+  for (auto& r : executor_.ranks()) {
+    const program::Program& p = r->program;
+    r->at = {step, step == 0 ? &p.setup : step == 1 ? &p.first_step : &p.step, 0, 0, 0};
+    r->live.clear();
+  }
+}
+
+// Runs all classes to the next cut, with a clock log where one may be of use.
+bool SteadyState::stop_at_next(Cuts& cuts) {
+  const bool logged = executor_.places_tensors() && !executor_.ran_out() && !known_ &&
+                      !cuts.seen.empty() && cuts.seen.back().first + 1 == cuts.next &&
+                      cuts.logged.wants(cuts.next);
+  if (logged) return run_with_clock_log(cuts.seen.back().second.origin, cuts.next);
+  cuts.logged.skip(cuts.next);
+  return executor_.run_to(cuts.next);
+}
+
+// Times are as at one of the last cuts: finds what repeats. Returns the next cut to stop at, or the
+// one at hand where nothing was found.
+std::size_t SteadyState::replay_known(Cuts& cuts, const Snapshot& now) {
+  constexpr std::size_t timing_window = 6;  // cuts
+  const std::size_t cut = cuts.next;
+  const std::size_t from = cuts.seen.size() - std::min(timing_window, cuts.seen.size());
+  for (std::size_t i = cuts.seen.size(); i-- > from;) {
+    const auto& [before_cut, before] = cuts.seen[i];
+    if (before.timing != now.timing) continue;
+    const bool early = before.driver_calls != now.driver_calls;
+    if (early && (!may_run_alone() || !cuts.logged.due(cut))) continue;
+    const bool logged = cuts.logged.has(cut) && before_cut + 1 == cut;
+    const std::size_t at = clock_log_cycles(before, now, before_cut, cut, logged);
+    cuts.logged.looked(at);
+    if (known_) return memory_only(executor_.ranks().front()->clock.cpu, at) + 1;
+    return at + (early ? 0 : 1);
+  }
+  return cut;
+}
+
+// All classes stand at a cut. False: the step has no further stops.
+bool SteadyState::look(Cuts& cuts) {
+  constexpr std::size_t remembered = 48;  // cuts
+  const bool places = executor_.places_tensors();
+  // Without a driver call times settle before memory does, so memory is of no use here.
+  const bool called = cuts.calls != executor_.driver_calls() || !places;
+  cuts.calls = executor_.driver_calls();
+  Snapshot now = snapshot(false);
+  // Memory is worth a look where times have been as now, and it in outline: so it is seen the
+  // second time, and known to repeat the third.
+  if (called && places && std::ranges::any_of(cuts.seen, [&](const auto& s) {
+        return s.second.outline == now.outline && s.second.timing == now.timing;
+      }))
+    save_memory(now);
+  std::size_t next = cuts.next;
+  if (known_at(now, cuts.next)) {
+    next = memory_only(now.origin, cuts.next) + 1;
+  } else {
+    for (const auto& [cut, before] : cuts.seen)
+      if (called && places == !now.memory.empty() && before.timing == now.timing &&
+          before.memory == now.memory) {
+        skip(before, now, cut, cuts.next);
+        return false;
+      }
+    next = replay_known(cuts, now);
+  }
+  if (next != cuts.next) {
+    cuts.seen.clear();
+    cuts.next = next;
+    return true;
+  }
+  if (cuts.seen.size() == remembered) cuts.seen.pop_front();
+  cuts.seen.emplace_back(cuts.next, std::move(now));
+  ++cuts.next;
+  return true;
+}
+
+void SteadyState::play(int step) {
+  const auto& ranks = executor_.ranks();
+  Cuts cuts;
+  if (step > 1 && options_.shortcuts && !options_.observer && ranks[0]->program.cuts.size() > 2)
+    cuts.count = ranks[0]->program.cuts.size();
+  cuts.patience = 2 * static_cast<std::size_t>(job_.mesh.degrees().pp) + 2;
+  cuts.calls = executor_.driver_calls();
+  begin_step(step);
+  while (cuts.next < cuts.count && !executor_.ended_early() && stop_at_next(cuts)) {
+    // Where classes go beyond the cut, the most may be held after the last one.
+    const bool straight = std::ranges::all_of(ranks, [](const auto& r) { return r->beyond == 0; });
+    if (executor_.ran_out() && ((straight && cuts.patience-- == 0) || surely_out())) {
+      executor_.end_early();
+      return;
+    }
+    if (!look(cuts)) break;
+  }
+  if (executor_.ended_early()) return;
+  for (const auto& r : ranks) r->stop = static_cast<std::uint32_t>(r->at.passes->size());
+  do executor_.drive();
+  while (!executor_.ended_early() && executor_.let_one_allocate());
+  assert(executor_.ended_early() || executor_.all_stopped());
+}
+
+// Behind a step; ranks that meet at its end are done with it when the last one is.
+void SteadyState::end_step(int step, RunReport& report) {
+  Time last{};
+  for (auto& r : executor_.ranks()) last = std::max(last, r->end_of_work());
+  Duration longest{};
+  for (auto& r : executor_.ranks()) {
+    const Time end = job_.ends_together || step == 0 ? last : r->end_of_work();
+    longest = std::max(longest, end - r->timeline.front_of_step());
+    r->accounts_at_step = r->timeline.end_step(end);
+    if (step == 1) r->memory.mark_static();
+  }
+  for (auto& r : executor_.ranks()) fill_up(r->accounts_at_step, longest);
+  if (step == 1) report.warm_up_time = longest;
+  if (step >= 1) report.step_time = longest;
+}
+
+RunReport SteadyState::run(bool last_alone) {
+  RunReport report;
+  Snapshot previous;
+  const int most = steps_to_play(job_, options_);
+  for (int step = last_alone ? most : 0; step <= most; ++step) {
+    Snapshot start;
+    if (step >= 2 && executor_.places_tensors() && options_.shortcuts && !options_.observer) {
+      start = snapshot(true);
+      // The step before, once more.
+      if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) {
+        repeat_retries(previous, start, most - step + 1);
+        break;
+      }
+    }
+    play(step);
+    end_step(step, report);
+    previous = std::move(start);
+    if (executor_.ended_early() || surely_out()) break;
+  }
+  // What nobody waited for.
+  for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
+    executor_.complete_all(static_cast<int>(c), *executor_.ranks()[c], ~0u);
+  for (auto& r : executor_.ranks()) {
+    ClassReport c;
+    c.accounts = r->accounts_at_step;
+    r->memory.report(c);
+    if (!bounds_.most.empty()) {
+      const std::size_t own = report.classes.size();
+      // What was replayed behind the decision began with another layout and proves no more.
+      c.reserved_most = std::max(c.peak_reserved, Bytes{bounds_.most[own]});
+      c.peak_reserved = std::max(c.peak_allocated, Bytes{bounds_.least[own]});
+      report.bounded = true;
+    }
+    report.classes.push_back(std::move(c));
+    report.replayed += r->executed;
+  }
+  return report;
+}
+
+}  // namespace sim::engine
