@@ -11,7 +11,7 @@
 
 namespace picture {
 
-// `file`: below tests/, "topology/pictures/two-nodes.svg".
+// `file`: below tests/, "cluster/topology/pictures/two-nodes.svg".
 inline void same(const std::string& file, const std::string& drawn) {
   const std::filesystem::path path = std::filesystem::path(REHEARSE_SOURCE_DIR) / "tests" / file;
   if (std::getenv("REHEARSE_UPDATE") != nullptr) {

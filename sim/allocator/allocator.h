@@ -6,12 +6,13 @@
 // Everything is exact to the byte: sizes, addresses, the order of driver calls, the statistics,
 // and the actions PyTorch's memory history records.
 //
-// Names. A pool is default or private (CUDA graphs, MemPool), small or large. A sub-pool is one pool's
-// free memory of one stream; blocks never leave their sub-pool.
+// Names. A pool is default or private (CUDA graphs, MemPool), small or large. A sub-pool is one
+// pool's free memory of one stream; blocks never leave their sub-pool.
 //
 // Invariants
 //  (1) The blocks of a segment tile it. Two neighbours are never both free in the same way.
-//  (2) A block that is neither allocated nor pending is in exactly one list of its sub-pool: free when
+//  (2) A block that is neither allocated nor pending is in exactly one list of its sub-pool: free
+//  when
 //      mapped, unmapped otherwise.
 //  (3) The first block of a segment keeps its id for the life of the segment.
 //  (4) A call is a pure function of the state and the driver's answers: no clock, no hashing.

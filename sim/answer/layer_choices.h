@@ -8,10 +8,10 @@
 //     forward    max(0, c_i - sum of f over i + 1 .. j)         copied down until j is done
 //     backward   max(0, c_i - sum of b and r over i + 1 .. j)   copied up once j is back
 //
-// as the program has it (program/parallel/offload/offload.h). Bytes left behind: all that a layer keeps, or the
-// input of one that runs again. A dynamic programme from the last layer down; what is above a layer
-// matters by its bytes, its waits, and the time since the nearest swap, so of two ways the one that
-// is no better in any of these goes.
+// as the program has it (program/parallel/offload/offload.h). Bytes left behind: all that a layer
+// keeps, or the input of one that runs again. A dynamic programme from the last layer down; what is
+// above a layer matters by its bytes, its waits, and the time since the nearest swap, so of two
+// ways the one that is no better in any of these goes.
 //
 // Wahib et al., "Scaling Distributed Deep Learning Workloads beyond the Memory Capacity with
 // KARMA", SC 2020 (arXiv:2008.11421), section III; its solver is an ant colony, this one is exact.

@@ -1,5 +1,5 @@
-// microbatch_balance.h — how many microbatches of a step each data-parallel replica does where their GPUs are
-// unlike, so that none has to wait long for the others.
+// microbatch_balance.h — how many microbatches of a step each data-parallel replica does where
+// their GPUs are unlike, so that none has to wait long for the others.
 //
 // A replica with n microbatches takes fill + n pace + tail: pace is what its slowest stage takes
 // for one, forward and back, fill what the others take before and behind, tail what it waits for

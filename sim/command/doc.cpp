@@ -1,5 +1,5 @@
-// doc.cpp — `rehearse doc NAME`: what a field of a plan or a cluster is, with its unit, its
-// default, and its names elsewhere; what a framework says where a plan is silent.
+// doc.cpp — `rehearse doc NAME`: what a field of a plan or a cluster is, with its unit, its default
+// and its names elsewhere; the defaults of a framework; what a term of the output means.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "sim/command/common/command.h"
 #include "sim/command/common/field_values.h"
 #include "sim/input/frameworks/framework.h"
+#include "sim/output/glossary.h"
 
 namespace sim::command {
 
@@ -63,6 +64,13 @@ void add(const input::Framework& framework, output::Document& document, output::
   document.blocks.emplace_back(output::Note{"", lines});
 }
 
+void add(const output::Term& term, output::Document& document, output::Json& all) {
+  add(fmt::format("{} (a term)\n  {}", term.name, term.line),
+      {output::value("of", "", "output"), output::value("name", "", term.name),
+       output::value("line", "", term.line)},
+      document, all);
+}
+
 }  // namespace
 
 int run_doc(const Arguments& arguments, Globals globals) {
@@ -75,6 +83,7 @@ int run_doc(const Arguments& arguments, Globals globals) {
   for (const std::string& name : input::framework_names()) names.push_back(name);
   for (const std::string_view flag : input::megatron_flags())
     names.push_back("--" + std::string(flag));
+  for (const output::Term& term : output::glossary()) names.emplace_back(term.name);
   output::Document document;
   output::Json all = output::Json::array();
   for (const std::string& wanted : options.words()) {
@@ -88,10 +97,15 @@ int run_doc(const Arguments& arguments, Globals globals) {
       found = true;
       add(*framework, document, all);
     }
+    if (const output::Term* term = output::find_term(wanted); term && !found) {
+      found = true;
+      add(*term, document, all);
+    }
     if (!found) {
-      throw Stop{exit_usage, fmt::format("there is no field '{}'{}; `rehearse list fields` and "
-                                         "`rehearse list frameworks` have all",
-                                         wanted, did_you_mean(wanted, names))};
+      throw Stop{exit_usage,
+                 fmt::format("there is no field, framework or term '{}'{}; `rehearse list fields`, "
+                             "`rehearse list frameworks` and `rehearse list terms` have all",
+                             wanted, did_you_mean(wanted, names))};
     }
   }
   document.blocks.emplace_back(output::Data{output::whole, std::move(all)});

@@ -22,6 +22,7 @@
 #include "sim/job/offload/offload.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/model/flops.h"
+#include "sim/output/glossary.h"
 
 namespace sim::command {
 
@@ -97,6 +98,12 @@ std::vector<Entry> frameworks() {
 std::vector<Entry> conventions() {
   return catalog(model::flop_conventions());
 }
+std::vector<Entry> terms() {
+  std::vector<Entry> entries;
+  for (const output::Term& term : output::glossary())
+    entries.push_back({std::string(term.name), std::string(term.line), "", 0, 0});
+  return entries;
+}
 std::vector<Entry> formats() {
   return catalog(calibrate::readers());
 }
@@ -120,7 +127,7 @@ struct Listed {
   const char* name;
   std::vector<Entry> (*entries)();
 };
-constexpr std::array<Listed, 15> lists = {{{"models", models},
+constexpr std::array<Listed, 16> lists = {{{"models", models},
                                            {"clusters", clusters},
                                            {"schedules", schedules},
                                            {"collectives", collectives},
@@ -134,6 +141,7 @@ constexpr std::array<Listed, 15> lists = {{{"models", models},
                                            {"profiles", profiles},
                                            {"conventions", conventions},
                                            {"formats", formats},
+                                           {"terms", terms},
                                            {"schemas", schemas}}};
 
 // What the files of models say.

@@ -1,7 +1,7 @@
 // replay.h — runs the device programs of a job: streams, rendezvous, allocator.
 //
 // The same meaning, two engines. `reference` (reference.cpp) executes every operation as events on
-// a queue, in the order of simulated time. `fast` (dataflow.cpp) computes when each operation
+// a queue, in the order of simulated time. `fast` (fast_engine.h) computes when each operation
 // starts from what it waits for, rank class by rank class, and skips the microbatches that provably
 // repeat. Both give the same picoseconds and the same bytes; a differential test says so.
 //
@@ -97,8 +97,8 @@ struct GpuKind {
 };
 
 // Prices a job on a machine: every operation, transfer and message of every class. `others`: kinds
-// 1 ... of the cluster (cluster/topology/cluster.h); a class is as fast as the slowest of its GPUs and has
-// the memory of the smallest.
+// 1 ... of the cluster (cluster/topology/cluster.h); a class is as fast as the slowest of its GPUs
+// and has the memory of the smallest.
 Times price(const program::Job& job, const device::Gpu& gpu, const device::Profile& profile,
             network::Network& network, std::span<const GpuKind> others = {});
 Memory outside_memory(const program::Job& job, const program::Plan& plan, const device::Gpu& gpu,

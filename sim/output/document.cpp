@@ -9,6 +9,7 @@
 
 #include "sim/base/text.h"
 #include "sim/output/csv.h"
+#include "sim/output/glossary.h"
 #include "sim/output/table.h"
 
 namespace sim::output {
@@ -319,6 +320,24 @@ std::string csv(const Rows& table) {
   return all;
 }
 
+namespace {
+
+// The terms of the glossary that headings use: a page shows them as tooltips.
+Json glossary_json(const Document& document) {
+  std::string headings;
+  const auto add = [&](const auto& block) {
+    if constexpr (requires { block.title; }) headings += block.title + '\n';
+    if constexpr (requires { block.columns; })
+      for (const Column& column : block.columns) headings += column.heading + '\n';
+  };
+  for (const Block& block : document.blocks) std::visit(add, block);
+  Json terms = Json::array();
+  for (const Term* term : terms_in(headings)) terms.push_back({term->name, term->line});
+  return terms;
+}
+
+}  // namespace
+
 Json to_json(const Document& document) {
   Json blocks = Json::array();
   for (const Block& block : document.blocks) {
@@ -329,6 +348,7 @@ Json to_json(const Document& document) {
           {"subtitle", document.subtitle},
           {"filters", document.filters},
           {"version", version()},
+          {"glossary", glossary_json(document)},
           {"blocks", std::move(blocks)}};
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("allocator: the estimator agrees with all 23 vectors") {
 }
 
 TEST_CASE(
-    "memory: fewer microbatches than stages shrink the activations and optimizer modes differ") {
+    "allocator: fewer microbatches than stages shrink the activations and optimizer modes differ") {
   EstimatorInput in = shape("Llama-3.1-8B");
   in.sequence = 8192, in.microbatch = 1, in.pipeline_parallel = 4;
   const Estimate full = estimate(in);

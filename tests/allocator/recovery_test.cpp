@@ -79,7 +79,7 @@ TEST_CASE("allocator: what the driver gave was not there before, and what it too
 }
 
 TEST_CASE(
-    "memory: parts of an expandable segment are mapped and unmapped, and touching runs join") {
+    "allocator: parts of an expandable segment are mapped and unmapped, and touching runs join") {
   const auto end = [] { return std::vector{segment(20 * mib, 60 * mib, {}, true)}; };
   CHECK(start(end(), {{Action::segment_map, 20 * mib, 20 * mib, 0}}) == "[40+40 expandable]");
   CHECK(start(end(), {{Action::segment_map, 60 * mib, 20 * mib, 0}}) == "[20+40 expandable]");
@@ -104,7 +104,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "memory: pages of 2 MiB that were unmapped are of the small pool, or of their neighbours'") {
+    "allocator: pages of 2 MiB that were unmapped are of the small pool, or of their neighbours'") {
   const auto alone = [](std::int64_t size) {
     return start({}, {{Action::segment_unmap, 0, size, 0}});
   };

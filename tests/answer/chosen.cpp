@@ -124,7 +124,7 @@ TEST_CASE("answer: layers keep all where it fits, and else the fastest of what d
                "global_batch=512", "gpu.memory=24GiB"});
   CHECK(letters(chosen(single.plan, *single.site).policy.choices) == "r");
   // What is settled, or was never asked for, stays as it is.
-  Case resolve_balanced({"layer_choices=keep*7,recompute", "architecture.layers=8", "dp=8"});
+  Case settled({"layer_choices=keep*7,recompute", "architecture.layers=8", "dp=8"});
   CHECK(letters(chosen(settled.plan, *settled.site).policy.choices) == "kkkkkkkr");
   Case unasked({"architecture.layers=8", "dp=8"});
   CHECK(chosen(unasked.plan, *unasked.site).policy.choices.empty());

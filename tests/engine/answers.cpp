@@ -83,11 +83,11 @@ TEST_CASE("engine: plans drawn at random are answered as they were") {
   for (std::uint64_t number = 500; number < 600; ++number)
     all +=
         line(fmt::format("draw {}", number), sample::draw_legal(number), number % 7 == 0 ? 300 : 4);
-  picture::same("replay/pictures/drawn.txt", all);
+  picture::same("engine/pictures/drawn.txt", all);
 }
 
 TEST_CASE("engine: mixtures are answered as they were") {
   std::string all = "# step, reserved and a hash of all else: of 64 GiB, of 95 % of the peak\n";
   for (const auto& [name, plan] : sample::mixtures()) all += line(name, plan, 4);
-  picture::same("replay/pictures/mixtures.txt", all);
+  picture::same("engine/pictures/mixtures.txt", all);
 }

@@ -100,7 +100,7 @@ static void builds_slowly(const Repository& repository, const std::string& steps
          "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
   script(repository.folder + "/bin/ninja",
          "case \" $* \" in *\" -t \"*)\n"
-         "  echo 'c++ a.cpp'; echo 'c++ build/batches/b.cpp'; echo 'ar build/batches/b.o'; exit\n"
+         "  echo 'c++ a.cpp'; echo 'c++ build/Unity/unity_b_cxx.cxx'; echo 'ar build/Unity/unity_b_cxx.cxx.o'; exit\n"
          "esac\n" +
              steps);
 }
@@ -110,7 +110,7 @@ TEST_CASE("golden: a long build says how long is left, and errors stand as they 
   builds_slowly(repository,
                 "echo '[step] 1 3 a.o'\n"
                 "echo 'a.cpp:1: warning: of the compiler'\n"
-                "echo '[step] 2 3 build/batches/b.o'\n");
+                "echo '[step] 2 3 build/Unity/unity_b_cxx.cxx.o'\n");
   const golden::Finished finished = repository.start("'a b/rehearse' test");
   CHECK(finished.err ==
         "rehearse: building for the first time, a few minutes\n"

@@ -215,7 +215,7 @@ TEST_CASE("input: the paper grid runs with the flags of the paper's scripts") {
 }
 
 TEST_CASE(
-    "config: a grid's name is that of a folder: blanks and letters of any tongue may be in it") {
+    "input: a grid's name is that of a folder: blanks and letters of any tongue may be in it") {
   const auto named = [](const std::string& name) {
     support::Scratch scratch;
     return problems(

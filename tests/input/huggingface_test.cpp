@@ -455,7 +455,7 @@ TEST_CASE("huggingface: dense types of the transformers library have their publi
     CHECK(model::parameters(*model) == one.parameters);
     all += members(*model);
   }
-  picture::same("config/pictures/architectures.txt", all);
+  picture::same("input/pictures/architectures.txt", all);
   // 9.4 billion in the embeddings, 331.6 billion beside them [arXiv:2406.11704, table 1].
   const auto nemotron = parse_huggingface(
       R"({"model_type": "nemotron", "num_hidden_layers": 96, "hidden_size": 18432,

@@ -134,7 +134,7 @@ TEST_CASE("input: what a field of a plan may be is as it was") {
           all.push_back(setting);
           return messages(load_plan("", all));
         });
-    picture::same(fmt::format("config/pictures/rules-{}.txt", base.name), rules);
+    picture::same(fmt::format("input/pictures/rules-{}.txt", base.name), rules);
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("input: what a field of a cluster may be is as it was") {
     const std::string rules = rules_of(
         cluster_fields(), v1::Cluster::descriptor(),
         [&](const std::string& setting) { return messages(load_cluster(whole->path, {setting})); });
-    picture::same(fmt::format("config/pictures/rules-{}.txt", name), rules);
+    picture::same(fmt::format("input/pictures/rules-{}.txt", name), rules);
   }
 }
 
@@ -189,5 +189,5 @@ TEST_CASE("input: what conditions of parts may be is as it was") {
       spines.pop_back();
       all += "all NICs but one: " + said(nics) + "all spines but one: " + said(spines);
     }
-  picture::same("config/pictures/rules-conditions.txt", all);
+  picture::same("input/pictures/rules-conditions.txt", all);
 }

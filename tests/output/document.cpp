@@ -257,6 +257,6 @@ TEST_CASE("output: why a variant differs is told by the three accounts that diff
   none.name = "none";
   none.problem = "tp 3 does not divide 16 heads";
   const std::vector<WhatifRow> all = {base, same, other, two, fails, none};
-  picture::same("report/pictures/whatif.json", result(whatif_document(all)).dump(1) + "\n");
-  picture::same("report/pictures/whatif-page.json", to_json(whatif_page(all)).dump(1) + "\n");
+  picture::same("output/pictures/whatif.json", result(whatif_document(all)).dump(1) + "\n");
+  picture::same("output/pictures/whatif-page.json", to_json(whatif_page(all)).dump(1) + "\n");
 }

@@ -279,5 +279,5 @@ TEST_CASE("output: a memory plot is as it was") {
   event.requested = {2LL << 30};
   answer.run.classes[1].out_of_memory = event;
   answer.run.out_of_memory = {1};
-  picture::same("report/pictures/memory.svg", output::memory_plot(answer, timeline));
+  picture::same("output/pictures/memory.svg", output::memory_plot(answer, timeline));
 }

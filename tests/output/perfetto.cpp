@@ -86,7 +86,7 @@ TEST_CASE("output: a trace has one track per stream and nested slices with nanos
 }
 
 TEST_CASE(
-    "report: a name is written once in a track, and packets of a track are in order of time") {
+    "output: a name is written once in a track, and packets of a track are in order of time") {
   const std::string path = std::string(REHEARSE_BINARY_DIR) + "/perfetto_names.pftrace";
   output::PerfettoTrace writer({"stage 0"});
   REQUIRE(writer.open(path).empty());

@@ -119,5 +119,5 @@ TEST_CASE("output: the compute tracks of a trace run each schedule's passes in i
       picture += "\n";
     }
   }
-  picture::same("report/pictures/perfetto-schedules.txt", picture);
+  picture::same("output/pictures/perfetto-schedules.txt", picture);
 }

@@ -66,8 +66,8 @@ TEST_CASE("output: the page of a sweep is as it was, and draws reasons only wher
     }
     return all;
   };
-  picture::same("report/pictures/sweep-page.txt",
+  picture::same("output/pictures/sweep-page.txt",
                 charts(output::sweep_document("toy", {fits, runs_out})));
-  picture::same("report/pictures/sweep-page-fits.txt",
+  picture::same("output/pictures/sweep-page-fits.txt",
                 charts(output::sweep_document("toy", {fits})));
 }

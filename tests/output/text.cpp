@@ -101,7 +101,7 @@ TEST_CASE("output: a long line goes on four columns further in, where there is r
 }
 
 TEST_CASE(
-    "report: columns give way to a line's width, the widest first, as far as they can be read") {
+    "output: columns give way to a line's width, the widest first, as far as they can be read") {
   const std::size_t before = output::line_width();
   const auto text = [](std::size_t columns, const output::Table& table, const char* indent = "") {
     output::set_line_width(columns);
@@ -327,7 +327,7 @@ TEST_CASE("output: a stream keeps its first failure until it is closed") {
 }
 
 TEST_CASE("output: the text of a run is as it was") {
-  picture::same("report/pictures/run.txt", output::text(output::answer_document(sample::fits())));
-  picture::same("report/pictures/run-oom.txt",
+  picture::same("output/pictures/run.txt", output::text(output::answer_document(sample::fits())));
+  picture::same("output/pictures/run-oom.txt",
                 output::text(output::answer_document(sample::out_of_memory())));
 }

@@ -206,7 +206,7 @@ TEST_CASE("program: ZeRO-3 of DeepSpeed reduces a bucket that has no room for th
 
 // Nothing is widened: pinned memory takes the copy as it is.
 TEST_CASE(
-    "workload: ZeRO-3 on the CPU has no use for pageable memory where gradients are in fp32") {
+    "program: ZeRO-3 on the CPU has no use for pageable memory where gradients are in fp32") {
   for (const bool wide : {false, true}) {
     Plan plan = offloaded();
     plan.numerics.fp32_gradients = wide;

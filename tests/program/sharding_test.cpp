@@ -128,7 +128,7 @@ const std::vector<std::pair<int, int>> shapes = {{1, 1}, {2, 1}, {4, 1}, {2, 2},
 }  // namespace
 
 TEST_CASE(
-    "workload: what a step gathers and reduces is the parameters once where they stay whole") {
+    "program: what a step gathers and reduces is the parameters once where they stay whole") {
   for (const auto& [pp, chunks] : shapes) {
     CAPTURE(pp, chunks);
     Plan plan = small(DataParallelism::ddp, pp, chunks);
@@ -282,7 +282,7 @@ TEST_CASE("program: DeepSpeed sums whole buckets on all ranks where it is told t
 // A bucket takes 500 million elements; a larger gradient is summed by itself, and what is scaled is
 // the whole bucket where less is in it. Nothing is where none is in it.
 TEST_CASE(
-    "workload: DeepSpeed scales a bucket for each gradient that does not fit, and one of the "
+    "program: DeepSpeed scales a bucket for each gradient that does not fit, and one of the "
     "rest") {
   Plan plan = small(DataParallelism::ddp, 1, 1);
   deepspeed(plan);

@@ -62,7 +62,7 @@ std::string text_of(const std::string& path) {
 SweepResult run(const std::string& folder, int workers, RecordFile::Mode mode,
                 const std::vector<Point>& points, std::size_t stop_after = 1000) {
   SweepCalls calls;
-  calls.evaluate = answer;
+  calls.evaluate = answer_of;
   calls.go_on = [&](const SweepCounts& counts) { return counts.done < stop_after; };
   return sweep(all_of(points), {folder, workers, mode}, calls);
 }

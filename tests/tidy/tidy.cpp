@@ -16,8 +16,8 @@ namespace {
 
 const fs::path root = REHEARSE_SOURCE_DIR;
 
-// The libraries of sim/, by folder, and those that each may use directly; it may also use what those
-// may use. A file belongs to the longest folder that is named here; main.cpp to "main".
+// The libraries of sim/, by folder, and those that each may use directly; it may also use what
+// those may use. A file belongs to the longest folder that is named here; main.cpp to "main".
 const std::map<std::string, std::set<std::string>> may_use = {
     {"base", {}},
     {"model", {"base"}},
@@ -47,8 +47,8 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"main", {"command"}},
 };
 
-// Inside of a library: the sub-folders that each folder may include. A folder may always include its
-// own files.
+// Inside of a library: the sub-folders that each folder may include. A folder may always include
+// its own files.
 const std::map<std::string, std::set<std::string>> floors = {
     {"allocator", {"allocator/free_blocks"}},
     {"allocator/recorded", {"allocator", "allocator/free_blocks"}},
@@ -60,8 +60,8 @@ const std::map<std::string, std::set<std::string>> floors = {
     {"calibrate/trace", {"calibrate/fit", "calibrate/readers"}},
     {"cluster/network/simgrid", {"cluster/network"}},
     {"command", {"command/common"}},
-    {"engine", {"engine/fast", "engine/rank", "engine/reference"}},
-    {"engine/fast", {"engine", "engine/rank", "engine/steady"}},
+    {"engine", {"engine/fast", "engine/rank", "engine/reference", "engine/steady"}},
+    {"engine/fast", {"engine/rank"}},
     {"engine/price", {"engine", "engine/rank"}},
     {"engine/rank", {"engine"}},
     {"engine/reference", {"engine", "engine/price", "engine/rank"}},

@@ -1,8 +1,9 @@
-// sub_pool_code.h — what one cycle of a repeating program does to one sub-pool of an allocator: a flat
-// list of placements and releases, with the groups of transients that leave it as it was.
+// sub_pool_code.h — what one cycle of a repeating program does to one sub-pool of an allocator: a
+// flat list of placements and releases, with the groups of transients that leave it as it was.
 //
-// A sub-pool is one pool's memory of one stream (allocator.h). Between two calls of the driver sub-pools do
-// not touch each other, and the free blocks of a sub-pool are a function of its occupied intervals.
+// A sub-pool is one pool's memory of one stream (allocator.h). Between two calls of the driver
+// sub-pools do not touch each other, and the free blocks of a sub-pool are a function of its
+// occupied intervals.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// sub_pool_machine.h — replays one sub-pool of an allocator, cycle for cycle, without the rest of it.
+// sub_pool_machine.h — replays one sub-pool of an allocator, cycle for cycle, without the rest of
+// it.
 //
 // It does what Allocator does where nothing needs the driver and no option turns a fitting block
 // away: best fit, the lowest address on a tie, cut when the rest is worth keeping, merged with free

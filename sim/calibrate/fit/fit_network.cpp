@@ -131,7 +131,8 @@ std::vector<double> minimise(const Surrogate& surrogate) {
   return x;
 }
 
-// Ramps that never fall, and whose time never falls with size (cluster/network/profile.h, invariant 3).
+// Ramps that never fall, and whose time never falls with size (cluster/network/profile.h, invariant
+// 3).
 void make_physical(input::ProfileDraft& draft) {
   constexpr double four_digits = 0.9995;  // a draft rounds what it is given, 5e-4 up at most
   for (const char* ramp : {"ring_one_node", "ring_many_nodes", "tree_many_nodes", "nvls_one_node",

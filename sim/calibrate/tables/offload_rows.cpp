@@ -1,9 +1,9 @@
 // offload_rows.cpp — ZeRO-3 runs of Megatron-DeepSpeed with the optimizer on the CPU
 // (deep_optimizer_states_runs.csv): forward, backward, step and iteration time.
 //
-// The row is replayed as any plan is (program/parallel/deepspeed/deepspeed_zero3.h): a model of its shape, parameters
-// in shards, every layer recomputed, on a node with the rates of calibration/hosts.csv, which name
-// their sources.
+// The row is replayed as any plan is (program/parallel/deepspeed/deepspeed_zero3.h): a model of its
+// shape, parameters in shards, every layer recomputed, on a node with the rates of
+// calibration/hosts.csv, which name their sources.
 //
 // Not in the rows, and taken from the authors' scripts [mauryaavinash95/MLP-Offload scripts/
 // config-n-run.sh, launch-expt.sh]: the width of the MLP (calibration/offload_models.csv). From the

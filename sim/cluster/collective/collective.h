@@ -2,10 +2,11 @@
 // round's messages all start together; the next round starts on a rank when that rank's messages
 // of this round have arrived.
 //
-// What the rounds are for: packets (cluster/network/packet_check.cpp) send them message by message, to hold
-// the fluid answer against; the counts below are theirs; tests hold rounds to what a collective is.
-// How long one lasts in a step is NCCL's own cost model on solved rates (cluster/network/cost.h, flows.h),
-// which picks among NCCL's algorithms and knows no other: a row added here changes no step time.
+// What the rounds are for: packets (cluster/network/packet_check.cpp) send them message by message,
+// to hold the fluid answer against; the counts below are theirs; tests hold rounds to what a
+// collective is. How long one lasts in a step is NCCL's own cost model on solved rates
+// (cluster/network/cost.h, flows.h), which picks among NCCL's algorithms and knows no other: a row
+// added here changes no step time.
 //
 // The buffer is cut into `ranks` equal chunks. An algorithm moves chunks; it never sees bytes,
 // links or time. What a rank starts and ends with, by kind:

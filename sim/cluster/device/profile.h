@@ -2,8 +2,8 @@
 // efficiencies and fixed costs that turn operations into times. Values: calibration/*.textproto.
 //
 // Invariants (check() names every one that is broken)
-//  (1) An efficiency is a fraction of a data-sheet peak (cluster/device/gpu.h), 0 < fraction <= 1: no
-//  kernel
+//  (1) An efficiency is a fraction of a data-sheet peak (cluster/device/gpu.h), 0 < fraction <= 1:
+//  no kernel
 //      beats the roofline of its GPU.
 //  (2) A duration, a ramp and a byte count is never negative.
 //  (3) Every field has a default only where absence has a meaning (nothing lost, nothing held).

@@ -1,5 +1,6 @@
-// graph_builder.h — what a cluster's graph is made of: its vertices, its links, and where the vertices of a
-// node are. Apart from graph.h, because Boost's headers are slow to compile and few need them.
+// graph_builder.h — what a cluster's graph is made of: its vertices, its links, and where the
+// vertices of a node are. Apart from graph.h, because Boost's headers are slow to compile and few
+// need them.
 #pragma once
 
 #include <cstddef>

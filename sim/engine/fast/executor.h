@@ -5,7 +5,8 @@
 // Every time is a maximum of known times plus a duration. A class runs until it needs something
 // that another class has not issued yet; then another class runs.
 //
-// Sources by subject: executor.cpp (kernels, collectives, the CPU, taking turns), executor_peers.cpp
+// Sources by subject: executor.cpp (kernels, collectives, the CPU, taking turns),
+// executor_peers.cpp
 // (exchanges and collectives of unlike classes), executor_memory.cpp (allocations and frees),
 // executor_times.cpp (the same program without its tensors).
 #pragma once
@@ -17,12 +18,12 @@
 
 #include "sim/engine/fast/peers.h"
 #include "sim/engine/fast/rank_state.h"
-#include "sim/engine/steady/memory_code.h"
+#include "sim/engine/rank/memory_code.h"
 
 namespace sim::engine {
 
-// A digest of what a clock log holds: allocations (0), and frees (1 + the streams that the tensor was
-// recorded on).
+// A digest of what a clock log holds: allocations (0), and frees (1 + the streams that the tensor
+// was recorded on).
 constexpr std::uint64_t shape_with(std::uint64_t shape, std::uint64_t next) {
   return (shape ^ next) * 0x9e3779b97f4a7c15 + 1;
 }

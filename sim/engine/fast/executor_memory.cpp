@@ -1,5 +1,5 @@
-// dataflow_memory.cpp — allocations and frees of the fast engine, and what it does where classes
-// wait because of them: see dataflow.h.
+// executor_memory.cpp — allocations and frees, and what the executor does where classes wait for
+// them.
 #include <algorithm>
 #include <bit>
 

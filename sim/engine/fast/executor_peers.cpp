@@ -1,5 +1,5 @@
-// dataflow_pending.cpp — what was issued and ends when others have come: exchanges of messages, and
-// collectives in which unlike classes meet. See dataflow.h.
+// executor_peers.cpp — exchanges of messages, and collectives in which unlike classes meet: both
+// are issued by one class and end when other classes have come.
 #include <algorithm>
 
 #include "sim/engine/fast/executor.h"

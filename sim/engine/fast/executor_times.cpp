@@ -1,4 +1,5 @@
-// dataflow_least.cpp — a step without its tensors.
+// executor_times.cpp — the same program without its tensors: their CPU time stays, nothing is
+// placed.
 #include "sim/engine/fast/executor.h"
 
 namespace sim::engine {

@@ -1,4 +1,7 @@
-// dataflow_rank.h — the state of one rank class in the fast engine. See dataflow.h.
+// rank_state.h — the state of one rank class in the fast engine.
+//
+// The executor changes it while it runs operations. Between two runs the steady state compares it
+// (save_times), moves it on by whole cycles (move_on) and replays its memory.
 #pragma once
 
 #include <algorithm>
@@ -156,8 +159,8 @@ struct RankTimes {
 // A recording of one cycle of a class: what its memory sees of time, and what it learns from other
 // classes. The executor writes it while `recording` is true; times count from `origin`.
 struct ClockLog {
-  // In ps: the CPU clock at each allocation and free; after a free, the ends of the streams that the
-  // tensor was recorded on.
+  // In ps: the CPU clock at each allocation and free; after a free, the ends of the streams that
+  // the tensor was recorded on.
   std::vector<std::int64_t> times;
   // Entries of `times` that are not known yet: index, and the exchange that decides it.
   std::vector<std::pair<std::size_t, std::int64_t>> later;
@@ -213,14 +216,15 @@ struct RankState : RankTimes {
   Time end_of_work() const { return std::max(clock.cpu, timeline.front()); }
 };
 
-// Appends to `out` what decides the times of a class from now on, relative to `origin`. Times before
-// the CPU clock decide nothing any more, so they are all saved as the clock.
+// Appends to `out` what decides the times of a class from now on, relative to `origin`. Times
+// before the CPU clock decide nothing any more, so they are all saved as the clock.
 void save_times(const RankState& r, Time origin, std::vector<std::int64_t>& out);
 
 // Moves the times of a class on by `times` cycles, `by` in all; its accounts gain `gained` in each.
 void move_on(RankTimes& r, const Accounts& gained, Duration by, std::int64_t times);
 
-// Updates `live`, the frames in use, oldest first, for the passes from the place of `r` up to `end`.
+// Updates `live`, the frames in use, oldest first, for the passes from the place of `r` up to
+// `end`.
 void walk_frames(const RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live);
 
 }  // namespace sim::engine

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/engine/steady/memory_code.h"
+#include "sim/engine/rank/memory_code.h"
 #include "sim/engine/steady/memory_replay.h"
 #include "sim/engine/steady/stretch.h"
 

@@ -1,5 +1,7 @@
-// cycle_trace.h — what a cycle of a repeating program places and frees, without addresses:
-// which tensor, placed how many cycles ago, each free is of, and when the streams let it go.
+// cycle_trace.h — the allocations and frees of one cycle of a repeating program, without addresses.
+//
+// A free names its tensor, how many cycles ago that was placed, and when the streams that it was
+// recorded on let it go. sub_pool_replay.h replays such a trace.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +11,19 @@
 #include <vector>
 
 #include "sim/engine/fast/rank_state.h"
-#include "sim/engine/steady/memory_code.h"
+#include "sim/engine/rank/memory_code.h"
 
 namespace sim::engine {
 
 struct CycleTrace {
-  // One that every cycle places: tensors[k] is the k-th of them.
+  // A tensor that every cycle places; tensors[k] is the k-th in order of placement.
   struct Tensor {
     std::int64_t bytes = 0;  // as asked for
     program::Stream stream{};
     program::Category category{};
-    int lives = 0;  // it is freed so many cycles after that in which it was placed
-    // Streams that it waits for then, and when they let it go, in ps from the begin of the cycle
-    // in which it is freed.
+    int lives = 0;  // cycles from the one that places it to the one that frees it
+    // Streams that the free waits for, and when each is done, in ps from the begin of the cycle
+    // that frees it.
     std::vector<std::pair<int, std::int64_t>> waits;
   };
   struct Event {
@@ -31,12 +33,12 @@ struct CycleTrace {
 
     friend bool operator==(const Event&, const Event&) = default;
   };
-  // A slot that is full between two cycles. Slots of frames are numbered as if the live frames
-  // were the first ones, the oldest first.
+  // A slot that holds a tensor between two cycles. Frame slots are numbered as if the live frames
+  // were the first ones, oldest first.
   struct Held {
     std::uint32_t slot = 0;
-    std::int32_t tensor = -1;  // -1: there from before, and for good
-    std::int32_t age = 0;      // placed so many cycles ago
+    std::int32_t tensor = -1;  // -1: placed before the first cycle and never freed
+    std::int32_t age = 0;      // cycles since it was placed
     program::Streams recorded = 0;
 
     friend bool operator==(const Held&, const Held&) = default;
@@ -44,16 +46,16 @@ struct CycleTrace {
   std::vector<Tensor> tensors;
   std::vector<Event> events;
   std::vector<Held> held;
-  std::int64_t cycles = 0;  // it holds from the begin of cycle `cycles` on
+  std::int64_t cycles = 0;  // the trace holds from the begin of this cycle on
 };
 
 // The slot of the program for one numbered as in Held.
 std::uint32_t actual_slot(const program::Program& program, std::uint32_t slot,
                           std::span<const std::uint32_t> live);
 
-// Follows the tensors of a class from its place on, cycle n being the passes [bounds[n],
-// bounds[n+1]) with the times of the clock log, until all that a cycle frees was placed on the way.
-// nullopt when that is not so before the last bound.
+// Follows the tensors of a class from its place in the program on. Cycle n consists of the passes
+// [bounds[n], bounds[n+1]), with the times of the clock log. It stops when every tensor that a
+// cycle frees was placed on the way; nullopt if that is not so before the last bound.
 std::optional<CycleTrace> trace_cycle(const RankState& r, std::span<const MemoryCode* const> blocks,
                                       std::span<const std::uint32_t> bounds);
 

@@ -1,24 +1,22 @@
-// growth.h — by how much a caching allocator may still grow when the times of a program repeat.
+// growth.h — bounds on how much a caching allocator may still grow once the times of a program
+// repeat.
 #pragma once
 
 #include <cstdint>
 
 namespace sim::engine {
 
-// Cycles without a driver call after which `bounded` asks whether the outcome is sure, and by how
-// many percent of what is reserved then it may still grow.
+// `--memory bounded` asks after `cycles` cycles without a driver call whether the outcome is sure.
+// It then allows reserved memory to grow by `percent` more.
 struct GrowthStop {
   std::int64_t cycles, percent;
 };
 constexpr GrowthStop growth_stops[] = {{0, 10}, {16, 8}, {64, 6}};
 
-// Most bytes that an allocator that reserves `reserved` may come to reserve from such a stop on in
-// which it asked the driver for nothing; `largest` is its largest segment for one tensor. No
-// theorem says so: best fit can waste more. It is half as much again as what was seen. From the
-// first memory-only stretch of that many cycles on, in the replays of workloads/paper-454 that had one
-// (445, 343 and 212 of 523), reserved peaks grew by 6.9 % after none, by 5.7 % after 16 and by 4.0
-// % after 64 cycles at most; where a model is so small that this is less than a tensor, by one
-// such segment (tests/engine/bounded.cpp, on drawn plans).
+// The most bytes that an allocator may come to reserve after such a stop, in bytes. `reserved`:
+// what it reserves now; `largest`: its largest segment for one tensor. No theorem says so: best fit
+// can waste more. The percentages stand above what was seen in the replays of workloads/paper-454.
+// Models so small that this is less than a tensor grow by one segment (tests/engine/bounded.cpp).
 constexpr std::int64_t reserved_at_most(std::int64_t reserved, std::int64_t largest,
                                         const GrowthStop& stop) {
   return reserved + reserved / 100 * stop.percent + largest;

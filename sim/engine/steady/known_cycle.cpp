@@ -1,18 +1,19 @@
-// known_cycle.cpp — finding a cycle that comes again: its times, and what memory sees of them.
+// known_cycle.cpp — records a cycle whose times repeat: a KnownCycle.
 //
-// Where times are as they were a cycle ago, the next cycle is run with a clock log of the clocks at
-// every allocation and free, as was the last one where that is likely. A class that calls the
-// driver in it is late there, and its clock log is of no use; where the others did not notice, because
-// it posted what it posts and learnt what it learns, and where times are the same again behind it,
-// the classes' clock logs may be of different cycles.
+// Where times are as they were one cycle ago, the next cycle is run with clock logs: the clocks at
+// every allocation and free of each class. A class that calls the driver is late in that cycle, and
+// its log is of no use. Other classes may not have noticed: it posted what it always posts, learnt
+// what it always learns, and times are the same again at the end. Then the logs of the classes may
+// come from different cycles.
 #include <algorithm>
 
 #include "sim/engine/steady/steady_state.h"
 
 namespace sim::engine {
 
-// Whether the clock log of a class is that of the cycle behind cut `cut` as well: what it frees there
-// was recorded on the same streams. (What is freed first may have begun otherwise.)
+// Whether the clock log of a class holds for the cycle after cut `cut` as well: the tensors that it
+// frees there were recorded on the same streams. (The first frees are of tensors of earlier
+// cycles.)
 bool SteadyState::comes_again(int c, std::size_t cut, std::size_t cycle) const {
   const RankState& r = *executor_.ranks()[static_cast<std::size_t>(c)];
   std::vector<program::Streams> recorded;
@@ -38,8 +39,8 @@ bool SteadyState::comes_again(int c, std::size_t cut, std::size_t cycle) const {
   return shape == r.log.shape;
 }
 
-// Runs all classes to a cut with clock logs, from one whose times begin at `origin`. False when there is
-// no consistent cut.
+// Runs all classes to a cut with clock logs, from a cut whose times begin at `origin`. False: there
+// is no consistent cut.
 bool SteadyState::run_with_clock_log(Time origin, std::size_t to) {
   for (auto& r : executor_.ranks()) {
     r->log.recording = true;
@@ -58,13 +59,13 @@ bool SteadyState::run_with_clock_log(Time origin, std::size_t to) {
   return stopped;
 }
 
-// Adds what the clock logs have of the cycle that was run, from `begin` to `end`, with times as before.
-// Whether it is known of all classes.
+// Takes over the clock logs of the cycle that was run from `begin` to `end`, with times as before.
+// Whether every class has one now.
 bool SteadyState::add_logs(ClockLogs& found, const Snapshot& begin, const Snapshot& end,
                            std::size_t cut) {
   std::vector<std::vector<Met>> met;
   for (const auto& r : executor_.ranks()) met.push_back(std::move(r->log.met));
-  if (met != found.known.met) {  // others noticed a call
+  if (met != found.known.met) {  // other classes noticed a driver call
     found.known.met = std::move(met);
     found.clock_logs.assign(executor_.ranks().size(), {});
   }
@@ -89,9 +90,10 @@ bool SteadyState::add_logs(ClockLogs& found, const Snapshot& begin, const Snapsh
   return true;
 }
 
-// Times at cut `cut` are those of `before`, at cut `from`: runs the cycles that follow with a clock log
-// until each class has had one without a driver call; `logged`: so was the one behind `before`.
-// Returns the cut at which the classes then stand; known_ holds the cycle if there is one.
+// Times at cut `cut` are those of `before`, at cut `from`. Runs the cycles that follow with clock
+// logs until each class has had one without a driver call. `logged`: the cycle from `from` to `cut`
+// was run so already. Returns the cut at which the classes then stand; known_ holds the cycle if
+// there is one.
 std::size_t SteadyState::clock_log_cycles(const Snapshot& before, const Snapshot& now,
                                           std::size_t from, std::size_t cut, bool logged) {
   constexpr int most = 4;
@@ -110,7 +112,7 @@ std::size_t SteadyState::clock_log_cycles(const Snapshot& before, const Snapshot
   begin.memory.clear();
   for (int n = 0; n < most && cycles_left(cut, cycle) >= 2; ++n) {
     cut += cycle;
-    // A rank may wait there for what another issues behind the cut.
+    // A rank may wait there for operations that another rank issues after the cut.
     if (!run_with_clock_log(begin.origin, cut) || executor_.ran_out() != out) return cut;
     Snapshot end = snapshot(false);
     if (end.timing != begin.timing) return cut;
@@ -120,8 +122,8 @@ std::size_t SteadyState::clock_log_cycles(const Snapshot& before, const Snapshot
   return cut;
 }
 
-// Whether the known cycle comes again at cut `cut`. Events whose time is not known there would
-// never be reached: memory alone is replayed, without the exchanges that decide it.
+// Whether the known cycle comes again at cut `cut`. No event may be of unknown time there: memory
+// alone is replayed, without the exchanges that would decide that time.
 bool SteadyState::known_at(const Snapshot& now, std::size_t cut) const {
   const auto waits = [](const auto& r) { return r->driver.outstanding() > 0; };
   if (std::any_of(executor_.ranks().begin(), executor_.ranks().end(), waits)) return false;

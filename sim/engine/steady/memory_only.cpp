@@ -1,9 +1,9 @@
 // memory_only.cpp — times repeat, memory does not yet: memory alone is replayed.
 //
-// Repeating times go on repeating until memory makes a driver call: only then can memory touch them.
-// A known cycle (known_cycle.cpp) has a clock log, the clocks at every allocation and free. Memory is
-// replayed against it. The log carries clocks because a block that was recorded on another stream
-// comes back when that stream has passed.
+// Repeating times go on repeating until memory makes a driver call: only then can memory touch
+// them. A known cycle (known_cycle.cpp) has a clock log, the clocks at every allocation and free.
+// Memory is replayed against it. The log carries clocks because a block that was recorded on
+// another stream comes back when that stream has passed.
 //
 // Classes advance by stretches of a few cycles, each by itself, on several threads where they are
 // allowed. A class that makes a driver call runs alone until it is where it always was
@@ -74,7 +74,7 @@ struct SteadyState::MemoryOnly {
   }
 };
 
-// Lets sub-pools take over a class, where they can.
+// Lets sub-pools take over the memory of a class, if they can.
 void SteadyState::enter_sub_pools(MemoryOnly& memory_only, const Stretch& stretch) {
   if (!memory_only.sub_pools || memory_only.sub_pools->on() ||
       memory_only.done < memory_only.sub_pools->first())
@@ -84,7 +84,8 @@ void SteadyState::enter_sub_pools(MemoryOnly& memory_only, const Stretch& stretc
       !memory_only.sub_pools->enter(r, memory_only.done, stretch.at(memory_only.done));
 }
 
-// Puts what the sub-pools did, if they are on, into memory, at the begin of cycle `done`.
+// Writes the state of the sub-pools, if they are on, back into the allocator, at the begin of cycle
+// `done`.
 void SteadyState::leave_sub_pools(MemoryOnly& memory_only, const Stretch& stretch) {
   if (!memory_only.in_sub_pools()) return;
   RankState& r = memory_only.r;
@@ -96,9 +97,9 @@ void SteadyState::leave_sub_pools(MemoryOnly& memory_only, const Stretch& stretc
   r.at.pass = pass;
 }
 
-// Replays memory as replay_memory() does, in sub-pools where they can take over. A cycle that may
-// reach a new peak is the allocator's, one that needs the driver is run alone, where that concerns
-// no one else; behind it sub-pools go on.
+// Replays the memory of a class up to cycle `end`, in sub-pools where they can take over. A cycle
+// that may reach a new peak is left to the allocator. A cycle that needs the driver is run alone
+// where no other class notices, and sub-pools go on after it. False after any other driver call.
 bool SteadyState::advance_memory(MemoryOnly& memory_only, const Stretch& stretch,
                                  std::int64_t end) {
   std::int64_t call = end;  // the cycle that needs the driver, once it is known
@@ -140,7 +141,7 @@ bool SteadyState::advance_memory(MemoryOnly& memory_only, const Stretch& stretch
   }
 }
 
-// Sets up the sub-pools of a class, where the cycles to come are worth it.
+// Sets up the sub-pools of a class, if enough cycles are left.
 void SteadyState::trace_sub_pools(MemoryOnly& memory_only, const Stretch& stretch,
                                   std::int64_t most) {
   constexpr std::int64_t worth = 10, longest = 256;  // cycles
@@ -166,7 +167,7 @@ void SteadyState::trace_sub_pools(MemoryOnly& memory_only, const Stretch& stretc
 
 namespace {
 
-// Of what a step asks for: set-up is over.
+// The largest segment that a step asks for; the set-up of the job is over.
 std::int64_t largest_segment(const program::Program& program) {
   std::int64_t largest = allocator::Options().large_segment;
   std::vector<char> seen(program.templates.size()), looked(program.blocks.size());
@@ -183,9 +184,9 @@ std::int64_t largest_segment(const program::Program& program) {
 
 }  // namespace
 
-// Whether it is sure that no class will run out of memory, as far as it was asked to be; then the
-// bounds of what they reserve are written down. The cycles of `stop` went by without a driver
-// call. Behind that memory is no more as it would be: driver calls there say nothing about time.
+// `bounded` memory: whether it is sure that no class will run out of memory, after the cycles of
+// `stop` without a driver call. If so, it writes down the bounds of what each class reserves. From
+// then on memory is not replayed exactly any more, so its driver calls take no time.
 bool SteadyState::decided(const GrowthStop& stop) {
   if (options_.memory != MemoryDetail::bounded || executor_.ran_out()) return false;
   if (!bounds_.most.empty()) return true;
@@ -201,8 +202,8 @@ bool SteadyState::decided(const GrowthStop& stop) {
   return true;
 }
 
-// Where the stretch ends that begins at `done`: stretches grow, and end where it is asked whether
-// memory is decided, and where sub-pools can take over.
+// The end of the stretch that begins at `done`. Stretches grow. They also end where decided() is
+// asked, and where sub-pools can take over.
 std::int64_t SteadyState::end_of_stretch(std::span<const MemoryOnly> all, std::int64_t done,
                                          std::int64_t most) {
   constexpr std::int64_t shortest = 8, longest = 256;
@@ -216,7 +217,8 @@ std::int64_t SteadyState::end_of_stretch(std::span<const MemoryOnly> all, std::i
   return end;
 }
 
-// Replays memory of every class up to `most` cycles; how many stayed without a driver call.
+// Replays the memory of every class for up to `most` cycles. Returns how many went by without a
+// driver call that other classes would notice.
 std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_t most) {
   std::vector<MemoryOnly> all;
   for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
@@ -238,7 +240,7 @@ std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_
       each([&](std::size_t c) { trace_sub_pools(all[c], stretch, most); });
     const std::int64_t whole =
         std::min(most, std::max(end_of_stretch(all, done, most), done + room));
-    // One that needs the driver leaves no more to do for those that come later.
+    // A class that needs the driver ends the stretch for the classes after it.
     std::atomic<std::int64_t> goal = whole;
     const auto advance_to = [&](std::size_t c, std::int64_t to) {
       MemoryOnly& memory_only = all[c];
@@ -261,7 +263,7 @@ std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_
                                          return memory_only.called && !memory_only.short_of;
                                        })
                 : goal == most;
-    // Those that called, were ahead of the call, or came to rest behind it.
+    // Classes that called the driver, were ahead of the call, or came to rest after it.
     const auto beyond = [&](const MemoryOnly& memory_only) {
       return memory_only.called || memory_only.done > goal;
     };
@@ -291,7 +293,7 @@ std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_
 }
 
 // The known cycle comes again from cut `cut` on, whose times begin at `origin`. Returns the cut at
-// which the classes then stand; the state there is whole.
+// which the classes stand afterwards, with times and memory complete.
 std::size_t SteadyState::memory_only(Time origin, std::size_t cut) {
   const Stretch stretch{cut, known_->cycle, origin, known_->length, may_run_alone()};
   before_memory_only_.clear();

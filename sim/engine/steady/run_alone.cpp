@@ -1,23 +1,23 @@
-// run_alone.cpp — a class that needs the driver while times repeat: it runs that cycle alone.
+// run_alone.cpp — a class that calls the driver while times repeat runs that cycle alone.
 //
-// What others do in a known cycle is known, and so is what they answer. As long as a class posts
-// what it posts when it always did, they do not notice that its CPU was late: it runs in full, with
-// their answers read from the known cycle. Where in the end it stands as it always did, nothing
-// came of the calls but what they did to its memory. Where it does not for some cycles, or where
-// it lacks an answer, nothing has happened, and all run in full from there.
+// A known cycle says what other classes do and when. As long as this class posts everything when it
+// always did, they do not notice that its CPU was late. So the executor runs it in full, with their
+// answers read from the known cycle. If the class stands at the end where it always stood, the
+// driver calls changed nothing but its memory. If it does not within a few cycles, or lacks an
+// answer, all is undone, and the executor runs all classes in full from there.
 #include "sim/engine/steady/steady_state.h"
 
 namespace sim::engine {
 
-// Bounds of memory hold where nobody called the driver for some cycles: they ask for all calls.
-// Where a class ran out of memory, it is asked at every cut whether enough was seen.
+// Not with `bounded` memory: its bounds rest on cycles in which no class called the driver. Not
+// after a class ran out of memory: each cut then decides whether enough was seen.
 bool SteadyState::may_run_alone() const {
   return options_.memory == MemoryDetail::exact && !executor_.ran_out();
 }
 
-// From cycle `from` of the stretch on, for `most` cycles or as many as it takes: the first behind
-// which the class stands as it always did. nullopt, with nothing changed, where there is none.
-// REQUIRES: memory stands at the begin of `from`.
+// Runs class `c` alone from cycle `from` of the stretch on, for at most `most` cycles. Returns the
+// first cycle at whose begin the class stands as it always did; nullopt, with nothing changed, if
+// there is none. REQUIRES: memory stands at the begin of `from`.
 std::optional<std::int64_t> SteadyState::run_alone(int c, const Stretch& stretch, std::int64_t from,
                                                    std::int64_t most) {
   const auto own = static_cast<std::size_t>(c);
@@ -51,7 +51,7 @@ std::optional<std::int64_t> SteadyState::run_alone(int c, const Stretch& stretch
   return {};
 }
 
-// One of them.
+// One cycle of run_alone().
 SteadyState::Alone SteadyState::cycle_alone(int c, const Stretch& stretch, std::int64_t cycle) {
   const auto own = static_cast<std::size_t>(c);
   RankState& r = *executor_.ranks()[own];

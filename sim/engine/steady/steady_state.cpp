@@ -5,7 +5,8 @@
 
 namespace sim::engine {
 
-// No memory that may still be found would help: what a class needs is known to be more.
+// `bounded` memory: whether a class needs more than the device could have, however little lies
+// outside the allocator.
 bool SteadyState::surely_out() const {
   return options_.memory == MemoryDetail::bounded &&
          std::ranges::any_of(executor_.ranks(), [&](const auto& r) {
@@ -34,7 +35,7 @@ SteadyState::Snapshot SteadyState::snapshot(bool with_memory) const {
   return s;
 }
 
-// Whole cycles behind cut `cut` for which it is known that classes run the same in each.
+// Whole cycles after cut `cut` in which all classes run the same passes.
 std::int64_t SteadyState::cycles_left(std::size_t cut, std::size_t cycle) const {
   std::size_t last = executor_.ranks().front()->program.cuts.size() - 1;
   const auto behind = [&](const auto& r) {
@@ -50,8 +51,8 @@ Accounts SteadyState::gained(const Snapshot& before, const Snapshot& now, std::s
   return all;
 }
 
-// Whether every class holds as many frames behind a cycle as before it. Where it does not (the
-// forward passes of gpipe), what is held grows or shrinks as long as the cycle comes again.
+// Whether every class holds as many frames after a cycle as before it. Otherwise (the forward
+// passes of gpipe) memory grows or shrinks with every cycle.
 bool SteadyState::steady(const Stretch& stretch) const {
   return std::all_of(executor_.ranks().begin(), executor_.ranks().end(), [&](const auto& r) {
     std::int64_t gained = 0;
@@ -61,7 +62,7 @@ bool SteadyState::steady(const Stretch& stretch) const {
   });
 }
 
-// The state at cut `cut` is the one at cut `from`: adds up the whole cycles that are left.
+// The state at cut `cut` equals the state at cut `from`: adds up the whole cycles that are left.
 // Returns the cut at which the classes then stand.
 std::size_t SteadyState::skip(const Snapshot& before, const Snapshot& now, std::size_t from,
                               std::size_t cut) {
@@ -87,15 +88,15 @@ std::size_t SteadyState::skip(const Snapshot& before, const Snapshot& now, std::
   return target;
 }
 
-// What lies between the two comes again so many times.
+// The allocator retries between the two states happen `times` more times.
 void SteadyState::repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times) {
   for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
     executor_.ranks()[c]->memory.add_retries(times * (now.retries[c] - before.retries[c]));
 }
 
-// Which cycles of a step are run with a clock log at once: the first, and some after each look at clock
-// logs. Where the driver is called all the time clock logs are of no use, so the looks come ever
-// later. Numbers are of cuts.
+// Which cycles of a step are run with a clock log at once: the first, and some after each look at
+// clock logs. Where the driver is called all the time clock logs are of no use, so the looks come
+// ever later. Numbers are of cuts.
 class SteadyState::CyclesLogged {
  public:
   bool wants(std::size_t next) const { return due(next) && next - from_ < together; }
@@ -223,7 +224,7 @@ void SteadyState::play(int step) {
   assert(executor_.ended_early() || executor_.all_stopped());
 }
 
-// Behind a step; ranks that meet at its end are done with it when the last one is.
+// Ends a step. Ranks that meet at its end are done when the last one is.
 void SteadyState::end_step(int step, RunReport& report) {
   Time last{};
   for (auto& r : executor_.ranks()) last = std::max(last, r->end_of_work());
@@ -247,7 +248,7 @@ RunReport SteadyState::run(bool last_alone) {
     Snapshot start;
     if (step >= 2 && executor_.places_tensors() && options_.shortcuts && !options_.observer) {
       start = snapshot(true);
-      // The step before, once more.
+      // It is the step before once more.
       if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) {
         repeat_retries(previous, start, most - step + 1);
         break;
@@ -258,7 +259,7 @@ RunReport SteadyState::run(bool last_alone) {
     previous = std::move(start);
     if (executor_.ended_early() || surely_out()) break;
   }
-  // What nobody waited for.
+  // Exchanges that no class waited for.
   for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
     executor_.complete_all(static_cast<int>(c), *executor_.ranks()[c], ~0u);
   for (auto& r : executor_.ranks()) {
@@ -267,7 +268,7 @@ RunReport SteadyState::run(bool last_alone) {
     r->memory.report(c);
     if (!bounds_.most.empty()) {
       const std::size_t own = report.classes.size();
-      // What was replayed behind the decision began with another layout and proves no more.
+      // After the decision the layout is not the real one, so its peaks prove no more.
       c.reserved_most = std::max(c.peak_reserved, Bytes{bounds_.most[own]});
       c.peak_reserved = std::max(c.peak_allocated, Bytes{bounds_.least[own]});
       report.bounded = true;

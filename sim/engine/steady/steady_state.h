@@ -1,11 +1,13 @@
 // steady_state.h — decides which cycles of a step repeat, proves it, and adds them up.
 //
-// It runs the steps of a job on an Executor, stopping at cuts (program.h). Two shortcuts, both exact:
+// It runs the steps of a job on an Executor, stopping at cuts (program.h). Two shortcuts, both
+// exact:
 //
-//   cuts   The whole state at a cut (clocks, streams, messages on the way, allocator, live tensors),
-//          taken relative to a common origin and with frames numbered by age, equals the state at an
-//          earlier cut. Then the passes in between repeat, and the whole cycles that are left are
-//          added up instead of run.
+//   cuts   The whole state at a cut (clocks, streams, messages on the way, allocator, live
+//   tensors),
+//          taken relative to a common origin and with frames numbered by age, equals the state at
+//          an earlier cut. Then the passes in between repeat, and the whole cycles that are left
+//          are added up instead of run.
 //   steps  A step starts in the state in which the step before it started: it is that step again.
 //
 // Times settle within a few microbatches. The layout of the allocator may take hundreds. So where

@@ -1,9 +1,10 @@
-// sub_pool_replay.h — memory of a class whose times repeat, sub-pool by sub-pool: cycle_trace.h says what
-// a cycle does, sub_pool_machine.h replays a sub-pool, here they are put together and held to the peaks.
+// sub_pool_replay.h — replays the memory of a class whose times repeat, sub-pool by sub-pool.
 //
-// A sub-pool that comes back to an earlier state rests while the others go on. What the sub-pools cannot
-// say alone is when all tensors together reach a new peak: that is noted where it could happen, and
-// such a cycle is left to the allocator itself, as is one that needs the driver.
+// A cycle_trace.h says what a cycle places and frees, and a SubPoolMachine replays one sub-pool.
+// Here the sub-pools of a class run side by side. A sub-pool that comes back to an earlier state
+// rests while the others go on. Alone, sub-pools cannot tell when all tensors together reach a new
+// peak. The replay notes where that could happen; such a cycle, and one that needs the driver, is
+// left to the allocator itself (memory_only.cpp).
 #pragma once
 
 #include <cstdint>
@@ -25,32 +26,31 @@ class SubPoolReplay final : public MemoryReplay {
   // the begin of one, counted from it; both in ps.
   SubPoolReplay(CycleTrace trace, std::int64_t from, std::int64_t length, std::int64_t cut);
 
-  // From which cycle on it can take over.
+  // The first cycle at which it can take over.
   std::int64_t first() const { return from_ + trace_.cycles; }
-  // For a later time at which the same cycle comes again: from `cycle` on, counted from there.
+  // The same cycle comes again later in the step: the replay may take over from `cycle` on.
   void start_from(std::int64_t cycle);
-  // Takes over at the begin of cycle `cycle`, at `begin`. False: it cannot, nothing changed.
+  // Takes over from the allocator at the begin of cycle `cycle`, at time `begin`. False: the state
+  // of the allocator does not allow it, and nothing changed.
   bool enter(RankState& r, std::int64_t cycle, Time begin);
-  // Between enter and leave.
+  // Whether it replays now: between enter() and leave().
   bool on() const { return !sub_pools_.empty(); }
-  // Cycles that are replayed.
   std::int64_t done() const override { return done_; }
 
-  // Replays up to cycle `end`. Where a cycle needs the driver or may reach a new peak, it says
-  // which one, and the state is of no use until put_back().
   Reached advance(std::int64_t end) override;
   void keep() override;
   void put_back() override;
 
-  // Puts memory at the begin of cycle done() back into `r`, whose live frames are `live` there.
+  // Writes the memory at the begin of cycle done() back into `r`, whose live frames are `live`
+  // then.
   void leave(RankState& r, Time begin, std::span<const std::uint32_t> live);
-  // Ends without that.
+  // Ends without writing back.
   void drop() { sub_pools_.clear(); }
 
  private:
   static constexpr std::int64_t first_slack_room = std::int64_t{64} << 20;
 
-  // One sub-pool at work.
+  // A sub-pool that is being replayed.
   struct Own {
     int stream = 0;
     bool small = false;
@@ -63,24 +63,24 @@ class SubPoolReplay final : public MemoryReplay {
   };
   // A sub-pool's stream, and whether it is of the small pool.
   using Name = std::pair<int, bool>;
-  // Bytes that all sub-pools hold at an event that places, but for the slack.
+  // Bytes that all sub-pools hold at an allocation, without slack.
   struct Height {
     std::size_t event = 0;
     std::int64_t allocated = 0, active = 0;
   };
-  // When the streams have let a tensor go: at an event of a cycle (or behind the last one), so
-  // many cycles behind that in which it was freed.
+  // When the streams have let a tensor go: before this event of a cycle (or after the last one),
+  // this many cycles after the one that freed it.
   struct Release {
     std::size_t event = 0;
     int cycles = 0;
   };
   struct Waiting {
     std::int32_t tensor = 0;
-    int age = 0;        // placed so many cycles ago
-    int freed_ago = 0;  // ... and freed
+    int age = 0;        // cycles since it was placed
+    int freed_ago = 0;  // cycles since it was freed
   };
 
-  // A block that was there before the first cycle and stays.
+  // A block that was placed before the first cycle and is never freed.
   struct Permanent {
     std::uint32_t slot = 0;
     program::Category category{};
@@ -95,7 +95,7 @@ class SubPoolReplay final : public MemoryReplay {
     allocator::NodeId node = -1;
   };
 
-  // Which sub-pools a code was written for, and where it notes the slack.
+  // The sub-pools that a code was written for, and the events at which it notes the slack.
   struct CodesFor {
     std::vector<Name> sub_pools;
     std::vector<std::size_t> notes;  // events
@@ -108,7 +108,7 @@ class SubPoolReplay final : public MemoryReplay {
   std::vector<Waiting> find_waits() const;
   void find_heights();
   std::int64_t slack_in_groups() const;
-  // The sub-pools and what is in them, as they are in the allocator.
+  // The sub-pools and their blocks, as the allocator has them.
   struct Found;
   bool find_sub_pools(const RankState& r, Found& found) const;
   bool find_waiting(const RankState& r, Time begin, Found& found) const;
@@ -126,9 +126,9 @@ class SubPoolReplay final : public MemoryReplay {
   std::vector<std::size_t> released_;  // tensors that wait for streams, by Release::event
   std::vector<Waiting> waits_;         // between two cycles, in the order they were freed
   std::vector<Name> names_;            // of the sub-pools of tensors, each once
-  std::vector<Height> heights_;        // above what is there between two cycles
-  Height highest_;                     // the most of either
-  bool repeats_ = false;               // a cycle ends with what it began with
+  std::vector<Height> heights_;        // above the bytes between two cycles
+  Height highest_;                     // the most of each
+  bool repeats_ = false;               // a cycle ends with the tensors that it began with
   std::int64_t slack_in_groups_ = 0;
   std::vector<std::pair<int, int>> home_;  // by tensor: its sub-pool, its number there
   CodesFor codes_for_;
@@ -136,12 +136,12 @@ class SubPoolReplay final : public MemoryReplay {
   std::vector<Own> sub_pools_;
   std::vector<Height> critical_;  // where a peak may be reached
   std::int64_t peak_allocated_ = 0, peak_active_ = 0;
-  // How much slack was reckoned with where nothing was noted, but for that of tensors that groups
-  // leave out; by how much that is more than there was.
+  // The slack that is allowed for at events without a note, without that of left-out groups; and by
+  // how much it exceeds the slack when the replay took over.
   std::int64_t slack_most_ = 0, slack_room_ = first_slack_room;
   std::int64_t entered_ = 0, done_ = 0;
 
-  // Of sub-pools that do not rest. What is kept is written over what was kept before: it has the room.
+  // The state for put_back(), of sub-pools that do not rest. Kept states reuse their memory.
   struct Retained {
     std::vector<std::optional<allocator::SubPoolMachine>> machines;
     std::vector<std::size_t> notes;

@@ -1,6 +1,6 @@
-// dependent_settings.h — settings that say how something is done that the plan does not do: each would be taken
-// in silence. What a framework sets by itself is no such setting. A plan that says one is refused;
-// of a launch it is left out with a note, for its own program looks past it too.
+// dependent_settings.h — settings that say how something is done that the plan does not do: each
+// would be taken in silence. What a framework sets by itself is no such setting. A plan that says
+// one is refused; of a launch it is left out with a note, for its own program looks past it too.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// parse_cache.h — what was read from a text, kept for the next who reads the same text: a process that
-// asks many questions names the same files in each. The key holds all that the answer rests on, so
-// what is kept is never old.
+// parse_cache.h — what was read from a text, kept for the next who reads the same text: a process
+// that asks many questions names the same files in each. The key holds all that the answer rests
+// on, so what is kept is never old.
 #pragma once
 
 #include <cstddef>

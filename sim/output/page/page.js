@@ -158,6 +158,15 @@
     }).join("\n");
   }
 
+  // What the glossary says of the terms in a heading; null where it has none of them.
+  const terms = model.glossary.map(([name, line]) => ({
+    found: new RegExp("(^|[^a-z0-9])" + name.replaceAll(/[-_ ]/g, "[-_ ]") + "($|[^a-z0-9])", "i"),
+    text: name + ": " + line,
+  }));
+  function tip(text) {
+    return terms.filter((term) => term.found.test(text)).map((term) => term.text).join("\n") || null;
+  }
+
   // ---- blocks ----
   const draw = {};
   draw.note = (place, block) => {
@@ -638,6 +647,7 @@
   for (const block of model.blocks) {
     draw[block.kind](d3.select("#blocks").append("section").attr("class", block.kind), block);
   }
+  d3.selectAll("h2, th button").attr("title", function () { return tip(this.textContent); });
   document.addEventListener("keydown", (event) => {
     if (/^(INPUT|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey) return;
     if (event.key === "d") turn();

@@ -1,5 +1,5 @@
-// autograd_graph.h — one block while it is written: tensors that are counted as Python counts them, and the
-// graph of what autograd will run.
+// autograd_graph.h — one block while it is written: tensors that are counted as Python counts them,
+// and the graph of what autograd will run.
 //
 // A module is written once, forward. Its operations make tensors and launch kernels; each records a
 // node that knows its way back and holds what that needs. A tensor goes when nobody holds it any
@@ -7,9 +7,9 @@
 // saving, is the first pass of a recomputed layer, and run again inside a backward pass it is the
 // recomputation.
 //
-//     forward   module(writer)             block "layer forward",  leaves AutogradGraph{tensors, nodes}
-//     backward  writer.backward()         block "layer backward", leaves AutogradGraph{deferred}
-//     weight    each deferred product      block "layer weight gradients"
+//     forward   module(writer)             block "layer forward",  leaves AutogradGraph{tensors,
+//     nodes} backward  writer.backward()         block "layer backward", leaves
+//     AutogradGraph{deferred} weight    each deferred product      block "layer weight gradients"
 //
 // The blocks of a layer are written from copies of one graph, so each may be written many times
 // (first microbatch, last microbatch, ...) and all find the same tensors in the same slots.

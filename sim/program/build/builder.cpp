@@ -1,7 +1,6 @@
 #include "sim/program/build/builder.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <tuple>
 
 #include "sim/job/schedule/placement.h"
+#include "sim/program/build/blocks.h"
 #include "sim/program/layers/attention/attention.h"
 #include "sim/program/layers/loss.h"
 #include "sim/program/layers/vocabulary.h"
@@ -20,21 +20,6 @@
 
 namespace sim::program {
 namespace {
-
-// Blocks that passes share, by what tells them apart.
-class Blocks {
- public:
-  enum Kind : std::uint8_t { forward, again, again_in_part, backward, weight, free_input };
-  std::uint32_t get(Kind kind, int variant, const std::function<std::uint32_t()>& make,
-                    const LayerOffload& offload = {}) {
-    const auto [it, added] = made_.try_emplace({kind, variant, offload}, 0);
-    if (added) it->second = make();
-    return it->second;
-  }
-
- private:
-  std::map<std::tuple<Kind, int, LayerOffload>, std::uint32_t> made_;
-};
 
 class Builder {
  public:

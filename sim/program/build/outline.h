@@ -1,8 +1,8 @@
 // outline.h — a pipeline without what its passes are made of: each pass is one kernel, and what
-// stages send each other, post early and wait for is as in the programs of the plan (expand_order.h,
-// pipeline.h). Who knows what a pass takes at least learns from its replay what a step takes at
-// least, for a fraction of the work: that of a plan has hundreds of instructions where this has
-// one.
+// stages send each other, post early and wait for is as in the programs of the plan
+// (expand_order.h, pipeline.h). Who knows what a pass takes at least learns from its replay what a
+// step takes at least, for a fraction of the work: that of a plan has hundreds of instructions
+// where this has one.
 #pragma once
 
 #include "sim/program/build/builder.h"

@@ -1,4 +1,5 @@
-// layer_partition.h — how many layers each part of the model has, where they do not divide evenly too.
+// layer_partition.h — how many layers each part of the model has, where they do not divide evenly
+// too.
 //
 // A part is what one chunk of one stage holds; parts are numbered along the model
 // (job/schedule/placement.h). The rules, and what follows them:

@@ -185,7 +185,8 @@ struct BatchPlan {
   int micro_batch = 1;   // sequences per microbatch
   int global_batch = 1;  // sequences per step
   // Microbatches of a step that each data-parallel replica does, empty: all as many; or as the
-  // times of the plan's own microbatches ask for (answer/microbatch_balance.h), as even as it goes until then
+  // times of the plan's own microbatches ask for (answer/microbatch_balance.h), as even as it goes
+  // until then
   // (replicas.h).
   std::vector<int> replica_microbatches;
   bool balances_microbatches = false;

@@ -17,9 +17,10 @@
 //
 //     memory   the bytes of all tensors together, allocation by allocation: an allocator without
 //              holes
-//     time     each end by itself (rank_bound.h), with all its collectives; and the pipeline in outline
-//              (program/build/outline.h): passes as the first bound has them, messages as they are, and
-//              behind them what the ends still do
+//     time     each end by itself (rank_bound.h), with all its collectives; and the pipeline in
+//     outline
+//              (program/build/outline.h): passes as the first bound has them, messages as they are,
+//              and behind them what the ends still do
 //
 // Third bound, of the programs of all stages:
 //

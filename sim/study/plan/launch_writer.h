@@ -1,5 +1,5 @@
-// launch_writer.h — a plan in the words of the programs that run it: flags of Megatron-LM, the TOML of
-// torchtitan, the YAML of Megatron-Bridge, the JSON of DeepSpeed where the optimizer is its own;
+// launch_writer.h — a plan in the words of the programs that run it: flags of Megatron-LM, the TOML
+// of torchtitan, the YAML of Megatron-Bridge, the JSON of DeepSpeed where the optimizer is its own;
 // and, where the nodes have an order, the hostfile of Open MPI, which says it.
 //
 // Invariant: what is written of a plan, read back by input::load_megatron with the model and the

@@ -1,6 +1,6 @@
-// layer_costs.h — what the passes of a stage are made of, from a small program of the same layers: times
-// and bytes of the ends of the model and of one layer. Bounds (bounds.h) add them up for stages and
-// schedules without writing their programs.
+// layer_costs.h — what the passes of a stage are made of, from a small program of the same layers:
+// times and bytes of the ends of the model and of one layer. Bounds (bounds.h) add them up for
+// stages and schedules without writing their programs.
 //
 // A pass is timed with a CPU and a network that never make it wait: kernels one after another, and
 // the tensor- and

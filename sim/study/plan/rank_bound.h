@@ -1,6 +1,6 @@
-// rank_bound.h — one rank by itself: when its compute stream is done with what it is given, with a CPU
-// that is far ahead and partners that are always there. Whatever else happens in a replay, the rank
-// takes at least that long: every time is a maximum of sums, and a lane leaves terms out.
+// rank_bound.h — one rank by itself: when its compute stream is done with what it is given, with a
+// CPU that is far ahead and partners that are always there. Whatever else happens in a replay, the
+// rank takes at least that long: every time is a maximum of sums, and a lane leaves terms out.
 #pragma once
 
 #include <array>

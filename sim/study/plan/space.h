@@ -1,9 +1,9 @@
 // space.h — the plans among which one is looked for: what a job of so many GPUs, sequences and
 // tokens may vary, less what the user holds fixed or leaves out.
 //
-// A space is a tree. What decides computation is a PlanShape: mesh, microbatch, schedule, layers of each
-// part, recomputation, sharding. What plans of one core differ in besides, the order of ranks and
-// the options of the allocator, is a variant of it.
+// A space is a tree. What decides computation is a PlanShape: mesh, microbatch, schedule, layers of
+// each part, recomputation, sharding. What plans of one core differ in besides, the order of ranks
+// and the options of the allocator, is a variant of it.
 //
 // Where the user says nothing (N GPUs, B sequences):
 //

@@ -189,7 +189,7 @@ TEST_CASE("collective: a rank with children in one tree is a leaf in the other")
 
 TEST_CASE("collective: every algorithm is a file of its name") {
   for (const Algorithm& algorithm : catalog()) {
-    const auto path = std::filesystem::path(REHEARSE_SOURCE_DIR) / "sim/collective" /
+    const auto path = std::filesystem::path(REHEARSE_SOURCE_DIR) / "sim/cluster/collective" /
                       (std::string(algorithm.name) + ".cpp");
     INFO(path);
     CHECK(std::filesystem::exists(path));

@@ -102,7 +102,7 @@ TEST_CASE("network: flows of every pattern cross the links that they did") {
         all += fmt::format("{}, {} of{}\n", name, names[p], groups) + told(cluster, t);
       }
   }
-  picture::same("network/pictures/flows.txt", all);
+  picture::same("cluster/network/pictures/flows.txt", all);
 }
 
 TEST_CASE("network: patterns move as many bytes as their closed forms say") {

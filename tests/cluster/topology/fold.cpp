@@ -132,10 +132,10 @@ TEST_CASE("topology: drawings are as they were") {
   std::vector<double> busy(boost::num_edges(build_graph(two)));
   for (std::size_t i = 0; i < busy.size(); ++i)
     busy[i] = static_cast<double>(i) / static_cast<double>(busy.size());
-  picture::same("topology/pictures/two-nodes.svg", svg(two));
-  picture::same("topology/pictures/two-nodes-busy.svg", svg(two, busy));
-  picture::same("topology/pictures/two-nodes-busy.dot", graphviz(two, busy));
+  picture::same("cluster/topology/pictures/two-nodes.svg", svg(two));
+  picture::same("cluster/topology/pictures/two-nodes-busy.svg", svg(two, busy));
+  picture::same("cluster/topology/pictures/two-nodes-busy.dot", graphviz(two, busy));
   const Cluster many = test_cluster(64, 8, 8, FabricKind::rail_optimised);
-  picture::same("topology/pictures/rails.svg", svg(many, {}, true));
-  picture::same("topology/pictures/rails.dot", graphviz(many, {}, true));
+  picture::same("cluster/topology/pictures/rails.svg", svg(many, {}, true));
+  picture::same("cluster/topology/pictures/rails.dot", graphviz(many, {}, true));
 }

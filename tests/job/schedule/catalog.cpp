@@ -80,5 +80,5 @@ TEST_CASE("schedule: every schedule refuses, orders and counts as it did, over a
   std::string all = "# refusals, orders, closed forms, times and live tasks\n";
   for (const Schedule& schedule : catalog())
     for (const int stages : {1, 2, 3, 4, 6}) all += told(schedule, stages);
-  picture::same("schedule/pictures/catalog.txt", all);
+  picture::same("job/schedule/pictures/catalog.txt", all);
 }

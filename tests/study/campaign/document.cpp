@@ -155,15 +155,15 @@ TEST_CASE("campaign: a summary and variants beside each other are as they were")
   other.summary.goodput.mean = 0.899;
   other.per_gpu = 0.86;
   Row none{"interval=1s", {"interval=1s"}, "a save takes longer than its interval", {}, 0, 0, 0};
-  picture::same("campaign/pictures/summary.txt", text(s));
-  picture::same("campaign/pictures/variants.txt", text(std::vector<Row>{known, other, none}));
+  picture::same("study/campaign/pictures/summary.txt", text(s));
+  picture::same("study/campaign/pictures/variants.txt", text(std::vector<Row>{known, other, none}));
   for (Row* row : {&known, &other}) row->tokens_per_money = 0;
-  picture::same("campaign/pictures/variants-hours.txt", text(std::vector<Row>{known, other}));
-  picture::same("campaign/pictures/summary.json", to_json(s).dump(1) + "\n");
+  picture::same("study/campaign/pictures/variants-hours.txt", text(std::vector<Row>{known, other}));
+  picture::same("study/campaign/pictures/summary.json", to_json(s).dump(1) + "\n");
 }
 
 TEST_CASE("campaign: the page of a campaign is as it was") {
   const Spec spec = sample::memoryless(10, 40000, 1800, 20, 300, 2);
-  picture::same("campaign/pictures/page.json",
+  picture::same("study/campaign/pictures/page.json",
                 output::to_json(made(built_of(spec), 3, true)).dump(1) + "\n");
 }

@@ -251,7 +251,7 @@ void DeepspeedZero1::reduce_bucket(Emitter& e, Bucket& filled) {
                  2 * element * std::max(filled.elements, bucket_elements));
   if (ranks() > 1 && plan_.sharding.deepspeed_all_reduce) {
     const std::int64_t bytes = element * filled.elements;
-    e.alloc(local_slot(flat_bucket), bytes, Category::communication, "flat_bucket bucket");
+    e.alloc(local_slot(flat_bucket), bytes, Category::communication, "flattened bucket");
     e.memory_bound(OperationKind::copy, "bucket to one tensor", 2 * bytes);
     e.collective(Kind::all_reduce, Stream::dp_cp, bytes, "gradient sum", joins);
     e.free(local_slot(flat_bucket));

@@ -1,6 +1,6 @@
-// expand_order.h — from the order of a stage's passes to everything that the stage does for them: what it
-// receives and sends, and when, which pass is the first and which the last to add to gradients.
-// Pure: any schedule's order goes in, nothing asks which schedule it is.
+// expand_order.h — from the order of a stage's passes to everything that the stage does for them:
+// what it receives and sends, and when, which pass is the first and which the last to add to
+// gradients. Pure: any schedule's order goes in, nothing asks which schedule it is.
 //
 // Wires
 //     batched   an exchange behind each pass, with the receive that the next pass needs where that

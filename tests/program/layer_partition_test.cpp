@@ -1,9 +1,10 @@
 // parts_test.cpp — layers that stages and chunks do not divide.
+#include "sim/program/plan/layer_partition.h"
+
 #include <catch2/catch.hpp>
 #include <numeric>
 
 #include "sample.h"
-#include "sim/program/plan/layer_partition.h"
 
 using namespace sample;
 

@@ -1,5 +1,6 @@
-// lane_test.cpp — a sub-pool replayed alone against the allocator itself, on periodic programs drawn
-// at random: the same blocks at the begin of every cycle, until the allocator asks its driver.
+// lane_test.cpp — a sub-pool replayed alone against the allocator itself, on periodic programs
+// drawn at random: the same blocks at the begin of every cycle, until the allocator asks its
+// driver.
 #include <map>
 
 #include "sim/allocator/allocator.h"

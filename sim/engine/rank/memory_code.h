@@ -1,8 +1,8 @@
-// memory_code.h — what a block does to memory, without the rest: for replays of memory alone.
+// memory_code.h — the memory instructions of a block, for replays of memory alone.
 //
-// A transient is a tensor between whose allocation and free no other tensor is placed, transients
-// apart. Where it goes has no consequence: its room comes back before anybody looks. A run of
-// transients (a group) can be left out as a whole when each would find room without the driver and
+// A transient is a tensor with no other allocation between its own allocation and free, transients
+// apart. Its place has no consequence: the memory comes back before another request looks. A run of
+// transients (a group) is left out as a whole when each would find room without the driver and
 // without a new peak (RankMemory::room_for).
 #pragma once
 
@@ -29,7 +29,7 @@ struct MemoryCode {
     std::vector<RoomNeeded> rooms;  // by stream
     std::int64_t tensors = 0;
   };
-  // What `code` says of transients, by place in the block.
+  // The transients of `code`, by place in the block.
   struct Mark {
     std::int16_t group = -1;
     bool transient = false;
@@ -42,8 +42,8 @@ struct MemoryCode {
 MemoryCode memory_code(const program::Block& block);
 inline const MemoryCode no_memory;  // where memory is not replayed
 
-// The memory code of a job's blocks: those that do the same to memory, in one class or another,
-// share it.
+// The memory code of the blocks of a job. Blocks that do the same to memory share it, also across
+// rank classes.
 class MemoryCodes {
  public:
   const MemoryCode* of(const program::Block& block);
@@ -73,8 +73,8 @@ constexpr std::uint32_t slot_number(const program::Program& program, program::Sp
   return layer_base + index;
 }
 
-// What the passes [begin, end) do to memory, instruction by instruction: calls
-// visit(pass, call, block, step, slot, to), the latter where a move goes.
+// Visits the memory instructions of the passes [begin, end) in order: visit(pass, call, block,
+// step, slot, to). `to` is the destination of a move.
 template <class Visit>
 void walk_memory(const program::Program& program, const std::vector<program::Pass>& passes,
                  std::uint32_t begin, std::uint32_t end, std::span<const MemoryCode* const> blocks,

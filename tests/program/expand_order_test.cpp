@@ -1,4 +1,6 @@
 // walk_test.cpp — what a stage does for its passes, for every schedule over all small shapes.
+#include "sim/program/parallel/pipeline/expand_order.h"
+
 #include <catch2/catch.hpp>
 #include <functional>
 #include <map>
@@ -8,7 +10,6 @@
 
 #include "sim/job/schedule/placement.h"
 #include "sim/job/schedule/timeline.h"
-#include "sim/program/parallel/pipeline/expand_order.h"
 
 namespace sim::program {
 namespace {

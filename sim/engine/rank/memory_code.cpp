@@ -1,4 +1,4 @@
-#include "sim/engine/steady/memory_code.h"
+#include "sim/engine/rank/memory_code.h"
 
 #include <algorithm>
 #include <array>

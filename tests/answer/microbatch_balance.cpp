@@ -1,4 +1,6 @@
 // deal.cpp — microbatches of replicas on unlike GPUs: the deal against all others, and on clusters.
+#include "sim/answer/microbatch_balance.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <limits>
 #include <numeric>
 
-#include "sim/answer/microbatch_balance.h"
 #include "sim/answer/slices.h"
 #include "sim/base/random.h"
 #include "sim/input/plan/plan.h"

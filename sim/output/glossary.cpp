@@ -1,0 +1,175 @@
+#include "sim/output/glossary.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+#include "sim/base/ascii.h"
+
+namespace sim::output {
+namespace {
+
+constexpr std::array terms = std::to_array<Term>({
+    {"90 % interval",
+     "The range that 90 % of the measured runs of such a plan fell into, around "
+     "their predictions."},
+    {"accounts",
+     "The parts of the step time of a rank; they do not overlap and add up to the step."},
+    {"allocated",
+     "Bytes that tensors hold in PyTorch's caching allocator, rounded up to its blocks."},
+    {"all-gather", "A collective after which every rank has the data of all ranks."},
+    {"all-reduce", "A collective after which every rank has the sum over all ranks."},
+    {"allocator retry",
+     "A failed cudaMalloc after which the allocator gives its cached memory back "
+     "to the driver and asks again; the device is idle meanwhile."},
+    {"bubble", "The share of the step time in which a rank waits for other pipeline stages."},
+    {"bus bandwidth",
+     "The rate that nccl-tests calls busbw: bytes over time, scaled so that it can "
+     "be compared with the bandwidth of a link."},
+    {"capacity",
+     "Device memory that the caching allocator may use: the GPU's memory less all that "
+     "lies outside the allocator."},
+    {"checkpoint",
+     "Weights and optimizer state written to storage, from which a job starts again "
+     "after a failure."},
+    {"chunk",
+     "The layers that a stage runs in one pass; with interleaving a stage has several "
+     "(virtual pipeline stages)."},
+    {"communicator",
+     "An NCCL communicator: ranks that run collectives or messages together, with "
+     "buffers of their own on each GPU."},
+    {"compute", "Time in which the GPU runs kernels of the forward and backward passes."},
+    {"context parallelism", "Ranks share the tokens of each sequence (cp)."},
+    {"convention",
+     "How the FLOPs of a throughput are counted, for example `megatron` (Megatron-LM's "
+     "formula) or `hardware` (what is executed)."},
+    {"coupled",
+     "A replay in which transfers that use the same link at the same time slow each "
+     "other down."},
+    {"data parallelism",
+     "Replicas of the model train on different sequences and add up their "
+     "gradients (dp)."},
+    {"expert parallelism", "Ranks share the experts of each layer (ep)."},
+    {"exposed",
+     "Communication time in which the GPU computes nothing, because no kernel hides it."},
+    {"fill and drain",
+     "Pipeline wait at the begin and end of a step, while the pipeline has fewer "
+     "microbatches than stages."},
+    {"fragmentation", "Memory that is reserved and free, but in pieces too small for a request."},
+    {"fsdp",
+     "Fully sharded data parallelism: each rank stores a shard of the parameters and gathers "
+     "them before use."},
+    {"gap", "How far a plan is from the best one that was found, in percent of the step time."},
+    {"goodput", "The share of wall time spent on steps that were not lost."},
+    {"headroom", "Capacity less the reserved peak of the rank that needs most."},
+    {"hfu",
+     "Hardware FLOPs utilisation: executed FLOP/s over the GPU's peak, recomputation "
+     "included."},
+    {"host-bound", "Time in which the GPU waits for the CPU to launch kernels."},
+    {"imbalance", "Pipeline wait because one stage takes longer than another."},
+    {"lower bound",
+     "A time or memory that no replay of the plan can be below; it discards plans "
+     "without a replay."},
+    {"mfu",
+     "Model FLOPs utilisation: the model's FLOP/s over the GPU's peak, recomputation not "
+     "counted."},
+    {"microbatch", "The sequences that pass through the pipeline together."},
+    {"mtbf", "Mean time between failures."},
+    {"nvls", "NVLink SHARP: an all-reduce whose sums are made in the NVLink switches."},
+    {"offload", "Tensors or optimizer state kept in CPU memory."},
+    {"outside the allocator",
+     "Device memory that PyTorch's allocator does not see: the CUDA context, "
+     "NCCL's buffers, library workspaces."},
+    {"outcome",
+     "What became of a plan: it fits, it runs out of memory (oom), or it is impossible."},
+    {"oversubscription",
+     "Bandwidth below a switch over bandwidth above it; 1 means that all can send "
+     "at full rate."},
+    {"pass", "The forward or backward computation of one chunk for one microbatch."},
+    {"peak", "The most bytes held at one time during the step."},
+    {"pipeline parallelism", "Stages hold consecutive layers and pass microbatches on (pp)."},
+    {"profile", "Measured efficiencies of a GPU and its host that turn operations into times."},
+    {"rank", "One process of the job, on one GPU."},
+    {"rank class", "Ranks that run the same program with the same times; one of them is replayed."},
+    {"recompute",
+     "Activations that are not saved in the forward pass and are computed again in the "
+     "backward pass."},
+    {"reduce-scatter",
+     "A collective after which every rank has its share of the sum over all ranks."},
+    {"replay",
+     "The simulation of a step: every operation of every rank class against clocks and the "
+     "caching allocator."},
+    {"reserved",
+     "Bytes that PyTorch's caching allocator holds from the driver: allocated blocks, "
+     "and free ones that it keeps."},
+    {"residual", "How far the prediction of a measured run was off."},
+    {"segment", "Memory that the caching allocator got from the driver in one call."},
+    {"sequence parallelism",
+     "Tensor-parallel ranks share the tokens where they do not share the "
+     "heads: norms, dropout, residuals."},
+    {"stage", "The ranks that hold the same layers of a pipeline."},
+    {"static", "Memory held from one step to the next: weights, gradients, optimizer state."},
+    {"step time", "Time from the begin of one training step to the begin of the next."},
+    {"straggler", "A GPU or node that is slower than the others and makes them wait."},
+    {"tensor parallelism", "Ranks share each matrix product of a layer (tp)."},
+    {"textbook bubble",
+     "(p - 1) / (m + p - 1) for p stages and m microbatches, divided by the chunks "
+     "of a stage when interleaved."},
+    {"tight",
+     "The verdict changes if capacity changes by 2 %, within what is not known of the "
+     "memory outside the allocator, or the plan needs allocator retries."},
+    {"transfer", "Pipeline wait for messages on the wire that no kernel hides."},
+    {"unaccounted",
+     "Measured memory outside the allocator that no known source explains; it is a "
+     "range, and the verdict is asked at both ends."},
+    {"verdict", "Whether a plan fits, and how sure that is."},
+    {"warm-up",
+     "The first step of a job, in which the allocator asks the driver for its memory; it "
+     "is replayed and not reported."},
+    {"zero",
+     "DeepSpeed's ZeRO: stage 1 shards the optimizer state over the data-parallel ranks, "
+     "stage 2 gradients too, stage 3 parameters too."},
+});
+
+// In small letters, with blanks for '_' and '-'.
+std::string plain(std::string_view text) {
+  std::string result = lower(text);
+  for (char& c : result)
+    if (c == '_' || c == '-') c = ' ';
+  return result;
+}
+
+bool is_letter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0;
+}
+
+}  // namespace
+
+std::span<const Term> glossary() {
+  return terms;
+}
+
+const Term* find_term(std::string_view name) {
+  const std::string wanted = plain(name);
+  const auto found =
+      std::ranges::find_if(terms, [&](const Term& term) { return plain(term.name) == wanted; });
+  return found == terms.end() ? nullptr : &*found;
+}
+
+std::vector<const Term*> terms_in(std::string_view text) {
+  const std::string all = plain(text);
+  std::vector<const Term*> found;
+  for (const Term& term : terms) {
+    const std::string name = plain(term.name);
+    for (std::size_t at = all.find(name); at != std::string::npos; at = all.find(name, at + 1)) {
+      const std::size_t end = at + name.size();
+      if ((at > 0 && is_letter(all[at - 1])) || (end < all.size() && is_letter(all[end]))) continue;
+      found.push_back(&term);
+      break;
+    }
+  }
+  return found;
+}
+
+}  // namespace sim::output

@@ -1,0 +1,127 @@
+// words.cpp — can a stranger read it? Comments and documents as text: files that they name must exist,
+// tables must have kept their columns, words that mean nothing outside of this project are banned.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path root = REHEARSE_SOURCE_DIR;
+
+struct Line {
+  std::string path;  // relative to the root
+  std::size_t number = 0;
+  std::string text;      // of a comment without its slashes, or of a document
+  bool of_file = false;  // in the comment that a file opens with
+};
+
+std::vector<fs::path> files(const std::vector<std::string>& folders,
+                            const std::set<std::string>& suffixes) {
+  std::vector<fs::path> found;
+  for (const std::string& folder : folders)
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+      if (entry.is_regular_file() && suffixes.count(entry.path().extension().string()) != 0)
+        found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// Whole-line comments of the sources of sim/.
+std::vector<Line> comments() {
+  std::vector<Line> lines;
+  for (const fs::path& path : files({"sim"}, {".h", ".cpp"})) {
+    std::ifstream in(path);
+    std::string text;
+    bool opens = true;
+    for (std::size_t number = 1; std::getline(in, text); ++number) {
+      const std::size_t at = text.find_first_not_of(' ');
+      const bool comment = at != std::string::npos && text.compare(at, 2, "//") == 0;
+      opens &= comment;
+      if (comment)
+        lines.push_back(
+            {path.lexically_relative(root).generic_string(), number, text.substr(at + 2), opens});
+    }
+  }
+  return lines;
+}
+
+// Paragraphs of the documents, without what stands in fences.
+std::vector<Line> documents() {
+  std::vector<Line> lines;
+  std::vector<fs::path> all =
+      files({"sim", "models", "topologies", "workloads", "calibration", "results"}, {".md"});
+  all.push_back(root / "README.md");
+  for (const fs::path& path : all) {
+    std::ifstream in(path);
+    std::string text;
+    bool fence = false;
+    for (std::size_t number = 1; std::getline(in, text); ++number) {
+      if (text.rfind("```", 0) == 0) fence = !fence;
+      if (!fence) lines.push_back({path.lexically_relative(root).generic_string(), number, text});
+    }
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("tidy: a file comment names files that exist") {
+  std::set<std::string> names;
+  for (const fs::path& path : files({"sim", "tests"}, {".h", ".cpp", ".proto"}))
+    names.insert(path.filename().string());
+  // Names in brackets are sources of others: [fused_kernels/layer_norm.cpp].
+  const std::regex quoted(R"(\[[^\]]*\])"), named(R"([\w./-]*\b[\w-]+\.(h|cpp|proto)\b)");
+  for (const Line& line : comments()) {
+    if (!line.of_file) continue;
+    const std::string text = std::regex_replace(line.text, quoted, "");
+    for (std::sregex_iterator at(text.begin(), text.end(), named), end; at != end; ++at) {
+      INFO(line.path << ":" << line.number << " names " << at->str());
+      CHECK(names.count(fs::path(at->str()).filename().string()) == 1);
+    }
+  }
+}
+
+TEST_CASE("tidy: tables in comments keep their columns") {
+  // A formatter that joins the lines of a table leaves runs of blanks inside of a line of prose.
+  const std::regex joined(R"(^ \S.*[a-z,;:] {3,}\S+.*[a-z,;:] {3,}\S)");
+  for (const Line& line : comments()) {
+    INFO(line.path << ":" << line.number << ":" << line.text);
+    CHECK_FALSE(std::regex_search(line.text, joined));
+  }
+}
+
+TEST_CASE("tidy: comments and documents use the words of the field") {
+  std::vector<std::regex> banned;
+  for (const char* word :
+       {"stands? alike", "such a one", "in silence", "nobody (says|said|looks|asks|knows)",
+        "held? to (it|them|each other)", "(is|are) (said|told) where", "taken in silence",
+        "behind (it|them|the step|the decision)"})
+    banned.emplace_back(std::string("\\b") + word + "\\b");
+  std::vector<Line> all = comments();
+  for (Line& line : documents()) all.push_back(std::move(line));
+  for (const Line& line : all) {
+    INFO(line.path << ":" << line.number << ": " << line.text);
+    for (const std::regex& word : banned) CHECK_FALSE(std::regex_search(line.text, word));
+  }
+}
+
+TEST_CASE("tidy: each room has a README of at most 80 lines") {
+  for (const char* room :
+       {"base", "model", "job", "cluster", "allocator", "program", "engine", "input", "answer",
+        "study", "output", "calibrate", "command", "python"}) {
+    const fs::path path = root / "sim" / room / "README.md";
+    INFO(path);
+    REQUIRE(fs::exists(path));
+    std::ifstream in(path);
+    std::size_t lines = 0;
+    for (std::string text; std::getline(in, text);) ++lines;
+    CHECK((lines <= 80 || std::string(room) == "python"));
+  }
+}
