@@ -94,7 +94,8 @@ std::int32_t Allocator::add_sub_pool(std::int32_t pool_index, int stream) {
   return entry.second;
 }
 
-// Every open region takes every stream; newer rules ask the newest region first, 2.4.0 the oldest.
+// An open private pool serves all streams. If several are open, the newer rules use the one opened
+// last, 2.4.0 the one opened first.
 std::int32_t Allocator::pool_for(bool small) const {
   if (open_regions_.empty()) return small ? default_small : default_large;
   const int number = rules_ == Rules::newer ? open_regions_.back() : open_regions_.front();
@@ -102,8 +103,8 @@ std::int32_t Allocator::pool_for(bool small) const {
   return small ? own.small : own.large;
 }
 
-// Flattened, as is free: a replay spends its time in these two, a fifth of it in calls. What is
-// found stays in registers: nothing here has its address.
+// Flattened (all calls inlined), as is free(): a replay spends most of its time in these two. Calls
+// would cost a fifth of that. The position found stays in registers: no code takes its address.
 [[gnu::flatten]] BlockId Allocator::allocate(std::int64_t requested, int stream) {
   assert(requested > 0);
   assert(requested <= largest_request);
@@ -118,7 +119,7 @@ std::int32_t Allocator::pool_for(bool small) const {
   return hand_out(request, requested, {free.block(fit), fit});
 }
 
-// Nothing that is free will do.
+// No free block serves the request.
 [[gnu::noinline]] BlockId Allocator::allocate_slowly(Request request, std::int64_t requested,
                                                      int stream) {
   request.segment = segment_size(request.size, options_);
@@ -128,7 +129,7 @@ std::int32_t Allocator::pool_for(bool small) const {
   return no_block;
 }
 
-// Best fit among the free blocks of the request's pool and stream, or the end.
+// Best fit among the free blocks of the request's sub-pool, or the end.
 FreeList::Position Allocator::find(const Request& request) {
   SubPool& home = sub_pool(request.sub_pool);
   if (collecting_) ++pool(home.pool).searches;
@@ -137,12 +138,13 @@ FreeList::Position Allocator::find(const Request& request) {
   return p;
 }
 
-// Whether the first fit, or one behind it, may be had.
+// Whether the options allow the first fit. It may move `p` to a later block.
 bool Allocator::acceptable(const Request& request, FreeList::Position& p) const {
   const SubPool& home = sub_pool(request.sub_pool);
   if (at(home.free.block(p)).expandable && !choose_expandable(request, p)) return false;
   if (options_.max_split_size == unlimited) return true;
-  // An oversized block is neither cut up for a small request nor wasted on a smaller large one.
+  // An oversized block (max_split_size) serves neither a request below that size nor a much smaller
+  // oversized one.
   const std::int64_t size = home.free.size_at(p);
   const std::int64_t rounding = options_.max_non_split_rounding > 0
                                     ? options_.max_non_split_rounding
@@ -151,8 +153,9 @@ bool Allocator::acceptable(const Request& request, FreeList::Position& p) const 
   return large ? size < request.size + rounding : size < options_.max_split_size;
 }
 
-// The first fit is expandable. While such segments are on, what counts is how far a block reaches
-// with the unmapped memory behind it; while they are off, only ordinary blocks do.
+// The first fit lies in an expandable segment. The reach of a block is its size plus that of the
+// unmapped block to its right. With expandable segments on, a later block replaces an expandable
+// one while its reach is smaller. With them off, only blocks of ordinary segments serve.
 bool Allocator::choose_expandable(const Request& request, FreeList::Position& p) const {
   const FreeList& free = sub_pool(request.sub_pool).free;
   if (options_.expandable_segments) {
@@ -175,7 +178,7 @@ bool Allocator::choose_expandable(const Request& request, FreeList::Position& p)
   return !free.at_end(p);
 }
 
-// Nothing fits: ask the driver, giving memory back as far as that takes.
+// No free block fits: asks the driver for memory, and gives cached memory back if that fails.
 bool Allocator::obtain(Request& request, int stream, Found& found) {
   if (collecting_) collect_garbage();
   if (grow(request, /*retry=*/false, found)) return true;
@@ -248,7 +251,7 @@ BlockId Allocator::hand_out(const Request& request, std::int64_t requested, Foun
   return id;
 }
 
-// Cuts a block after `size` bytes; the rest becomes a block of the same kind, in no list yet.
+// Splits a block after `size` bytes. The remainder becomes a block of the same kind in no list.
 BlockId Allocator::cut(BlockId id, std::int64_t size) {
   const BlockId back = new_block();
   Block& front = at(id);
@@ -273,7 +276,7 @@ bool Allocator::idle(BlockId id) const {
   return block.idle();
 }
 
-// `left` takes over its right neighbour, which is in no list.
+// Merges `right` into `left`, its left neighbour. REQUIRES: `right` is in no list.
 void Allocator::absorb(BlockId left, BlockId right) {
   Block& into = at(left);
   const Block& gone = at(right);
@@ -304,11 +307,11 @@ void Allocator::absorb(BlockId left, BlockId right) {
     record_events(id);
   } else {
     deferred_.push_back(id);
-    soonest_ = INT64_MIN;  // whatever the clock says
+    soonest_ = INT64_MIN;  // process it at the next poll, whatever the clock says
   }
 }
 
-// Nobody uses the block any more: it merges with its idle neighbours and becomes free.
+// No stream uses the block any more: it merges with its idle neighbours and becomes free.
 void Allocator::complete(BlockId id) {
   Block& block = at(id);
   trace(Action::free_completed, block.address, past(id).requested, sub_pool(block.sub_pool).stream);
@@ -336,7 +339,7 @@ void Allocator::complete(BlockId id) {
   if (left != no_block) {
     blocks_gone += 1;
     bytes_gone += at(left).size;
-    past(left).requested = requested;  // what PyTorch keeps is the freed block
+    past(left).requested = requested;  // PyTorch keeps the Block object of the freed block
     absorb(left, id);
     merged = left;
   }

@@ -1,24 +1,26 @@
-// allocator.h — PyTorch's CUDA caching allocator, block for block.
+// allocator.h — PyTorch's CUDA caching allocator, exact to the byte and to the block.
 //
-// DESCRIPTION. Memory comes from the driver in segments. A segment is a chain of blocks; a free
-// block waits in the list of its pool and stream and is handed out best fit first, lowest address
-// on a tie, split when the rest is worth keeping, merged with its neighbours when it returns.
-// Everything is exact to the byte: sizes, addresses, the order of driver calls, the statistics,
-// and the actions PyTorch's memory history records.
+// The engine calls it for every tensor of a rank, through engine/rank/rank_memory.h. `rehearse
+// memory` replays recorded traces with it. Sizes, addresses, the order of driver calls, statistics
+// and the actions of PyTorch's memory history are the same as PyTorch's.
 //
-// Names. A pool is default or private (CUDA graphs, MemPool), small or large. A sub-pool is one
-// pool's free memory of one stream; blocks never leave their sub-pool.
+// How it works. The driver gives memory in segments. A segment is a chain of blocks. Each free
+// block is in the free list of its pool and stream. A request takes the smallest free block that
+// fits; the lowest address wins among equal sizes. The block is split if the remainder is large
+// enough. A freed block merges with its free neighbours.
+//
+// Names. A pool is default or private (CUDA graphs, MemPool), and small or large. A sub-pool holds
+// the memory of one pool on one stream. A block never leaves its sub-pool.
 //
 // Invariants
-//  (1) The blocks of a segment tile it. Two neighbours are never both free in the same way.
-//  (2) A block that is neither allocated nor pending is in exactly one list of its sub-pool: free
-//  when
-//      mapped, unmapped otherwise.
+//  (1) The blocks of a segment tile it. Two neighbours of the same kind are never both free.
+//  (2) A block that is neither allocated nor waiting for a stream is in exactly one list of its
+//      sub-pool: the free list if it is mapped, else the list of unmapped blocks.
 //  (3) The first block of a segment keeps its id for the life of the segment.
 //  (4) A call is a pure function of the state and the driver's answers: no clock, no hashing.
 //
-// The rules are those of PyTorch's native backend, in two versions; where its own order follows a
-// hash table (events of several streams that are reached at once) ours is by stream number.
+// Source: PyTorch's native backend, in two versions (options.h). PyTorch processes the events of
+// several streams in the order of a hash table; we process them by stream number.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +38,7 @@
 
 namespace sim::allocator {
 
-// What PyTorch's memory history records, with its names.
+// The actions of PyTorch's memory history, with its names.
 enum class Action : std::uint8_t {
   alloc,
   free_requested,
@@ -49,10 +51,11 @@ enum class Action : std::uint8_t {
 };
 const char* name(Action action);
 
+// One entry of the memory history.
 struct TraceEntry {
   Action action = Action::alloc;
-  std::int64_t address = 0;  // for oom: the device's free memory
-  std::int64_t size = 0;     // requested bytes for alloc and free, rounded for oom, else bytes
+  std::int64_t address = 0;  // of the block or segment; oom: free bytes of the device
+  std::int64_t size = 0;     // bytes; alloc and free: as requested; oom: rounded
   int stream = 0;
 
   friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
@@ -60,15 +63,16 @@ struct TraceEntry {
 
 enum class BlockState : std::uint8_t { active_allocated, active_pending_free, inactive };
 
+// A copy of the facts of one block, for output and tests. Sizes in bytes.
 struct BlockView {
   BlockId id = no_block;
   std::int64_t address = 0;
   std::int64_t size = 0;
-  std::int64_t requested = 0;  // a free block remembers its last request
+  std::int64_t requested = 0;  // of the tensor; of a free block: of its last tensor
   BlockState state = BlockState::inactive;
 };
 
-// One cudaMalloc, or one contiguous mapped run of an expandable segment.
+// One cudaMalloc, or one contiguous mapped range of an expandable segment. Sizes in bytes.
 struct SegmentView {
   std::int64_t address = 0;
   std::int64_t total = 0;
@@ -76,46 +80,53 @@ struct SegmentView {
   std::int64_t active = 0;
   std::int64_t requested = 0;
   int stream = 0;
-  int pool = 0;  // 0: the default pools
+  int pool = 0;  // number of the private pool; 0: a default pool
   bool small = false;
   bool expandable = false;
   std::vector<BlockView> blocks;
 };
 
+// The last request that failed. Sizes in bytes.
 struct OutOfMemory {
   std::int64_t requested = 0;
   std::int64_t rounded = 0;
-  std::int64_t segment = 0;  // what the driver was last asked for
+  std::int64_t segment = 0;  // size of the last request to the driver
   std::int64_t device_free = 0;
   int stream = 0;
 };
 
+// Settings of a private pool (torch.cuda.MemPool). Rules::newer only, except user_allocator.
 struct PoolOptions {
-  bool use_on_oom = false;      // newer: a last resort for everyone
-  bool no_split = false;        // newer: hand out whole blocks
-  bool user_allocator = false;  // never expandable
+  bool use_on_oom = false;      // other requests may use its free blocks before they fail
+  bool no_split = false;        // never splits a block
+  bool user_allocator = false;  // its segments are never expandable
 };
 
 class Allocator {
  public:
   explicit Allocator(Driver& driver, Options options = {}, Rules rules = Rules::newer);
 
-  // no_block when out of memory; last_out_of_memory() then says how.
-  // REQUIRES: 0 < size <= largest_request.
+  // Allocates `size` bytes on `stream`. Out of memory: no_block, and last_out_of_memory() has the
+  // details. REQUIRES: 0 < size <= largest_request.
   BlockId allocate(std::int64_t size, int stream = 0);
+  // Frees a block. If it was recorded on other streams, it waits for them first.
   // REQUIRES: block is allocated.
   void free(BlockId block);
-  // The block is used on `stream` too: after free it waits for that stream.
+  // Marks the block as used on `stream` too (Tensor.record_stream). After free() the block waits
+  // until that stream has finished its present work.
   // REQUIRES: block is allocated.
   void record_stream(BlockId block, int stream);
+  // Returns cached segments to the driver (torch.cuda.empty_cache).
   void empty_cache();
-  // REQUIRES: 0 <= fraction <= 1.
+  // Limits reserved memory to a share of the device's memory. REQUIRES: 0 <= fraction <= 1.
   void set_memory_fraction(double fraction);
   void set_options(const Options& options) { options_ = options, refresh(); }
 
-  // Private pools, by a number above 0. While a region is open, allocations go to its pool.
+  // Private pools, numbered from 1. Between begin_pool and end_pool (a capture), all allocations
+  // use that pool.
   void begin_pool(int pool, PoolOptions options = {});
   void end_pool(int pool);
+  // One user of the pool ends. A pool without users gives its memory back under pressure.
   // REQUIRES: users_of(pool) > 0.
   void release_pool(int pool);
   int users_of(int pool) const;
@@ -129,21 +140,22 @@ class Allocator {
   void reset_peaks() { statistics_.reset_peaks(); }
   const OutOfMemory& last_out_of_memory() const { return last_oom_; }
   Bytes reserved() const { return {total_}; }
-  // The largest free block of the default large (or small) pool and stream; 0 if there is none.
+  // The largest free block of the default large (or small) pool on a stream; 0 if there is none.
   Bytes largest_free_block(int stream = 0, bool small = false) const;
-  // Whether a request is answered from any free block that is large enough: no option turns one
-  // away, rounds beyond 512 bytes or counts searches.
+  // Whether plain best fit holds: any free block that is large enough serves a request. False with
+  // options that refuse blocks, round to more than 512 bytes or count searches, and with private
+  // pools. The sub-pool machine requires it (sub_pools/sub_pool_machine.h).
   bool takes_what_fits() const;
-  // False: only allocated, active and reserved bytes and the counts of rare events are kept. For
-  // replays that ask nothing else; segments and blocks do not depend on it.
+  // False keeps only allocated, active and reserved bytes and the counts of rare events, which is
+  // faster. Segments and blocks do not depend on it.
   void set_detailed_statistics(bool detailed) { detailed_ = detailed; }
 
-  // Trace actions are appended to `sink`; nullptr turns tracing off.
+  // Appends the actions of the memory history to `sink` from now on; nullptr turns this off.
   void set_trace(std::vector<TraceEntry>* sink) { trace_ = sink; }
 
   std::vector<SegmentView> segments() const;  // by address
-  // The same without a copy: calls begin(segment, a view without bytes and blocks) and then
-  // visit(block) for each of its mapped blocks.
+  // All segments without a copy. For each segment it calls begin(view), where the view has neither
+  // byte counts nor blocks, and then visit(block) for each mapped block.
   template <class Begin, class Visit>
   void visit_segments(const Begin& begin, const Visit& visit) const {
     for (const auto& [base, segment] : segments_) {
@@ -159,19 +171,20 @@ class Allocator {
         if (at(id).mapped) visit(view(id));
     }
   }
-  // More than any BlockId.
+  // Greater than every BlockId.
   std::size_t ids() const { return blocks_.size(); }
-  // Appends everything that decides future behaviour, in one canonical form: two states whose
-  // words are equal act alike, given that the driver does and puts new segments above all others.
-  // Of addresses only the order decides: segments and blocks are numbered in it; the numbers of
-  // blocks are returned by their BlockId, -1 where there is none. Cumulative statistics are left
-  // out, as are the tickets of outstanding events, which are the driver's.
+  // Appends everything that decides future behaviour, in canonical form. Two allocators with equal
+  // words behave alike if their drivers do and place new segments above all others. Addresses enter
+  // only by their order: segments and blocks are numbered by address. Not included: cumulative
+  // statistics and the tickets of outstanding events, which belong to the driver.
+  // Returns the number of each block, indexed by BlockId; -1 for unused ids.
   std::vector<std::int32_t> save_state(std::vector<std::int64_t>& out) const;
-  // Appends a few numbers that equal states have in common, for a look before all of it is saved.
+  // Appends a few numbers that are equal in equal states: a cheap test before save_state.
   void save_outline(std::vector<std::int64_t>& out) const;
-  // What a stretch that is not replayed would have counted.
+  // Adds allocation retries of steps that were skipped instead of replayed.
   void add_retries(std::int64_t count) { statistics_.num_alloc_retries += count; }
-  // Calls visit(event) for every outstanding event, in the order of save_state.
+  // Calls visit(event) for every outstanding event, in the order of save_state. The second form may
+  // change the events.
   template <class Visit>
   void visit_events(const Visit& visit) const {
     for (const EventQueue& queue : queues_)
@@ -184,7 +197,7 @@ class Allocator {
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
   }
 
-  // Calls visit(event, its block) in the same order.
+  // Calls visit(event, block that waits for it) in the same order.
   template <class Visit>
   void visit_waiting(const Visit& visit) const {
     for (const EventQueue& queue : queues_)
@@ -192,16 +205,18 @@ class Allocator {
         visit(queue.waiting[i].first, queue.waiting[i].second);
   }
 
-  // For recorded histories. Completes what the driver says is reached, as any allocation would.
+  // Completes the frees whose events the driver reports as reached. Every allocation starts with
+  // it.
   void poll() {
     if (!pending_ || !open_regions_.empty()) return;
     if (clock_ == nullptr || *clock_ >= soonest_) process_events();
   }
-  // Frees one whole cached segment, as pressure would. False if it is not one.
+  // Gives one cached segment back to the driver, as an allocation retry would. False if the segment
+  // is unknown, expandable or in use.
   bool release_segment(std::int64_t address);
-  // Rebuilds one segment as it was when the recording began: its blocks from left to right.
-  // Appends the ids of the allocated ones to `ids`.
-  // REQUIRES: the address range is new; sizes > 0; free pieces do not touch.
+  // Adds one segment with the given blocks, from left to right, and appends the ids of its
+  // allocated blocks to `ids`. Recorded histories and the sub-pool replay call it.
+  // REQUIRES: the address range is new; sizes > 0; two free pieces never touch.
   struct Piece {
     enum class Kind : std::uint8_t { allocated, free, unmapped };
     Kind kind = Kind::free;
@@ -217,39 +232,39 @@ class Allocator {
     std::vector<Piece> pieces;
   };
   void restore(const InitialSegment& segment, std::vector<BlockId>& ids);
-  // These segments, in the place of all that are there; what was counted so far and the peaks stay.
+  // Replaces all segments by these. Cumulative counts and peaks stay as they are.
   // REQUIRES: no private pools.
   void rebuild(std::span<const InitialSegment> segments, std::vector<BlockId>& ids);
-  // Frees a block that waits for these events, each on another stream than its own.
-  // REQUIRES: block is allocated and not recorded; no region is open.
+  // Frees a block that must wait for these events, each on a stream other than its own.
+  // REQUIRES: block is allocated and not recorded on other streams; no private pool is open.
   void free_behind(BlockId block, std::span<const Event> events);
 
  private:
   static constexpr std::int32_t none = -1;
 
-  // What every step looks at: half a cache line.
+  // The fields that every call reads: half a cache line.
   struct Block {
     std::int64_t address = 0;
     std::int64_t size = 0;
     BlockId left = no_block;
     BlockId right = no_block;
     std::int32_t sub_pool = 0;
-    std::uint32_t events : 24 = 0;  // outstanding
+    std::uint32_t events : 24 = 0;  // number of outstanding events
     bool allocated : 1 = false;
     bool mapped : 1 = true;
     bool expandable : 1 = false;
     bool small : 1 = false;
-    bool used : 1 = false;  // recorded on other streams since it was allocated
+    bool used : 1 = false;  // recorded on another stream since its allocation
 
     bool split() const { return left != no_block || right != no_block; }
     bool idle() const { return !allocated && !used && events == 0; }
   };
   static_assert(sizeof(Block) == 32);
 
-  // The rest of a block.
+  // The fields of a block that few calls read.
   struct Past {
     std::int64_t requested = 0;
-    std::int64_t stamp = 0;    // the pool's number of searches when it was last freed
+    std::int64_t stamp = 0;    // Pool::searches at the last free (age for garbage collection)
     std::int32_t uses = none;  // index into stream_uses_, when used
   };
 
@@ -297,7 +312,7 @@ class Allocator {
   // Outstanding events of a stream, oldest first, and the blocks that wait for them.
   struct EventQueue {
     int stream = 0;
-    std::size_t head = 0;  // before it: reached
+    std::size_t head = 0;  // entries before it are reached
     std::vector<std::pair<Event, BlockId>> waiting;
 
     bool empty() const { return head == waiting.size(); }
@@ -305,7 +320,7 @@ class Allocator {
     void pop();
   };
 
-  // A free block that was found or obtained, and where it is listed; the end: nowhere.
+  // A free block for a request, and its position in the free list; at_end: it is in no list.
   struct Found {
     BlockId block = no_block;
     FreeList::Position position;
@@ -370,7 +385,7 @@ class Allocator {
   void list(BlockId block);
   void unlist(BlockId block);
 
-  // allocator_release.cpp: giving it back.
+  // allocator_release.cpp: giving memory back to the driver.
   bool release_available(const Request& request);
   void release_all();
   void release_pool_blocks(std::int32_t pool);
@@ -380,7 +395,7 @@ class Allocator {
   void collect_garbage();
   bool find_in_spare_pools(Request& request, int stream, Found& found);
 
-  // allocator_streams.cpp: blocks that other streams still use.
+  // allocator_streams.cpp: freed blocks that other streams still use, and private pools.
   void process_events();
   PrivatePool& private_pool(int number, const PoolOptions& options);
   EventQueue& queue_of(int stream);
@@ -390,12 +405,12 @@ class Allocator {
   void synchronize_and_free();
   void finish_event(BlockId block);
 
-  Driver* driver_;  // never null; a pointer so that a state can be kept and put back
+  Driver* driver_;  // never null; a pointer so that an Allocator can be copied and assigned
   Options options_;
   Rules rules_;
 
   std::vector<Block> blocks_;
-  std::vector<Past> pasts_;  // of the same
+  std::vector<Past> pasts_;  // by BlockId, as blocks_
   std::vector<BlockId> unused_blocks_;
   std::vector<SubPool> sub_pools_;
   std::vector<Pool> pools_;  // 0: default large, 1: default small, then the private ones
@@ -405,18 +420,18 @@ class Allocator {
 
   std::int64_t total_ = 0;
   std::int64_t limit_ = unlimited;
-  bool divided_ = false;     // sizes are rounded by divisions of powers of two
-  bool counted_ = false;     // searches were ever counted: blocks are stamped with their number
-  bool choosy_ = false;      // the first fit may not be the one: see acceptable()
-  bool collecting_ = false;  // a limit and a threshold are set: searches are counted
+  bool divided_ = false;     // roundup_power2_divisions is set
+  bool counted_ = false;     // searches were counted at some time: freed blocks get a stamp
+  bool choosy_ = false;      // options may refuse the first fit: see acceptable()
+  bool collecting_ = false;  // garbage collection is on: searches are counted
 
   const std::int64_t* clock_;         // the driver's; may be null
-  std::int64_t soonest_ = INT64_MAX;  // with a clock: nothing is reached before
+  std::int64_t soonest_ = INT64_MAX;  // with a clock: no event is reached before this time
   std::vector<EventQueue> queues_;    // by stream; empty ones stay
   std::vector<BlockId> deferred_;     // freed during a capture
   std::vector<std::vector<StreamUse>> stream_uses_;
   std::vector<std::int32_t> unused_stream_uses_;
-  bool pending_ = false;  // something may wait for a stream
+  bool pending_ = false;  // a freed block may wait for a stream
 
   bool detailed_ = true;
   Statistics statistics_;

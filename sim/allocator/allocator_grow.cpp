@@ -1,5 +1,6 @@
-// allocator_grow.cpp — getting memory from the driver: cudaMalloc, and expandable segments that
-// map physical pages into a reserved range of addresses.
+// allocator_grow.cpp — gets memory from the driver: cudaMalloc, and expandable segments.
+//
+// An expandable segment is a reserved range of addresses; physical pages are mapped as needed.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -58,7 +59,8 @@ bool Allocator::grow_expandable(const Request& request, Found& found) {
   return true;
 }
 
-// The first run of idle blocks, mapped or not, that is long enough and holds unmapped memory.
+// The first run of idle blocks, mapped or not, that is long enough and has unmapped memory. Without
+// one: a new segment.
 BlockId Allocator::expandable_candidate(const Request& request) {
   for (const BlockId unmapped : sub_pool(request.sub_pool).unmapped) {
     const BlockId before = at(unmapped).left;
@@ -99,12 +101,13 @@ BlockId Allocator::new_expandable_segment(const Request& request) {
   block.mapped = false;
   segments_[*address] = {bytes, page, id};
   list(id);
-  // A range that is too short can never serve this request; it stays for smaller ones.
+  // A range that is too short never serves this request. It stays for smaller ones.
   return bytes < request.size ? no_block : id;
 }
 
-// Maps whole pages covering `bytes` from the start of an unmapped block. The rest stays unmapped;
-// what was mapped merges with idle neighbours. Returns the resulting free block, or no_block.
+// Maps whole pages that cover `bytes` from the start of an unmapped block. The remainder stays
+// unmapped; the mapped part merges with idle neighbours. Returns the resulting free block, or
+// no_block if the driver has no memory.
 BlockId Allocator::map(BlockId id, std::int64_t bytes) {
   assert(!at(id).mapped);
   assert(bytes <= at(id).size);

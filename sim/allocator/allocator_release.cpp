@@ -1,4 +1,4 @@
-// allocator_release.cpp — giving memory back to the driver: on request, under pressure, by age.
+// allocator_release.cpp — gives memory back to the driver: on request, under pressure, by age.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -11,9 +11,9 @@ void Allocator::empty_cache() {
   release_all();
 }
 
-// Oversized blocks only (max_split_size): one that is large enough, or several from the largest
-// down. What was freed stays freed even if it was not enough. A piece of a segment can be as large
-// only if the option was set after it was split; it is left alone, since cudaFree would fail.
+// Frees oversized blocks (max_split_size): one that is large enough, or several from the largest
+// down. Freed blocks stay freed even if they were not enough. Parts of a split segment are skipped,
+// since cudaFree would fail; they are oversized only if the option was set after the split.
 bool Allocator::release_available(const Request& request) {
   if (options_.max_split_size == unlimited) return false;
   const std::int64_t want = std::max(request.size, options_.max_split_size);
@@ -99,8 +99,8 @@ void Allocator::release_block(BlockId id) {
   delete_block(id);
 }
 
-// Returns the whole pages inside a free expandable block. Returns the block that is now unmapped,
-// or no_block when there was no whole page.
+// Unmaps the whole pages inside a free block of an expandable segment. Returns the block that is
+// now unmapped, or no_block if the block contains no whole page.
 BlockId Allocator::unmap(BlockId id) {
   const auto& [base, segment] = *std::prev(segments_.upper_bound(at(id).address));
   const std::int64_t page = segment.page;
@@ -145,8 +145,8 @@ void Allocator::drop_if_unmapped(BlockId id) {
   delete_block(id);
 }
 
-// Frees whole cached segments of the large default pool that have waited longer than average,
-// until enough is free or nothing more is old.
+// Frees cached segments of the large default pool that are older than the average. It stops when
+// reserved memory is below the threshold or no segment is old (garbage_collection_threshold).
 void Allocator::collect_garbage() {
   const auto threshold = static_cast<std::int64_t>(
       std::floor(options_.garbage_collection_threshold * static_cast<double>(limit_)));
@@ -190,7 +190,7 @@ void Allocator::collect_garbage() {
   }
 }
 
-// Newer rules: pools that were offered as a last resort are searched, not grown.
+// Newer rules: searches private pools with use_on_oom, but never grows them.
 bool Allocator::find_in_spare_pools(Request& request, int stream, Found& found) {
   if (pool(sub_pool(request.sub_pool).pool).number != 0) return false;
   for (const auto& [number, own] : private_pools_) {

@@ -1,4 +1,4 @@
-// allocator_state.cpp — looking at the allocator: segments, exact comparison, restoring.
+// allocator_state.cpp — inspects and restores the allocator: segments, canonical state, rebuild.
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -10,7 +10,7 @@ namespace sim::allocator {
 std::vector<SegmentView> Allocator::segments() const {
   std::vector<SegmentView> views;
   for (const auto& [base, segment] : segments_) {
-    bool open = false;  // the run of mapped blocks that views.back() describes goes on
+    bool open = false;  // the mapped range of views.back() continues
     for (BlockId id = segment.head; id != no_block; id = at(id).right) {
       const Block& block = at(id);
       if (!block.mapped) {
@@ -91,7 +91,7 @@ std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) 
   for (const BlockId id : deferred_) out.push_back(number_of(id));
   for (const int number : open_regions_) out.push_back(number);
   for (const auto& [number, own] : private_pools_) out.insert(out.end(), {number, own.users});
-  // Options that were changed at run time.
+  // Options that a program can change at run time.
   out.insert(out.end(), {options_.max_split_size, options_.max_non_split_rounding,
                          options_.large_segment, options_.expandable_segments ? 1 : 0,
                          std::bit_cast<std::int64_t>(options_.garbage_collection_threshold)});

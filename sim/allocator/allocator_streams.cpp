@@ -1,7 +1,8 @@
-// allocator_streams.cpp — blocks that other streams still use, and the private pools of captures.
+// allocator_streams.cpp — freed blocks that other streams still use, and private pools.
 //
 // A freed block that was recorded on other streams waits for an event on each of them. While a
-// region (a capture) is open no event may be queried: such blocks are kept aside until it ends.
+// private pool is open (a CUDA graph capture), no event may be queried. Blocks freed in that time
+// are deferred until it ends.
 #include <algorithm>
 #include <cassert>
 
@@ -32,7 +33,7 @@ void Allocator::record_stream(BlockId id, int stream) {
 }
 
 void Allocator::EventQueue::push(const Event& event, BlockId id) {
-  if (head >= 64 && head * 2 >= waiting.size()) {  // what is reached makes room
+  if (head >= 64 && head * 2 >= waiting.size()) {  // drop the entries that are reached
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(head));
     head = 0;
   }
@@ -55,7 +56,7 @@ Allocator::EventQueue& Allocator::queue_of(int stream) {
   return *place;
 }
 
-// The uses become one event on each stream.
+// Records one event on each stream that used the block.
 void Allocator::record_events(BlockId id) {
   Block& block = at(id);
   std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
@@ -84,7 +85,7 @@ void Allocator::free_behind(BlockId id, std::span<const Event> events) {
   if (events.empty()) complete(id);
 }
 
-// Uses recorded during a capture are over once it has ended; the earlier ones get their events.
+// After a capture: its own uses are over, the uses recorded before it get their events now.
 void Allocator::record_deferred() {
   for (const BlockId id : deferred_) {
     auto& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];

@@ -1,12 +1,16 @@
-// driver.h — what the allocator asks of the CUDA driver: memory, address ranges, events.
+// driver.h — the interface of the allocator to the CUDA driver: memory, address ranges, events.
+//
+// The allocator calls it when no free block serves a request, when it gives memory back, and for
+// freed blocks that other streams use. The engine implements it with simulated time
+// (engine/rank/rank_memory.h), recorded/ with recorded addresses.
 //
 // Invariants
-//  (1) The allocator reaches the outside world only through this interface, and knows no time.
-//  (2) cuda_free waits for the whole device, unmap for its stream, as the real calls do; a driver
-//      with a clock charges for it there.
+//  (1) The allocator has no other connection to the outside, and knows no time.
+//  (2) cuda_free waits for the whole device, and unmap for its stream, as the real calls do. A
+//      driver with a clock adds the cost of the wait there.
 //
-// BumpDriver is the simplest world: a device of fixed capacity, addresses from 0 in steps of
-// 2 MiB that are never used twice, streams that run only when told to.
+// BumpDriver is the simplest driver: a device of fixed capacity. Addresses start at 0, rise in
+// steps of 2 MiB and are never reused. Streams advance only by complete().
 #pragma once
 
 #include <cstdint>
@@ -17,10 +21,10 @@
 
 namespace sim::allocator {
 
-// Nothing lies at or above it.
+// All addresses are below it.
 constexpr std::int64_t last_address = std::int64_t{1} << 62;
 
-// A point in one stream's work. It is reached when the stream has run all that came before it.
+// A point in the work of a stream (cudaEvent). It is reached when all earlier work has run.
 struct Event {
   int stream = 0;
   std::int64_t ticket = 0;
@@ -32,11 +36,12 @@ class Driver {
  public:
   virtual ~Driver() = default;
 
+  // The address of the new memory; nullopt: out of memory.
   virtual std::optional<std::int64_t> cuda_malloc(Bytes size) = 0;
   virtual void cuda_free(std::int64_t address, Bytes size) = 0;
 
-  // Expandable segments: a range of addresses, then physical pages behind parts of it. map takes
-  // all `size` bytes or none.
+  // Expandable segments: first reserve a range of addresses, then map physical pages into parts of
+  // it. map() maps all `size` bytes or none (false).
   virtual std::optional<std::int64_t> reserve_addresses(Bytes size) = 0;
   virtual void release_addresses(std::int64_t address, Bytes size) = 0;
   virtual bool map(std::int64_t address, Bytes size) = 0;
@@ -45,14 +50,15 @@ class Driver {
   virtual Event record_event(int stream) = 0;
   virtual bool event_reached(const Event& event) = 0;
   virtual void wait(const Event& event) = 0;
-  // Where a driver whose tickets are times keeps its clock: an event is reached when its ticket is
-  // not above it. nullptr: ask event_reached.
+  // The clock of a driver whose event tickets are times: an event is reached when its ticket is at
+  // most the clock. It is nullptr for other drivers; event_reached then decides.
   virtual const std::int64_t* clock() const { return nullptr; }
 
   virtual Bytes total_memory() const = 0;
-  virtual Bytes free_memory() const = 0;  // as cudaMemGetInfo says
+  virtual Bytes free_memory() const = 0;  // as cudaMemGetInfo reports it
 };
 
+// See the file comment. Trace replays and tests use it.
 class BumpDriver final : public Driver {
  public:
   explicit BumpDriver(Bytes capacity) : capacity_(capacity.n) {}
@@ -69,10 +75,10 @@ class BumpDriver final : public Driver {
   Bytes total_memory() const override { return {capacity_}; }
   Bytes free_memory() const override;
 
-  // Bytes that others hold on the device, from now on.
+  // Device memory that other processes and libraries hold from now on.
   void set_outside_use(Bytes bytes) { outside_ = bytes.n; }
   Bytes used() const { return {used_}; }
-  void complete(int stream);  // the stream runs everything submitted so far
+  void complete(int stream);  // the stream finishes all work submitted so far
   void complete_all();
 
  private:

@@ -8,10 +8,10 @@ namespace {
 
 struct Parameters {
   double layers = 0.0;
-  double embedding = 0.0;  // the head has as many
+  double embedding = 0.0;  // the head has the same number
 };
 
-// N_layers = 2 L h^2 (1 + k/a + 1.5 f/h + 1/h): q and o, k and v, SwiGLU, two norms.
+// N_layers = 2 L h^2 (1 + k/a + 1.5 f/h + 1/h). The terms: q and o, k and v, SwiGLU, two norms.
 Parameters parameters(const EstimatorInput& in) {
   const auto h = static_cast<double>(in.hidden);
   const double k_over_a = static_cast<double>(in.kv_heads) / static_cast<double>(in.heads);
@@ -21,7 +21,8 @@ Parameters parameters(const EstimatorInput& in) {
       h * static_cast<double>(in.vocabulary)};
 }
 
-// The first stage has its share of the layers and the embedding; alone, also head and final norm.
+// The first stage has its share of the layers and the embedding. The only stage of a pipeline (p =
+// 1) also has the head and the final norm.
 double first_stage_parameters(const EstimatorInput& in) {
   const Parameters all = parameters(in);
   const double t = in.tensor_parallel;
@@ -30,7 +31,7 @@ double first_stage_parameters(const EstimatorInput& in) {
   return share + all.embedding / t + static_cast<double>(in.hidden);
 }
 
-// bf16 weight, gradient, and 12 bytes of fp32 master weight and two Adam moments.
+// 2 bytes of bf16 weight, the gradient, and 12 bytes of fp32 master weight and Adam moments.
 double bytes_per_parameter(const EstimatorInput& in) {
   const double shards =
       in.distributed_optimizer ? static_cast<double>(in.data_parallel) * in.context_parallel : 1.0;
@@ -38,7 +39,7 @@ double bytes_per_parameter(const EstimatorInput& in) {
 }
 
 // A_layer = s b h (12 + 4 k/a + 8 f/h) / (t c), with sequence parallelism, flash attention and
-// bf16; L/p layers times p microbatches in flight makes L of them on the first stage.
+// bf16. The first stage has L/p layers and p microbatches in flight: L times A_layer.
 double activations(const EstimatorInput& in) {
   const auto h = static_cast<double>(in.hidden);
   const double k_over_a = static_cast<double>(in.kv_heads) / static_cast<double>(in.heads);
@@ -49,7 +50,7 @@ double activations(const EstimatorInput& in) {
 
   double bytes =
       sbh * (12.0 + 4.0 * k_over_a + 8.0 * f_over_h) / tc * static_cast<double>(in.layers);
-  bytes += 8.0 * sbh * p / tc;  // the token ids, counted h times too often by the authors
+  bytes += 8.0 * sbh * p / tc;  // token ids; the authors multiply them by h (a quirk we keep)
   if (in.virtual_stages) {
     bytes *= 1.0 + (p - 1.0) / (p * *in.virtual_stages);
   } else if (in.pipeline_parallel > 1 && in.microbatches) {

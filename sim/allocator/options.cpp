@@ -62,7 +62,7 @@ bool power_of_two(std::int64_t n) {
   return n > 0 && (n & (n - 1)) == 0;
 }
 
-// Parses one list of items into options and gathers every problem.
+// Parses one list of items into options and collects every error.
 class Parser {
  public:
   Parser(std::string_view conf, Rules rules, const Options& current, std::string_view where,
@@ -76,7 +76,7 @@ class Parser {
 
   Result<Options> parse() {
     for (const Item& item : items()) apply(item);
-    // Some limits depend on each other, whatever the order they were written in.
+    // This limit depends on another key, which may come before or after it.
     if (rules_ == Rules::newer && max_split_column_ != 0 &&
         options_.max_split_size < options_.large_segment) {
       fail(max_split_column_, "max_split_size_mb must be at least the large segment size, " +
@@ -148,7 +148,7 @@ class Parser {
     }
     if (key == "pinned_num_register_threads") return register_threads(item);
     for (const std::string& known : known_keys()) {
-      if (known == key) return;  // concerns pinned host memory or address classes only
+      if (known == key) return;  // affects only pinned host memory or address classes
     }
     fail(item.column, "unknown allocator option \"" + std::string(key.substr(0, 60)) + "\"" +
                           did_you_mean(key.substr(0, 60), known_keys()));

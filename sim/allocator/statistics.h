@@ -1,18 +1,22 @@
-// statistics.h — the allocator's counters, with the names torch.cuda.memory_stats gives them.
+// statistics.h — the counters of the allocator, with the names of torch.cuda.memory_stats.
+//
+// The allocator updates them with every call. The engine reads bytes and peaks; `rehearse memory`
+// prints all of them.
 //
 // Invariants
-//  (1) current = allocated() - freed(); peak is the largest current since the last reset.
-//  (2) all = small_pool + large_pool in current, allocated and freed; peaks need not add up.
+//  (1) current = allocated() - freed(). peak is the largest current since the last reset.
+//  (2) all = small_pool + large_pool in current, allocated and freed. Peaks need not add up.
 #pragma once
 
 #include <cstdint>
 
 namespace sim::allocator {
 
+// One counter: a number of objects or of bytes.
 struct Statistic {
   std::int64_t current = 0;
   std::int64_t peak = 0;
-  std::uint64_t increased = 0;  // unsigned: a sum over any number of steps may wrap
+  std::uint64_t increased = 0;  // sum of all increases; unsigned because it may wrap
 
   std::int64_t allocated() const { return static_cast<std::int64_t>(increased); }
   std::int64_t freed() const {

@@ -14,7 +14,7 @@ namespace {
 
 using engine::Account;
 
-// "224.00 MiB", with the digits and the steps that PyTorch prints.
+// "224.00 MiB", in the format of PyTorch's messages.
 std::string pytorch_size(std::int64_t bytes) {
   constexpr std::int64_t kib = 1024;
   const auto scaled = [&](std::int64_t unit) {

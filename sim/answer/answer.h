@@ -1,9 +1,13 @@
-// answer.h — everything that is said about one plan on one cluster: the replay's report, and what
-// is derived from it.
+// answer.h — the Answer for one plan on one cluster: the replay's report and the values derived
+// from it.
+//
+// `evaluate` (evaluate.h) fills an Answer. The output room prints it, and sweeps and searches
+// compare answers.
 //
 // Invariants
-//  (1) The replay and the closed-form estimate are two answers; nothing here mixes them.
-//  (2) A throughput never stands without its convention.
+//  (1) The replay (`run`) and the closed-form estimate (`estimate`) are separate results. No value
+//      here mixes them.
+//  (2) Every throughput carries the name of its FLOP convention.
 #pragma once
 
 #include <string>
@@ -15,50 +19,52 @@
 
 namespace sim::answer {
 
-struct Rate {  // model FLOPs per second and GPU, by one convention
+struct Rate {  // throughput per GPU by one FLOP convention
   std::string convention;
   std::string summary;
   double tflops_gpu = 0;
 };
 
-// The closed form of the paper with its rule: fits when it is at most 80 % of the number in the
-// GPU's name.
+// The closed-form memory estimate [arXiv 2411.06465]. A plan `fits` when the estimate is at most 80
+// % of the number in the GPU's name (GB, read as GiB).
 struct Estimate {
   double gib = 0;
   double limit_gib = 0;
   bool fits = false;
 };
 
-// How sure the outcome is. Memory outside the allocator is known within a range only
-// (cluster/device/profile.h, unaccounted).
+// Confidence of the fit outcome. Memory outside the caching allocator is known within a range only
+// (cluster/device/profile.h, `unaccounted`).
 struct Verdict {
-  // The share of that range in which the plan fits; 0 or 1 where the outcome does not hang on it.
+  // The share of that range in which the plan fits. It is 0 or 1 when both ends of the range give
+  // the same outcome.
   double fits_probability = 1;
-  // Fits barely, or runs out barely: the other outcome lies within the range, or so little is left
-  // unreserved (2 % of the capacity) or memory is given back and asked for again so often (every
-  // microbatch) that a run may end either way.
+  // True when a small change can reverse the outcome. One of three reasons:
+  // - The other end of the memory range gives the other outcome.
+  // - Less than 2 % of the capacity stays unreserved.
+  // - The allocator frees its cached memory and retries at least once per microbatch.
   bool tight = false;
-  std::string hangs_on;  // why it is tight, one line
+  std::string hangs_on;  // the reason for `tight`, one line
 };
 
-// What the ranks of the fullest node leave to its CPUs.
+// Host memory that the ranks of one node use for offloaded data, on the node that uses most.
 struct HostMemory {
   Bytes optimizer{}, activations{};
-  Bytes there{};  // 0: the cluster does not say
+  Bytes there{};  // capacity; 0: unknown
 };
 
-struct Machine {  // what an answer says about the cluster
+struct Machine {  // properties of the cluster that output needs
   std::string cluster, gpu;
   int gpus_per_node = 1;
-  Bytes memory{};         // of one GPU, as PyTorch reports it
-  double peak_flops = 0;  // of one GPU, at the plan's precision
+  Bytes memory{};         // of one GPU, total as PyTorch reports it
+  double peak_flops = 0;  // FLOP/s of one GPU at the plan's precision
 };
 
 struct Answer {
   program::Plan plan;
   Machine machine;
   engine::RunReport run;
-  std::vector<Rate> rates;  // the first is the headline
+  std::vector<Rate> rates;  // the first is the default
   double mfu = 0, hfu = 0;  // fractions; MFU by the `megatron` convention
   Estimate estimate;
   HostMemory host;
@@ -69,30 +75,33 @@ double step_seconds(const Answer& answer);
 double tokens_per_second_gpu(const Answer& answer);
 const Rate& rate(const Answer& answer, const std::string& convention);
 
-// (p - 1) / (m v + p - 1), what a pipeline of equal stages without communication would idle; v
-// virtual stages (Narayanan et al., SC21, section 2.2).
+// Idle share of a pipeline with equal stages and free communication: (p - 1) / (m v + p - 1). A
+// fraction; v counts the chunks per stage (Narayanan et al., SC21, section 2.2).
 double textbook_bubble(const program::Plan& plan);
 
-// Mean over ranks of the accounts of one step, in seconds.
+// Time accounts of one step, in seconds, averaged over all ranks. Indexed by engine::Account.
 std::vector<double> mean_accounts(const engine::RunReport& run);
-// In words: "tensor-parallel communication".
+// Display name: "tensor-parallel communication".
 std::string words(engine::Account account);
 
-// The class that is nearest to its capacity.
+// The rank class with the least unreserved memory. If the run does not fit: the class that runs out
+// of memory first.
 const engine::ClassReport& fullest(const engine::RunReport& run);
-// The largest value over the classes.
+// Each is the largest value over the rank classes.
 Bytes peak_allocated(const engine::RunReport& run);
 Bytes peak_reserved(const engine::RunReport& run);
 Bytes reserved_most(const engine::RunReport& run);
 
-// "step 1, microbatch 3, backward of layer 7 (attention)".
+// Display text: "step 1, microbatch 3, backward of layer 7 (attention)".
 std::string words(const engine::Place& place);
 
-// One line: what keeps the run from being faster, or from fitting.
+// One line: the three largest time accounts, or the largest memory category of a run that does not
+// fit.
 std::string limit(const Answer& answer);
-// One line: why it ran out of memory. REQUIRES: it did.
+// One line: stage, place and size of the first failed allocation. REQUIRES: the run does not fit.
 std::string oom_reason(const engine::RunReport& run);
-// The message of PyTorch's torch.OutOfMemoryError for an event, on the GPU where it happens first.
+// The text of the torch.OutOfMemoryError that PyTorch raises for the event of class `who`. It names
+// the local GPU index of the class's first rank. REQUIRES: `who.out_of_memory` has a value.
 std::string pytorch_message(const Answer& answer, const engine::ClassReport& who);
 
 }  // namespace sim::answer

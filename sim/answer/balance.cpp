@@ -42,8 +42,9 @@ class Spans {
   std::vector<double> before_;
 };
 
-// The best way to end behind each layer with each part, by `join(cost so far, time of a part)`;
-// parts that take longer than `limit` are not there.
+// Dynamic program over parts and layers: the split with the least cost, empty if there is none.
+// `join(cost so far, time of a part)` gives the cost. Parts that take longer than `limit` are
+// excluded.
 template <class Join>
 std::vector<int> best_split(const Spans& spans, double limit, Join join) {
   const std::size_t p = spans.parts(), n = spans.layers();
@@ -86,10 +87,10 @@ bool computes(PassKind kind) {
 }
 
 struct StageTimes {
-  std::vector<double> layers, ends;  // of the model's layers, and of each part beside them
+  std::vector<double> layers, ends;  // of layers; of parts without layers
 };
 
-// Of the stage's slowest rank class, layer by layer.
+// Times on the slowest rank class of each stage, layer by layer.
 StageTimes times_of(const Plan& plan, const Site& site) {
   const program::Job job = job_of(plan, site);
   const engine::Times times =
@@ -121,7 +122,7 @@ StageTimes times_of(const Plan& plan, const Site& site) {
   return slowest;
 }
 
-// The same cluster of one kind of GPU, none of which is slow.
+// The same cluster with one kind of GPU, none of them slow.
 input::Machine alike(input::Machine machine) {
   machine.others.clear();
   machine.cluster.gpu_kinds.clear();
@@ -129,7 +130,7 @@ input::Machine alike(input::Machine machine) {
   return machine;
 }
 
-// Of each part: what its stage's layers take, by what they would on a GPU like all others.
+// The pace of each part: time of its layers, divided by their time on the usual GPU.
 std::vector<double> paces(const Plan& plan, const StageTimes& own, const StageTimes& usual) {
   std::vector<double> pace;
   std::size_t layer = 0;
@@ -152,7 +153,7 @@ PartCosts costs_of(const Plan& plan, const Site& site) {
   const std::size_t parts = own.ends.size();
   costs.least.assign(parts, 1);
   costs.most.assign(parts, static_cast<int>(plan.architecture.layers));
-  // The embedding and the head may stand alone.
+  // The parts of the embedding and of the head may have no layers.
   if (parts > 1) costs.least.front() = costs.least.back() = 0;
   const topology::Cluster& cluster = site.machine.cluster;
   if (cluster.gpu_kinds.empty() && cluster.conditions.empty()) return costs;
@@ -171,7 +172,7 @@ Plan with_layers(const Plan& plan, std::vector<int> layers) {
   return settled;
 }
 
-// The part that a stage which ran out of memory can give a layer away from; -1: none.
+// The largest part of a stage that ran out of memory, to take a layer from it; -1: none.
 int largest_part(const Plan& plan, int stage) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   const schedule::Shape shape = program::pipeline_shape(plan, 1);
@@ -198,8 +199,7 @@ std::vector<int> stages_of_parts(const Plan& plan) {
   return stages;
 }
 
-// Splits the model by `by(costs)` until the replay says that it fits; nothing where no split
-// does.
+// Splits the model with `by(costs)` until the replay fits. Nothing if no split fits.
 template <class Split>
 std::optional<Plan> fitting(const Plan& plan, Site& site, PartCosts costs, Split by) {
   for (;;) {
@@ -234,7 +234,7 @@ std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& 
     return layer * (costs.pace.empty() ? 1 : costs.pace[part]);
   };
   std::vector<int> split(parts, 0);
-  std::vector<double> load(parts, 0);  // by stage; there are no more of them
+  std::vector<double> load(parts, 0);  // by stage; stages <= parts
   auto left = static_cast<std::int64_t>(costs.layers.size());
   for (std::size_t part = 0; part < parts; ++part) {
     split[part] = std::max(costs.least[part], 0);

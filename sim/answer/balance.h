@@ -1,20 +1,24 @@
-// balance.h — which layers each part of the model has, so that no stage has much more to do than
-// the others: a dynamic programme over contiguous parts with the times of the plan's own blocks,
-// under what fits into memory by the replay.
+// balance.h — splits the layers of a model over pipeline parts so that no stage is much slower than
+// others.
 //
-//     slowest(parts, layers) = min over n of max(slowest(parts - 1, layers - n), time of the last
-//                              part with n layers)
+// `resolve_balanced` (slices.h) calls `balanced` for plans with layer_split: balanced. The split is
+// a dynamic program over contiguous parts. It uses the priced times of the plan's own blocks:
 //
-// A layer takes longer on the stages of a slower GPU, and as long as on the slowest of those that
-// data parallelism puts there.
+//     slowest(parts, layers) = min over n of max(slowest(parts - 1, layers - n),
+//                                                time of the last part with n layers)
 //
-// Of all splits as fast as the best one that whose parts are most alike (least sum of squares).
+// A part is one chunk of one stage. Its pace scales the layer times of its stage. Pace is above 1
+// for a stage on slower GPUs. The slowest data-parallel peer of the stage sets the pace.
 //
-// A stage of several chunks may have more to do than others although no part of it has: for these
-// layers are also dealt out one by one, each to the stage that has least to do with it, which is
-// the least there can be where all layers take as long.
+// Among the splits with the same slowest part, `balance` returns the most even one (least sum of
+// squares). With several chunks per stage, no part may be slow while a stage is slow.
+// `balance_stages` therefore also assigns layers one by one to the stage with the least work. This
+// is optimal when all layers take the same time.
 //
-// Li et al., "Integrated Hardware Architecture and Device Placement Search" (PHAZE,
+// The replay decides: a stage that runs out of memory gives up one layer of its largest part, and
+// the split is computed again. The sum of the layers never changes.
+//
+// Source: Li et al., "Integrated Hardware Architecture and Device Placement Search" (PHAZE,
 // arXiv:2407.13143), section 4: contiguous layers on the devices of a pipeline.
 #pragma once
 
@@ -24,24 +28,24 @@
 
 namespace sim::answer {
 
-// What the parts of a model take for one microbatch, forward and back, in seconds.
+// Times of one microbatch, forward and backward together, in seconds.
 struct PartCosts {
-  std::vector<double> layers;    // of the model's
-  std::vector<double> ends;      // of each part, beside its layers
-  std::vector<double> pace;      // how many times as long a layer takes on each part; empty: once
-  std::vector<int> least, most;  // layers that each part may have
+  std::vector<double> layers;    // of each layer of the model
+  std::vector<double> ends;      // of each part, without its layers (embedding, head)
+  std::vector<double> pace;      // factor on layer times, for each part; empty: all 1
+  std::vector<int> least, most;  // bounds on the layers of each part
 };
 
-// Layers of each part; empty: the bounds leave no split. REQUIRES: ends, least and most are as
-// many, at least one.
+// Layers of each part; empty if no split obeys the bounds. REQUIRES: `ends`, `least` and `most`
+// have the same size, at least 1.
 std::vector<int> balance(const PartCosts& costs);
-// The same by what the parts of a stage take together; layers count as equal. `stages`: of parts.
+// Balances the time of whole stages: the sum over the parts of a stage. All layers count as equal.
+// `stages`: the stage of each part.
 std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& stages);
 
-// The plan with layers_of_parts where it asks for balanced layers, else as it is: of the balanced
-// splits, the padded, the even and the weighted one that which the replay says is the fastest of
-// those that fit.
-// REQUIRES: problems(plan, site) is empty.
+// Fills `layers_of_parts` of a plan with layer_split: balanced. Other plans are returned unchanged.
+// Candidates are the balanced splits and the padded, even and weighted splits. The replay chooses
+// the fastest one that fits. REQUIRES: problems(plan, site) is empty.
 program::Plan balanced(const program::Plan& plan, Site& site);
 
 }  // namespace sim::answer

@@ -1,5 +1,8 @@
-// block_times.h — how long blocks and passes of a job's programs take by themselves, for planners
-// that add them up: kernels of the compute queue and the collectives that they wait for.
+// block_times.h — durations of blocks and passes as sums of their priced operations.
+//
+// The balancing code of this room adds these durations up instead of replaying. A duration sums the
+// kernels on the compute stream and the collectives that the compute stream waits for. Waiting for
+// other ranks is not included.
 #pragma once
 
 #include <map>
@@ -10,12 +13,14 @@
 
 namespace sim::answer {
 
+// Duration of one block.
 Duration block_time(const program::Block& block, const engine::ClassTimes& times);
 
+// Duration of one pass: the sum over the blocks that its template calls.
 Duration template_time(const program::Program& program, const engine::ClassTimes& times,
                        const program::Template& pattern);
 
-// The template of each kind of pass and chunk that a step runs most often.
+// Index of the template that a step runs most often, for each kind of pass and each chunk.
 std::map<std::pair<program::PassKind, int>, std::uint32_t> usual_templates(
     const program::Program& program);
 

@@ -44,7 +44,7 @@ void apply(const SiteChange& change, topology::Cluster& cluster) {
     node.nic = change.nic;
   }
   if (change.gpus_per_node == 0 && change.nics == 0) return;
-  // Deal the NICs out evenly again.
+  // Distribute the NICs evenly over the GPUs again.
   node.nic_of_gpu.clear();
   for (int gpu = 0; gpu < node.gpus && node.nics > 0; ++gpu) {
     node.nic_of_gpu.push_back(gpu * node.nics / node.gpus);
@@ -134,7 +134,7 @@ bool saves_on_host(const program::LayerPolicy& policy) {
   return policy.offload_modules != 0 || policy.offloads();
 }
 
-// Whether what the optimizer offloads fits into the memory of the node's CPUs.
+// The problem if the offloaded optimizer state exceeds the host memory of a node, or "".
 std::string host_problem(const program::Plan& plan, const topology::Node& node) {
   const int ranks = std::min(plan.world(), node.gpus);
   const double wanted = program::host_bytes(plan) * ranks;
@@ -144,7 +144,7 @@ std::string host_problem(const program::Plan& plan, const topology::Node& node) 
   const double sums = program::host_gradient_sums(plan) * ranks;
   const double part =
       std::floor(100 * plan.optimizer.offload_fraction * (there - sums) / (wanted - sums)) / 100;
-  const bool whole = plan.sharding.deepspeed_optimizer || part <= 0;  // all of the state or none
+  const bool whole = plan.sharding.deepspeed_optimizer || part <= 0;  // offload all or nothing
   return fmt::format(
       "{} ranks offload {:.1f} GiB to the CPUs of a node, which have {:.1f}; write {}, or more dp",
       ranks, wanted / gib, there / gib,
@@ -152,7 +152,7 @@ std::string host_problem(const program::Plan& plan, const topology::Node& node) 
             : fmt::format("optimizer_offload_fraction {:.2f} or less", part));
 }
 
-// The node whose ranks leave most to its CPUs.
+// The host memory of the node whose ranks use most.
 answer::HostMemory fullest_host(const program::Plan& plan, const program::Job& job,
                                 const topology::Cluster& cluster) {
   answer::HostMemory most;
@@ -172,7 +172,8 @@ answer::HostMemory fullest_host(const program::Plan& plan, const program::Job& j
   return most;
 }
 
-// Whether saved tensors fit there too. REQUIRES: the plan has no other problem.
+// The problem if offloaded saved tensors exceed the host memory too, or "". REQUIRES: the plan has
+// no other problem.
 std::string host_problem_of_saved(const program::Plan& plan, const Site& site) {
   const topology::Node& node = site.machine.cluster.node;
   if (!saves_on_host(plan.policy) || node.cpu_memory.n == 0) return "";
@@ -188,7 +189,8 @@ std::string host_problem_of_saved(const program::Plan& plan, const Site& site) {
       gib(host.there), plan.policy.offload_modules != 0 ? "modules" : "layers");
 }
 
-// The profile has no rate for the plan's products; which it has one for.
+// The problem that the profile has no matmul rate for the plan's precision. Suggests one that it
+// has.
 std::string no_precision(const program::Plan& plan, const Site& site) {
   const auto word = [](model::Precision precision) {
     return input::names_of(precision)[static_cast<std::size_t>(precision)];
@@ -202,8 +204,9 @@ std::string no_precision(const program::Plan& plan, const Site& site) {
   return text;
 }
 
-// A step that no day holds, or "". Times are whole picoseconds, a hundred days of them; what is
-// left is for many steps, and for kernels that are slower than the GPU could be.
+// The problem of a step that takes more than one day, or "". Times are whole picoseconds, which
+// cover 106 days. The remainder is for several steps, and for kernels below the peak rates used
+// here.
 std::string too_long(const program::Plan& plan, const Site& site) {
   const model::Architecture& a = plan.architecture;
   const device::Gpu& gpu = site.machine.gpu;
@@ -226,9 +229,9 @@ std::string too_long(const program::Plan& plan, const Site& site) {
       seconds / day);
 }
 
-// A stage that runs a chunk's microbatches all in a row sends to a stage that is not behind its own
-// row yet. Messages that nobody receives fill the queues of launched kernels, of one stage after
-// the other, and then all wait for each other.
+// The problem of a deadlock in the launch queues, or "". A stage that runs all microbatches of a
+// chunk in a row sends messages before the receiver reaches the next chunk. Unreceived messages
+// fill the queues of launched kernels, stage after stage, until all stages wait for each other.
 std::string queue_problem(const program::Plan& plan, const Site& site) {
   const device::HostProfile& host = site.profile.device.host;
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
@@ -274,7 +277,7 @@ std::vector<std::string> problems(const program::Plan& plan, const Site& site) {
   if (std::string waits = queue_problem(plan, site); !waits.empty()) return {waits};
   if (std::string full = host_problem(plan, site.machine.cluster.node); !full.empty())
     found.push_back(std::move(full));
-  // Each class is replayed: thousands of replicas that all differ would take hours.
+  // Each rank class is replayed. Thousands of different replicas would take hours.
   const std::vector<int> classes = replica_classes(plan, site.machine.cluster);
   const int different = program::mesh_of(plan, {false, classes}).dp_classes();
   if (std::int64_t{different} * plan.mesh.pp * plan.mesh.cp > 16384) {
@@ -323,9 +326,9 @@ std::vector<int> replica_classes(const program::Plan& plan, const topology::Clus
   if ((!slow && cluster.gpu_kinds.empty()) || plan.mesh.dp == 1) return {};
   const mesh::Mesh mesh = program::mesh_of(plan);
   using mesh::Axis;
-  // At each place of a replica's pipeline and sequence, the slowest tensor-parallel peer of each
-  // kind of GPU, and the slowest NVLinks. A slow NIC or switch is no difference: the gradients of
-  // all replicas meet on it.
+  // For each pipeline stage and context rank of a replica: the slowest tensor-parallel peer of each
+  // kind of GPU, and the slowest NVLinks. Slow NICs and switches do not count, because the
+  // gradients of all replicas cross them.
   using Place = std::pair<std::map<int, double>, double>;
   const auto places =
       static_cast<std::size_t>(plan.mesh.pp) * static_cast<std::size_t>(plan.mesh.cp);
@@ -357,7 +360,7 @@ program::Job job_of(const program::Plan& plan, const Site& site, bool all_ranks)
 
 namespace {
 
-// Of the plan's own programs, in an order that goes by no times yet.
+// Pass times of the plan's own programs, in the order for default times.
 schedule::Times own_pass_times(const program::Plan& plan, const Site& site) {
   const program::Job job = job_of(plan, site, false);
   return pass_times(
@@ -382,7 +385,7 @@ double bubble_of_pass_times(const program::Plan& plan, const Site& site) {
 
 namespace {
 
-// `extra`: memory of each GPU beyond what it has; `surely`: with how sure the outcome is.
+// `extra`: added to the memory of each GPU. `surely`: also compute the verdict.
 answer::Answer evaluate_with(const program::Plan& asked, Site& site, const engine::Options& options,
                              bool all_ranks, Bytes extra, bool surely) {
   assert(problems(asked, site).empty());

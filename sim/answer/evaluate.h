@@ -1,5 +1,16 @@
-// evaluate.h — a plan on a cluster becomes an answer: build the device programs, price them, replay
-// them, and put the closed-form estimate beside. `run`, `sweep` and `validate` all go through here.
+// evaluate.h — turns a plan and a cluster into an Answer: build programs, price them, replay them.
+//
+// The commands `run`, `sweep`, `plan`, `explain` and `validate` and the Python module all evaluate
+// plans here. Steps of `evaluate`:
+//  (1) resolve_balanced fills the fields that the plan leaves to measured block times (slices.h).
+//  (2) program::build creates one device program for each rank class.
+//  (3) engine::price and engine::outside_memory assign times and memory of this cluster.
+//  (4) engine::run replays the programs.
+//  (5) The closed-form estimate, the host memory, the verdict and the throughputs are added.
+//
+// Invariants
+//  (1) `evaluate` accepts only plans for which `problems` is empty.
+//  (2) The same plan and the same data files give the same Answer.
 #pragma once
 
 #include <map>
@@ -19,72 +30,77 @@
 
 namespace sim::answer {
 
-// A cluster that can be asked: what it is, how efficient it is, how its network behaves.
+// A loaded cluster: its description, its profiles and its network model.
 struct Site {
   input::Machine machine;
   input::ProfileFile profile;
-  std::vector<engine::GpuKind> others;  // of nodes with another GPU: kinds 1 ...
+  std::vector<engine::GpuKind> others;  // GPUs of other kinds, kind 1 first
   std::unique_ptr<network::Network> network;
-  std::string digest;  // of everything in the data files that an answer depends on
+  std::string digest;  // hash of all data that an answer depends on
 };
 
-// What a table of measured runs says about its machine beyond the name of the cluster.
+// Changes to a cluster description that a table of measured runs states.
 struct SiteChange {
-  int nodes = 0;  // 0: as the description
+  int nodes = 0;  // 0: unchanged, also below
   int gpus_per_node = 0;
   int nics = 0;
   Bandwidth nic{};
   bool no_nvlink_sharp = false;  // NCCL_NVLS_ENABLE=0
-  // What the CPUs of a node were measured to give.
+  // Measured bandwidths of a node's CPUs.
   struct Host {
-    Bandwidth rank{};      // to one rank's cores, of memory without limit
-    Bandwidth memory{};    // to all ranks
-    Bandwidth copy{};      // pinned
-    Bandwidth pageable{};  // down through memory that is not
+    Bandwidth rank{};      // memory to the cores of one rank
+    Bandwidth memory{};    // memory to all ranks together
+    Bandwidth copy{};      // GPU copies through pinned memory
+    Bandwidth pageable{};  // copies to pageable memory
   };
   std::optional<Host> host;
 };
 
-// Clusters by name, loaded once per process and shared by every point.
+// Cache of sites. Each cluster is loaded once per process and shared by all points of a sweep.
 class Sites {
  public:
-  // `beside`: the file that names the cluster, "" for the command line.
+  // The site of a cluster name or path. `beside`: path of the file that names the cluster, "" for
+  // the command line. Errors: the diagnostics of the cluster file or of its profiles.
   Result<Site*> find(const std::string& name, const std::string& beside = "",
                      const SiteChange& change = {});
+  // The site of a machine that is already loaded.
   Result<Site*> of(const input::Machine& machine);
 
  private:
-  std::map<std::string, input::Machine> machines_;  // by name and place
-  // By the text of their files; of each, those that were changed since in different ways.
+  std::map<std::string, input::Machine> machines_;  // key: cluster name, newline, `beside`
+  // Key: text of the cluster file. One text has several sites if settings changed the machine.
   std::map<std::string, std::vector<std::unique_ptr<Site>>> sites_;
 };
 
-// The class of each data-parallel replica where slow GPUs make them differ; empty: all are alike.
+// The class number of each data-parallel replica. Replicas differ when they use GPUs or NVLinks of
+// different speed. Empty if all replicas are equal.
 std::vector<int> replica_classes(const program::Plan& plan, const topology::Cluster& cluster);
 
-// Why the plan cannot run there: the plan's own problems, and those of its size.
+// The reasons why the plan cannot run on the site; empty if it can. Checks the plan's own rules,
+// GPU count, precisions, step length, launch queues and host memory.
 std::vector<std::string> problems(const program::Plan& plan, const Site& site);
 
-// `all_ranks`: every rank is replayed, instead of one of each class.
-// REQUIRES: problems(plan, site) is empty.
+// Evaluates a plan. `all_ranks`: replay every rank instead of one rank of each class. REQUIRES:
+// problems(plan, site) is empty.
 answer::Answer evaluate(const program::Plan& plan, Site& site, const engine::Options& options = {},
                         bool all_ranks = false);
 
-// The same by one replay: nobody asks how sure the outcome is, and answer.verdict says only what it
-// is. For those who replay many plans and show no verdict.
+// Evaluates with one replay and no verdict analysis: `answer.verdict` holds only 0 or 1. Searches
+// use it, because they evaluate many plans and show no verdict.
 answer::Answer evaluate_once(const program::Plan& plan, Site& site,
                              const engine::Options& options = {});
 
-// The device programs that `evaluate` replays.
+// The device programs of a plan on a site, one for each rank class. A schedule that is ordered by
+// pass times uses its default times here; see timed_job (pass_times.h).
 program::Job job_of(const program::Plan& plan, const Site& site, bool all_ranks = false);
 
-// The same plan on GPUs of unlimited memory: what a plan that does not fit would have taken.
+// Evaluates on GPUs with unlimited memory: how much memory and time would the plan need?
 answer::Answer evaluate_unlimited(const program::Plan& plan, Site& site);
 
-// The same word where FLOPs are counted.
+// The recomputation mode as the FLOP conventions name it (model/flops.h).
 model::Recompute flops_recompute(program::Recompute recompute);
 
-// What the closed form is asked, and what it says.
+// Input and result of the closed-form memory estimate (allocator/estimator.h).
 allocator::EstimatorInput estimator_input(const program::Plan& plan);
 answer::Estimate estimate(const program::Plan& plan, const device::Gpu& gpu);
 

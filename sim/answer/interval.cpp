@@ -19,7 +19,7 @@ namespace {
 constexpr double inside = 0.90;
 constexpr double tail = (1 - inside) / 2;
 constexpr std::size_t known_from = 8;
-constexpr double ranks_from = 1 / tail - 1;  // 19: the first rank stands at 5 %
+constexpr double ranks_from = 1 / tail - 1;  // 19: the first rank is the 5 % quantile
 
 struct Level {
   bool profile, framework, nodes, context, kind, mixture;
@@ -60,11 +60,11 @@ std::string describe(const Level& level, const Situation& s) {
   return text.empty() ? "everything measured" : text;
 }
 
-// In double: long double is more than is asked for, and its tables are filled at every start.
+// In double: long double is not needed, and Boost fills its tables at every start.
 using StudentsT = boost::math::students_t_distribution<
     double, boost::math::policies::policy<boost::math::policies::promote_double<false>>>;
 
-// Sorted residuals with their distribution function.
+// Sorted residuals and their empirical distribution function.
 class Distribution {
  public:
   explicit Distribution(std::vector<Weighted> values) : values_(std::move(values)) {
@@ -90,7 +90,7 @@ class Distribution {
 
   double count() const { return count_; }
 
-  // The share of a new residual below `value`.
+  // Probability that a new residual is below `value`.
   double share_below(double value) const {
     std::size_t i = 0;
     while (i < values_.size() && values_[i].value < value) ++i;
@@ -111,7 +111,7 @@ class Distribution {
     return values_.back().value;
   }
 
-  // Half width of Student's prediction interval, and its centre.
+  // Centre and half width of Student's t prediction interval.
   double mean() const { return mean_; }
   double student() const {
     const double n = std::max(count_, 2.0);
@@ -177,8 +177,8 @@ void widen(Spread& all, const Spread& by) {
   all.high = std::max(all.high, by.high);
 }
 
-// The widest of the classes that were measured, of each framework that ran this kind of plan, on
-// the plan's GPU where that is known.
+// For a plan without a framework: the widest interval of all measured frameworks with this kind of
+// plan, on the plan's GPU if that was measured.
 std::optional<Spread> widest(const input::RunResiduals& residuals, input::ResidualOf quantity,
                              const Situation& situation, const std::string& without, bool fitted) {
   std::set<std::pair<std::string, std::string>> classes;
@@ -212,10 +212,9 @@ std::optional<Spread> widest(const input::RunResiduals& residuals, input::Residu
   return all;
 }
 
-// Nobody ran this framework on this GPU, or neither of the two: what is known of either, in which
-// each source counts the same, and at least as wide as this kind of plan is anywhere. How large
-// errors are carries over from one machine to another, whether runs were slower or faster than said
-// does not: both sides get the wider one's width.
+// For a GPU or framework without measured runs: combines the classes of the profile, the framework
+// and the kind of plan. The size of an error carries over between machines, its sign does not. So
+// both sides get the width of the wider one.
 std::optional<Spread> elsewhere(const input::RunResiduals& residuals, input::ResidualOf quantity,
                                 const Situation& situation, const std::string& without,
                                 bool fitted) {
@@ -236,7 +235,7 @@ std::optional<Spread> elsewhere(const input::RunResiduals& residuals, input::Res
   return all;
 }
 
-// A GPU or a framework that nobody measured says as much as none.
+// Clears a GPU or framework without measured runs.
 Situation known(const input::RunResiduals& residuals, Situation situation,
                 const std::string& without) {
   bool gpu = false, framework = false;
@@ -267,7 +266,7 @@ std::optional<Spread> spread(const input::RunResiduals& residuals, input::Residu
       if (found) return found;
     }
   }
-  // Little was measured at all: what there is, of either kind of memory where it is memory.
+  // Fewer than 8 residuals in total: use all. Both kinds of memory count as one.
   std::vector<input::ResidualOf> kin = {quantity};
   if (quantity == input::ResidualOf::allocated || quantity == input::ResidualOf::reserved)
     kin = {input::ResidualOf::allocated, input::ResidualOf::reserved};

@@ -1,28 +1,37 @@
-// interval.h — how far a prediction may be off: 90 % intervals from the residuals of measured runs
-// in the same situation.
+// interval.h — 90 % prediction intervals, from the residuals of measured runs in the same
+// situation.
+//
+// `run`, `report`, `plan` and `validate` call it to show the uncertainty of a prediction. A
+// residual is r = ln(measured / predicted); for bubbles it is a difference in percentage points.
 //
 // Invariants
-//  (1) An interval holds the prediction, and is the narrowest class's that is well enough known: a
-//      class is known from 8 residuals on; else the next wider one is asked.
-//  (2) Rows that a profile was fitted on are left out as long as others are known.
-//  (3) More than the class knows is never claimed: with few residuals the interval is wider than
-//      the range seen.
+//  (1) An interval contains the prediction.
+//  (2) It comes from the narrowest class with at least 8 residuals. If no class has 8, it comes
+//      from all residuals, at least 3.
+//  (3) Rows that a profile was fitted to are used only if the other rows are too few.
+//  (4) With few residuals the interval is wider than the range of observed residuals.
 //
-// Classes, from narrow to wide: profile, framework, one or many nodes, and context parallelism; the
-// first three; profile and framework; profile and kind of plan (parameters whole or in shards);
-// framework; kind of plan; everything. All but the last keep mixtures of experts and dense models
-// apart. Where nobody measured the GPU or the framework, the class is what is known of the two and
-// the kind of plan, at least as wide as the kind of plan alone, and as wide below the prediction as
-// above; a plan that names no framework gets the widest of the known ones that ran this kind of
-// plan. The residuals are
-// r = ln(measured / predicted) (bubbles: points). In the narrowest class each residual counts once;
-// in wider ones each source counts the same, because rows of one source share their causes.
+// Classes, from narrow to wide:
+//     1  profile, framework, one node or several nodes, context parallelism or none
+//     2  profile, framework, one node or several nodes
+//     3  profile, framework
+//     4  profile, kind of plan (whole parameters or sharded parameters)
+//     5  framework
+//     6  kind of plan
+//     7  everything
+// Classes 1 to 6 separate mixtures of experts from dense models. In class 1 each residual has the
+// same weight. In wider classes each source has the same weight, because the rows of a source share
+// causes.
 //
-// Quantiles: split conformal prediction (Lei et al., "Distribution-Free Predictive Inference for
-// Regression", JASA 2018, arXiv 1604.04173, section 2): with n residuals the i-th smallest stands
-// at i / (n + 1); with weights n is Kish's effective number, (sum w)^2 / sum w^2. Below 19, where 5
-// % lies outside of the ranks, Student's t prediction interval stands in. Where the whole class
-// lies on one side of the prediction, the tail on the other side is given to this one.
+// If the GPU or the framework has no measured runs, classes 4, 5 and 6 are combined. The result is
+// as wide as the widest of them, and symmetric around the prediction. A plan without a framework
+// gets the widest interval of all measured frameworks with the same kind of plan.
+//
+// Quantiles follow split conformal prediction (Lei et al., "Distribution-Free Predictive Inference
+// for Regression", JASA 2018, arXiv 1604.04173, section 2). With n residuals the i-th smallest is
+// the i / (n + 1) quantile. With weights, n is Kish's effective sample size, (sum w)^2 / sum w^2.
+// Below n = 19 the 5 % quantile does not exist; Student's t prediction interval replaces it. If all
+// residuals of a class have the same sign, the whole 10 % lies in the tail on that side.
 #pragma once
 
 #include <cstddef>
@@ -35,54 +44,57 @@
 
 namespace sim::answer {
 
+// Properties of a run that select its class of residuals.
 struct Situation {
   std::string profile;
-  std::string framework;  // "" when it is none of those that were measured
+  std::string framework;  // "": no framework, or not measured
   bool many_nodes = false;
   bool context_parallel = false;
-  bool shards = false;  // parameters in shards: the kind of plan
+  bool shards = false;  // kind of plan: parameters are sharded
   bool mixture = false;
 };
 
-// What a prediction's intervals may rest on.
+// The profile and framework of a prediction, as the residuals file names them.
 struct Basis {
-  std::string profile;    // "h100-80 on H200-SXM5-141GB" where it is borrowed
+  std::string profile;    // "h100-80 on H200-SXM5-141GB": borrowed
   std::string framework;  // "": unknown
 };
-// A profile is borrowed where the GPU is not the device that it is of.
+// A profile is borrowed if it was measured on a device other than `gpu`.
 Basis basis_of(const device::Profile& profile, const std::string& gpu,
                const std::string& framework);
 
-// What is known of a quantity in a situation; low <= 0 <= high.
+// The interval of residuals for a quantity in a situation; low <= 0 <= high.
 struct Spread {
   double low = 0, high = 0;
   std::size_t samples = 0, sources = 0;
-  std::string of;  // the class: "a100-80, Megatron-LM, many nodes"
-  // Are these runs of the GPU, and of the framework?
+  std::string of;  // text of the class: "a100-80, Megatron-LM, one node"
+  // True if the class holds only runs of this GPU, and of this framework.
   bool own_gpu = true, own_framework = true;
 };
 
-// Nothing when nothing was measured. `without`: a source that is left out.
+// Nothing if fewer than 3 residuals are known. `without`: a source to leave out, so that an
+// accuracy test does not predict a run from itself.
 std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
                              const Situation& situation, const std::string& without = "");
 
-// A prediction with its interval.
+// Limits of a predicted value, in its unit.
 struct Interval {
   double low = 0, high = 0;
 };
-Interval around(double predicted, const Spread& spread);          // of times and bytes
-Interval around_inverse(double predicted, const Spread& spread);  // of rates, by the time's spread
-Interval around_points(double percent, const Spread& spread);     // of bubbles
+Interval around(double predicted, const Spread& spread);          // times and bytes
+Interval around_inverse(double predicted, const Spread& spread);  // rates; spread of time
+Interval around_points(double percent, const Spread& spread);     // bubbles, percent
 
-// The intervals of an answer that fits, and what they are made of.
+// Intervals of an answer that fits, and the spreads that they come from.
 struct Intervals {
   std::optional<Interval> step_seconds, tflops_gpu, allocated_gib, reserved_gib;
   std::optional<Spread> time, allocated, reserved;
 };
-// TFLOP/s by `convention`; memory of the rank that needs most.
+// Throughput uses `convention`. Memory is that of the rank that needs most. All empty if the run
+// does not fit.
 Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, const Basis& basis,
                     const std::string& convention);
-// "90 % interval: step 1.02-1.31 s, ...", a line or two.
+// Two lines of text: "90 % interval: step 1.02-1.31 s, ..." and the basis. "" without intervals.
 std::string intervals_text(const Intervals& intervals);
 
 }  // namespace sim::answer

@@ -17,12 +17,12 @@ using program::PassKind;
 using program::Plan;
 using Choices = std::vector<LayerChoice>;
 
-// A way to treat the layers from some layer up.
+// A partial choice: the choices of all layers from some layer up.
 struct Way {
   ChoiceCost cost;
-  double forward = 0, backward = 0;  // since the nearest swap above, or the last layer
+  double forward = 0, backward = 0;  // since the nearest swap above or the last layer
   LayerChoice choice = LayerChoice::keep;
-  std::int32_t above = -1;  // the way it continues, of the layer above
+  std::int32_t above = -1;  // index of the partial choice that it extends
 };
 
 bool no_worse(const Way& a, const Way& b) {
@@ -30,7 +30,7 @@ bool no_worse(const Way& a, const Way& b) {
          a.forward >= b.forward && a.backward >= b.backward;
 }
 
-// Leaves those that no other is as good as.
+// Removes partial choices that another one dominates.
 void thin_out(std::vector<Way>& ways) {
   std::ranges::sort(ways, [](const Way& a, const Way& b) {
     if (a.cost.bytes != b.cost.bytes) return a.cost.bytes < b.cost.bytes;
@@ -77,7 +77,7 @@ ChoiceCost cost_of(const std::vector<LayerCost>& layers, const Choices& choices)
 
 Choices choose(const std::vector<LayerCost>& layers, double budget) {
   const int n = static_cast<int>(layers.size());
-  double longest = 0;  // longer than any copy, time hides no more
+  double longest = 0;  // longest copy: more time hides nothing more
   for (const LayerCost& layer : layers) longest = std::max(longest, layer.copy);
   std::vector<std::vector<Way>> ways(layers.size() + 1);
   ways.back().emplace_back();
@@ -124,7 +124,7 @@ int longest_chunk(const Plan& plan) {
   return most;
 }
 
-// The copy of a layer to the CPU in a pass, and what it moves.
+// Time and bytes of a layer's copy to the CPU in a pass.
 struct Copied {
   double seconds = 0, bytes = 0;
 };
@@ -139,7 +139,8 @@ Copied copied(const program::Program& program, const engine::ClassTimes& times,
   return copy;
 }
 
-// Of the layers of the longest chunk, with all that can be swapped so that the copies are there.
+// Costs of the layers of the longest chunk. Builds the programs with all possible swaps, so that
+// they contain the copies.
 std::vector<LayerCost> layer_costs(const Plan& plan, const Site& site) {
   const int n = longest_chunk(plan);
   Choices choices(static_cast<std::size_t>(n), LayerChoice::swap);
@@ -175,7 +176,7 @@ std::vector<LayerCost> layer_costs(const Plan& plan, const Site& site) {
     layer.again = layer.forward;
     layer.input = static_cast<double>(program::Dimensions(plan).residual());
   }
-  // The last layer, which cannot be swapped, keeps as much as the one before.
+  // The last layer cannot be swapped; it has the same costs as the layer before it.
   if (n > 1) {
     layers.back().kept = layers[layers.size() - 2].kept;
     layers.back().copy = layers[layers.size() - 2].copy;
@@ -192,7 +193,7 @@ Plan chosen(const Plan& plan, Site& site) {
   // The last layer of a chunk is never swapped.
   if (longest_chunk(plan) == 1) return with_choices(plan, {LayerChoice::recompute});
   const std::vector<LayerCost> layers = layer_costs(plan, site);
-  double least = 0, most = 0;  // bytes: those that never can be less, those that do not fit
+  double least = 0, most = 0;  // bounds of the budget in bytes
   for (const LayerCost& layer : layers) most += layer.kept;
   least = std::min(layers.back().kept, layers.back().input);
   Plan best = with_choices(plan, choose(layers, least));

@@ -1,20 +1,26 @@
-// layer_choices.h — which layers of a chunk keep what they save for their backward pass, which swap
-// it to the CPU, and which run again: the choice that takes least time of those that leave no more
-// than a budget behind, by the times of the plan's own blocks.
+// layer_choices.h — chooses for each layer of a chunk: keep saved tensors, swap them to the CPU, or
+// recompute.
 //
-// Of L layers, f forward, b backward, r running again, c copying one way. Swapped layer i, with j
-// the next one above that swaps (none: the last layer), waits
+// `resolve_balanced` (slices.h) calls `chosen` for plans with layer_choices: planned. The choice
+// takes the least time among the choices whose saved bytes stay within a budget. Times come from
+// the plan's own priced blocks.
 //
-//     forward    max(0, c_i - sum of f over i + 1 .. j)         copied down until j is done
-//     backward   max(0, c_i - sum of b and r over i + 1 .. j)   copied up once j is back
+// Each layer has the times f (forward), b (backward), r (recomputation) and c (copy in one
+// direction). Let layer i be swapped. Let j be the next swapped layer above i, or the last layer if
+// there is none. Layer i waits
 //
-// as the program has it (program/parallel/offload/offload.h). Bytes left behind: all that a layer
-// keeps, or the input of one that runs again. A dynamic programme from the last layer down; what is
-// above a layer matters by its bytes, its waits, and the time since the nearest swap, so of two
-// ways the one that is no better in any of these goes.
+//     forward    max(0, c_i - sum of f over i + 1 .. j)         copied to the CPU until j is done
+//     backward   max(0, c_i - sum of b and r over i + 1 .. j)   copied back after j is back
 //
-// Wahib et al., "Scaling Distributed Deep Learning Workloads beyond the Memory Capacity with
-// KARMA", SC 2020 (arXiv:2008.11421), section III; its solver is an ant colony, this one is exact.
+// as in the program (program/parallel/offload/offload.h). The saved bytes are the kept tensors of a
+// layer, or the input of a recomputed layer.
+//
+// The algorithm is a dynamic program from the last layer down. The layers above affect a layer
+// through three values only: saved bytes, waits, and time since the nearest swap. A partial choice
+// that is no better in any value is discarded. The result is exact.
+//
+// Source: Wahib et al., "Scaling Distributed Deep Learning Workloads beyond the Memory Capacity
+// with KARMA", SC 2020 (arXiv:2008.11421), section III. KARMA's solver is an ant colony.
 #pragma once
 
 #include <vector>
@@ -23,27 +29,29 @@
 
 namespace sim::answer {
 
-// Of one layer, in seconds and bytes.
+// Costs of one layer. Times are in seconds; `kept` (saved tensors) and `input` are in bytes.
 struct LayerCost {
   double forward = 0, backward = 0, again = 0, copy = 0;
   double kept = 0, input = 0;
 };
 
-// Seconds that a choice takes beyond forward and backward, and bytes behind the forward pass.
+// Cost of a choice: seconds beyond plain forward and backward, and bytes saved after the forward
+// pass.
 struct ChoiceCost {
   double seconds = 0, bytes = 0;
 };
-// REQUIRES: as many choices as layers.
+// REQUIRES: one choice for each layer.
 ChoiceCost cost_of(const std::vector<LayerCost>& layers,
                    const std::vector<program::LayerChoice>& choices);
 
-// The last layer never swaps. Of choices that take as long, one with least bytes. Empty: none
-// leaves so few bytes.
+// The fastest choice within `budget` bytes; at equal time the one with fewer bytes. The last layer
+// is never swapped. Empty if no choice stays within the budget.
 std::vector<program::LayerChoice> choose(const std::vector<LayerCost>& layers, double budget);
 
-// The plan with the choices of its layers where it asks for them to be planned, else as it is: all
-// kept where that fits, else the fastest that does by the replay; where none does, those that leave
-// least behind. REQUIRES: problems(plan, site) is empty.
+// Fills the layer choices of a plan with layer_choices: planned. Other plans are returned
+// unchanged. Keeps everything if that fits. Otherwise bisects the budget and takes the fastest
+// choice whose replay fits. If none fits, the choice with the fewest saved bytes. REQUIRES:
+// problems(plan, site) is empty.
 program::Plan chosen(const program::Plan& plan, Site& site);
 
 }  // namespace sim::answer

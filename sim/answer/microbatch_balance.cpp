@@ -23,7 +23,7 @@ Plan with_microbatches(const Plan& plan, std::vector<int> counts) {
   return settled;
 }
 
-// The fewest microbatches that the schedule takes, and by how many more it takes the next.
+// The numbers of microbatches that the plan's schedule accepts.
 Grain grain_of(const Plan& plan, int most) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   const auto possible = [&](int n) {
@@ -35,7 +35,7 @@ Grain grain_of(const Plan& plan, int most) {
   return grain;
 }
 
-// Of each replica: how long its ranks are at work on one microbatch.
+// For each replica: the times of its stages for one microbatch.
 std::vector<ReplicaTime> times_of_passes(const Plan& plan, const program::Job& job,
                                          const Site& site) {
   const engine::Times times =
@@ -64,8 +64,8 @@ std::vector<ReplicaTime> times_of_passes(const Plan& plan, const program::Job& j
   return replicas;
 }
 
-// How long a replica was at work, and waited for gradients and parameters: its rank class that was
-// at work longest.
+// Working time of a replica, and its waits for gradients and parameters. Values of its rank class
+// with the longest working time.
 struct Spent {
   Duration work{}, waits{};
 };
@@ -83,8 +83,8 @@ Spent spent(const mesh::Mesh& mesh, const engine::RunReport& run, int dp_rank) {
   return most;
 }
 
-// Sets times right by a replay. The replica that waits least is the last one: what it waits is not
-// for others, but for messages of its own that nothing hides.
+// Corrects the times with a replay. The replica with the shortest wait is the last one. It waits
+// only for its own messages, so its wait is the tail of all replicas of its class.
 void correct(std::vector<ReplicaTime>& times, const std::vector<int>& classes,
              const std::vector<int>& counts, const mesh::Mesh& mesh, const engine::RunReport& run) {
   std::size_t last = 0;
@@ -103,7 +103,7 @@ void correct(std::vector<ReplicaTime>& times, const std::vector<int>& classes,
 
 std::vector<int> microbatch_balance(const std::vector<ReplicaTime>& replicas, int total,
                                     Grain grain) {
-  using Next = std::pair<double, std::size_t>;  // when it would be done with more, and who
+  using Next = std::pair<double, std::size_t>;  // finish time with one more step, replica
   std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
   std::vector<int> counts(replicas.size(), grain.least);
   for (std::size_t r = 0; r < replicas.size(); ++r)

@@ -1,15 +1,21 @@
-// microbatch_balance.h — how many microbatches of a step each data-parallel replica does where
-// their GPUs are unlike, so that none has to wait long for the others.
+// microbatch_balance.h — divides the microbatches of a step over data-parallel replicas with
+// unequal GPUs.
 //
-// A replica with n microbatches takes fill + n pace + tail: pace is what its slowest stage takes
-// for one, forward and back, fill what the others take before and behind, tail what it waits for
-// its own gradients and parameters. One microbatch after another goes to the replica that would be
-// done with it first; no other deal ends earlier, for in any one some replica does as many as here
-// or more.
+// `resolve_balanced` (slices.h) calls `balance_microbatches` for plans with replica_microbatches:
+// balanced. A replica with n microbatches takes fill + n pace + tail:
 //
-// The split in proportion to speed is that of Whale (Jia et al., USENIX ATC 2022, section 3.3) and
-// Metis (Um et al., USENIX ATC 2024, section 3.2), which take speeds from profiles; here they come
-// from the plan's own passes, and are set right by its replays.
+//     pace   forward and backward of one microbatch on the replica's slowest stage
+//     fill   the other stages before and after it, while the pipeline fills and drains
+//     tail   its own waits for gradients and parameters
+//
+// Each microbatch goes to the replica that would finish it first. No other division ends earlier:
+// in any other one, some replica has at least the same number of microbatches as here. The sum of
+// the microbatches never changes. The replay decides between the even division and the balanced
+// ones.
+//
+// Source: the division in proportion to speed follows Whale (Jia et al., USENIX ATC 2022, section
+// 3.3) and Metis (Um et al., USENIX ATC 2024, section 3.2). They take speeds from profiles. Here
+// speeds come from the plan's own passes, corrected by its replays.
 #pragma once
 
 #include <vector>
@@ -18,24 +24,25 @@
 
 namespace sim::answer {
 
-// Seconds of a replica.
+// Times of a replica in seconds; see the file comment.
 struct ReplicaTime {
   double fill = 0, pace = 0, tail = 0;
   double with(int microbatches) const { return fill + microbatches * pace + tail; }
 };
 
-// What counts of microbatches a schedule takes: `least`, and by how many more.
+// Numbers of microbatches that a schedule accepts: `least` plus multiples of `step`.
 struct Grain {
   int least = 1, step = 1;
 };
 
-// Microbatches of each replica. REQUIRES: `total` is least of all replicas and whole steps beyond.
+// Microbatches of each replica. REQUIRES: `total` is `least` for every replica plus a multiple of
+// `step`.
 std::vector<int> microbatch_balance(const std::vector<ReplicaTime>& replicas, int total,
                                     Grain grain = {});
 
-// The plan with replica_microbatches where it asks for balanced ones, else as it is: of the even
-// deal and those that the times of passes and of replays ask for, that which the replay says is the
-// fastest of those that fit. REQUIRES: problems(plan, site) is empty.
+// Fills `replica_microbatches` of a plan that asks for balanced ones. Other plans are returned
+// unchanged. The replay chooses the fastest division that fits, the even one included. REQUIRES:
+// problems(plan, site) is empty.
 program::Plan balance_microbatches(const program::Plan& plan, Site& site);
 
 }  // namespace sim::answer

@@ -22,7 +22,7 @@ struct Mean {
   double value() const { return count > 0 ? sum / count : 0; }
 };
 
-// The first of its kind in a step, of the first chunk.
+// The first pass of a kind in a step, in chunk 0; nullptr if there is none.
 const program::Template* first(const program::Program& program, PassKind kind) {
   for (const program::Pass& pass : program.step) {
     const program::Template& pattern = program.templates[pass.pattern];
@@ -31,7 +31,7 @@ const program::Template* first(const program::Program& program, PassKind kind) {
   return nullptr;
 }
 
-// Times::kept, of all classes together.
+// Times::kept over all rank classes: bytes after the backward pass, divided by bytes before it.
 double kept(const program::Job& job) {
   double whole = 0, rest = 0;
   for (const program::Program& program : job.classes) {

@@ -1,6 +1,9 @@
-// pass_times.h — how long the passes of a job take, for schedules whose order is searched for with
-// them: zero-bubble's planner profiles some steps first [zero-bubble-pipeline-parallelism,
-// zerobubble/runtime.py], a rehearsal adds up its kernels.
+// pass_times.h — mean durations of the passes of a job, for schedules that are ordered by pass
+// times.
+//
+// `evaluate` calls `timed_job` for each replay. A schedule such as zero-bubble searches its order
+// with these times. Its original planner profiles some training steps first
+// [zero-bubble-pipeline-parallelism, zerobubble/runtime.py]. This file sums priced kernels instead.
 #pragma once
 
 #include "sim/engine/replay.h"
@@ -9,20 +12,20 @@
 
 namespace sim::answer {
 
-// Mean over stages and passes of a step: kernels and the collectives that they wait for, and the
-// messages between stages. Seconds. `kept` by what the program's passes allocate and free.
+// Mean durations over all stages and passes of a step, in seconds. A pass counts its kernels and
+// the collectives that it waits for. `transfer` is the mean message between stages. `kept` is a
+// share of bytes, from the tensors that the passes allocate and free.
 schedule::Times pass_times(const program::Job& job, const engine::Times& times);
 
 struct Site;
 
-// Idle share of the longest stage, in percent, as papers compute it: the schedule's order, run with
-// one duration of each pass, those of the plan's own programs. No optimizer, nothing that stages
-// wait for but each other's passes [arXiv 2401.10241, section 5.3].
-// REQUIRES: problems(plan, site) is empty.
+// Idle share of the busiest stage, in percent, as papers compute it. The schedule runs with one
+// duration for each kind of pass. The optimizer and all waits other than those for passes are left
+// out [arXiv 2401.10241, section 5.3]. REQUIRES: problems(plan, site) is empty.
 double bubble_of_pass_times(const program::Plan& plan, const Site& site);
 
-// The programs that `evaluate` replays: where the schedule's order goes by the times of passes, in
-// the order that those of the plan's own programs give.
+// The device programs that `evaluate` replays. If the schedule is ordered by pass times, the order
+// uses the times of the plan's own programs.
 program::Job timed_job(const program::Plan& plan, const Site& site, bool all_ranks = false);
 
 }  // namespace sim::answer

@@ -25,7 +25,7 @@ std::size_t slot(int i) {
   return static_cast<std::size_t>(i);
 }
 
-// The lengths with the least sum of times of which none exceeds `bound`; empty: there are none.
+// The lengths with the least sum of times, none above `bound`; empty if there are none.
 std::vector<int> shortest_cut(int units, const std::vector<std::vector<double>>& time,
                               double bound) {
   std::vector<double> least(slot(units) + 1, no_time);
@@ -72,7 +72,7 @@ std::vector<int> balance_slices(const SlicePipeline& pipeline, const SliceTime& 
   std::vector<int> best;
   double least = no_time;
   for (const double bound : bounds) {
-    if ((pipeline.stages - 1) * bound >= least) break;  // longer ones cannot be better
+    if ((pipeline.stages - 1) * bound >= least) break;  // larger bounds cannot be better
     const std::vector<int> lengths = shortest_cut(n, times, bound);
     if (lengths.empty()) continue;
     const double whole = slices_time(pipeline, time, lengths);
@@ -91,7 +91,7 @@ Plan with_slices(const Plan& plan, std::vector<std::int64_t> lengths) {
   return settled;
 }
 
-// Slices of one length, and what is left.
+// Slices of equal length; the last one has the remainder.
 std::vector<std::int64_t> even_slices(std::int64_t sequence, std::int64_t length) {
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(sequence / length), length);
   if (sequence % length != 0) lengths.push_back(sequence % length);
@@ -115,7 +115,7 @@ std::vector<double> slice_seconds(const Plan& plan, const Site& site) {
     for (const program::Pass& pass : program.step) {
       const program::Template& t = program.templates[pass.pattern];
       const double time = seconds(template_time(program, times.classes[c], t));
-      // Slices go forward in order, and back from the last one.
+      // Slices run forward in order, and backward in reverse order.
       if (t.kind == PassKind::forward) own[forward++ % n] += time;
       if (t.kind == PassKind::backward) own[n - 1 - backward++ % n] += time;
     }
@@ -131,7 +131,8 @@ double read_between(double x, double x0, double y0, double x1, double y1) {
   return x1 == x0 ? y0 : y0 + (y1 - y0) * (x - x0) / (x1 - x0);
 }
 
-// Times of slices of some lengths, each behind multiples of its own length.
+// Sampled times of slices: some lengths, each after multiples of its own length. Interpolates
+// linearly.
 class Curves {
  public:
   void add(int length, std::vector<double> times) { curves_[length] = std::move(times); }
@@ -145,7 +146,7 @@ class Curves {
   }
 
  private:
-  // Linear in what is before it: attention reads as many keys more.
+  // Linear in the number of earlier tokens: attention reads their keys.
   static double of(const std::pair<const int, std::vector<double>>& curve, int before) {
     const auto& [length, times] = curve;
     if (times.size() == 1) return times.front();
@@ -168,14 +169,14 @@ std::vector<int> sampled_lengths(int units) {
   return lengths;
 }
 
-// The dynamic programme's lengths in so many units of a sequence.
+// The dynamic program's lengths in tokens; the sequence has `units` units.
 std::vector<std::int64_t> planned_slices(const Plan& plan, const Site& site, int units) {
   const std::int64_t unit = plan.batch.sequence / units;
   Curves curves;
   for (const int length : sampled_lengths(units)) {
     std::vector<double> times =
         slice_seconds(with_slices(plan, even_slices(plan.batch.sequence, length * unit)), site);
-    // What is left at the end is shorter than the others.
+    // The last slice is shorter than the others.
     if (units % length != 0 && times.size() > 1) times.pop_back();
     curves.add(length, std::move(times));
   }

@@ -1,19 +1,21 @@
-// slices.h — how long each slice of a sequence is where a schedule sends slices through its stages:
-// a dynamic programme over lengths with the times of the plan's own passes.
+// slices.h — chooses the lengths of sequence slices for pipelines that send slices through their
+// stages.
 //
-// A slice of l tokens behind c others takes t(l, c), forward and back, with its messages; on K
-// stages with m microbatches
+// `evaluate` calls resolve_balanced, which calls `sliced` for plans with slices: balanced. The
+// lengths come from a dynamic program over the times of the plan's own passes. A slice of l tokens
+// after c earlier tokens takes t(l, c): forward, backward and its messages. On K stages with m
+// microbatches
 //
 //     T = (K - 1) max t + m sum of t
 //
-// For each bound on max t the least sum is
+// For each bound on max t, the least sum is
 //
 //     least(to) = min over l of least(to - l) + t(l, to - l),   t(l, to - l) <= bound
 //
-// and the best bound is tried out among all times that there are.
+// Every possible t is tried as the bound. The replay decides between the resulting lengths.
 //
-// Li et al., "TeraPipe", ICML 2021 (arXiv:2102.07988), section 3.3, algorithm 1; its times are a
-// regression over measured ones, here passes of a few even lengths are priced and read in between.
+// Source: Li et al., "TeraPipe", ICML 2021 (arXiv:2102.07988), section 3.3, algorithm 1. TeraPipe
+// fits t to measurements. Here t is priced for a few even lengths and interpolated between them.
 #pragma once
 
 #include <cstdint>
@@ -24,28 +26,29 @@
 
 namespace sim::answer {
 
-// Seconds of `length` units behind `before` others. REQUIRES: grows with length.
+// Seconds of a slice of `length` units after `before` earlier units. REQUIRES: grows with `length`.
 using SliceTime = std::function<double(int length, int before)>;
 
 struct SlicePipeline {
-  int units = 1;         // of a sequence
+  int units = 1;         // units of length in a sequence
   int stages = 1;        // K
   int microbatches = 1;  // m
 };
 
-// T of these lengths, which sum to the units.
+// T in seconds. REQUIRES: the lengths sum to `units`.
 double slices_time(const SlicePipeline& pipeline, const SliceTime& time,
                    const std::vector<int>& lengths);
-// The lengths with least T.
+// The lengths with the least T, in units.
 std::vector<int> balance_slices(const SlicePipeline& pipeline, const SliceTime& time);
 
-// The plan with slice lengths where it asks for balanced slices, else as it is: of the dynamic
-// programme's answers in units of several sizes, and of even slices, those that the replay says are
-// the fastest of those that fit. REQUIRES: problems(plan, site) is empty.
+// Fills `slice_lengths` of a plan with slices: balanced. Other plans are returned unchanged.
+// Candidates are even slices, one slice, and the dynamic program's lengths for 4, 8, 16 and 32
+// units. The replay chooses the fastest one that fits. REQUIRES: problems(plan, site) is empty.
 program::Plan sliced(const program::Plan& plan, Site& site);
 
-// The plan with everything settled that it leaves to the times of its own blocks: layers of its
-// parts, microbatches of replicas, slices, choices of layers. REQUIRES: as above.
+// Fills all fields that the plan leaves to the times of its own blocks, in this order: layers of
+// parts, microbatches of replicas, slice lengths, layer choices. REQUIRES: problems(plan, site) is
+// empty.
 program::Plan resolve_balanced(const program::Plan& plan, Site& site);
 
 }  // namespace sim::answer

@@ -14,7 +14,7 @@ using answer::Verdict;
 
 constexpr double near_capacity = 0.02;
 
-// The replay whose outcome is asked for, with more or less memory.
+// Repeats the replay with more or less memory.
 struct Asked {
   const program::Job& job;
   const engine::Times& times;
@@ -36,15 +36,15 @@ std::string range_text(const engine::Memory& memory) {
                      human(memory.more), human(memory.less));
 }
 
-// Least that has to be added to the capacity of every class so that its tensors fit.
+// Bytes to add to the capacity so that the tensors of every class fit.
 std::int64_t missing(const engine::RunReport& run) {
   std::int64_t most = 0;
   for (const engine::ClassReport& c : run.classes) most = std::max(most, c.needed.n - c.capacity.n);
   return most;
 }
 
-// Something changes where the capacity is `here` smaller, or nowhere; it has changed at the end.
-// Unknown in between, so the middle.
+// The outcome changes at a reduction between `here` and `end`. The exact point is unknown, so take
+// the middle.
 double share(std::int64_t here, std::int64_t end) {
   return 0.5 * static_cast<double>(here + end);
 }

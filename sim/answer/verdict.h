@@ -1,5 +1,8 @@
-// verdict.h — how sure it is that a plan fits: the replay at both ends of what memory outside the
-// allocator may be.
+// verdict.h — confidence of the fit outcome: replays at both ends of the range of unexplained
+// memory.
+//
+// `evaluate` calls it once for each answer that shows a verdict. Memory outside the allocator is
+// known within a range (cluster/device/profile.h, `unaccounted`).
 #pragma once
 
 #include "sim/answer/answer.h"
@@ -8,9 +11,9 @@
 
 namespace sim::answer {
 
-// `answer` holds the replay of `job` within `memory` by `options`. At most one further replay, and
-// none where the range cannot change the outcome: a replay that never reserves more than the
-// smaller capacity would be the same one there.
+// Runs at most one further replay. It runs none if the range cannot change the outcome. A replay
+// that never reserves more than the smaller capacity is the same at that capacity. REQUIRES:
+// `answer.run` is the replay of `job` with `memory` and `options`.
 answer::Verdict verdict(const answer::Answer& answer, const program::Job& job,
                         const engine::Times& times, const engine::Memory& memory,
                         const engine::Options& options);

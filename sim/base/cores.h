@@ -1,4 +1,6 @@
-// cores.h — of this machine.
+// cores.h — number of CPU cores of the machine we run on.
+//
+// Commands call it for the default number of threads.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +8,7 @@
 
 namespace sim {
 
-// At least 1, also where the system does not say.
+// At least 1, even if the operating system cannot tell.
 inline int cores() {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }

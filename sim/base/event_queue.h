@@ -1,12 +1,15 @@
-// event_queue.h — the clock and the agenda. It knows nothing of GPUs, links or schedules.
+// event_queue.h — the clock and the pending events of a discrete-event simulation.
+//
+// The reference engine keeps the events of a step in it, the campaign those of a run of weeks. It
+// knows nothing of GPUs, links or schedules: the caller chooses the payload of an event.
 //
 // Invariants
 //  (1) now() never decreases.
-//  (2) Events at one instant fire by kind, then in the order in which they were scheduled: a run is
+//  (2) Events of the same instant fire by kind, then in the order of schedule(). A run is therefore
 //      a pure function of its inputs.
 //
-// A binary heap written out over a vector: pushing does not allocate once the vector has grown.
-// `Instant` is any point in time that compares: picoseconds for a step, a coarser clock for weeks.
+// The queue is a binary heap in a vector. Pushing allocates no memory once the vector has grown.
+// `Instant` is any type with an order: picoseconds for a step, a coarser clock for weeks.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +26,7 @@ class EventQueue {
  public:
   Instant now() const { return now_; }
   bool empty() const { return heap_.empty(); }
-  // When the next event fires. REQUIRES: !empty().
+  // Time of the next event. REQUIRES: !empty().
   Instant next() const {
     assert(!heap_.empty());
     return heap_.front().when;
@@ -36,7 +39,7 @@ class EventQueue {
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
 
-  // REQUIRES: !empty().
+  // Removes the next event, moves the clock to its time and returns it. REQUIRES: !empty().
   Payload pop() {
     assert(!heap_.empty());
     std::pop_heap(heap_.begin(), heap_.end(), later);

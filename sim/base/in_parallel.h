@@ -1,4 +1,8 @@
-// in_parallel.h — independent pieces of work on several threads of this process.
+// in_parallel.h — runs independent pieces of work on several threads of this process.
+//
+// The fast engine calls it for the memory of several rank classes, the campaign for its drawn runs.
+// Every piece of work runs exactly once unless one throws. The order is open, so a piece of work
+// must not depend on another.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +18,8 @@
 
 namespace sim {
 
-// Threads that work together again and again. The caller's is one of them; the others begin with
-// the first work that they could share, and end with the team.
+// A pool of threads that is used many times. The caller's thread is one of them. The others start
+// with the first call that can use them and end with the Team.
 class Team {
  public:
   explicit Team(int threads) : wanted_(static_cast<std::size_t>(std::max(threads, 1))) {}
@@ -26,9 +30,9 @@ class Team {
     begin_round();
   }
 
-  // Runs work(0) ... work(count - 1), each once, in any order. Of what they throw the first that is
-  // caught is thrown on, when all others have ended; what has not begun by then is left out.
-  // REQUIRES: called by one thread at a time, and by no work of this team.
+  // Runs work(0) ... work(count - 1), each once, in any order, and waits for all of them. If one
+  // throws, no further piece starts; the first exception is rethrown once the running ones ended.
+  // REQUIRES: called by one thread at a time, and never from a piece of work of this team.
   template <class Work>
   void in_parallel(std::size_t count, const Work& work) {
     gather(std::min(wanted_, count));
@@ -48,7 +52,7 @@ class Team {
       while (others_.size() + 1 < size)
         others_.emplace_back([this, seen = round_.load()] { take_part(seen); });
     } catch (const std::system_error&) {
-      wanted_ = others_.size() + 1;  // the system gives no more of them: these do it all
+      wanted_ = others_.size() + 1;  // the system starts no more threads: these do all the work
     }
   }
   void begin_round() {
@@ -76,16 +80,16 @@ class Team {
 
   std::size_t wanted_;  // threads
   std::size_t count_ = 0;
-  void (*work_)(const void*, std::size_t) = nullptr;  // nullptr: end
+  void (*work_)(const void*, std::size_t) = nullptr;  // nullptr: the threads end
   const void* working_on_ = nullptr;
   std::atomic<std::size_t> next_ = 0, busy_ = 0;
   std::atomic<std::uint32_t> round_ = 0;
   std::mutex throwing_;
   std::exception_ptr thrown_;
-  std::vector<std::jthread> others_;  // last: they end before what they use
+  std::vector<std::jthread> others_;  // last member: the threads end before the members they use
 };
 
-// The same for work that comes once.
+// The same for a single call, with threads of its own.
 template <class Work>
 void in_parallel(std::size_t count, int threads, const Work& work) {
   Team(threads).in_parallel(count, work);

@@ -1,13 +1,16 @@
-// interruption.h — a long computation asks between its steps whether it is still wanted. Only where
-// the process has somebody to ask: the program itself ends on signals, Python's process does not.
+// interruption.h — lets a long computation stop early when its caller no longer wants the answer.
+//
+// Both engines call stay_interruptible() between events. Only the Python module registers a
+// question (Ctrl-C in an interpreter); the command-line program ends on signals instead.
 #pragma once
 
 namespace sim {
 
-// Thrown out of a computation that is no longer wanted; no std::exception, for nothing failed.
+// Thrown out of a computation that is no longer wanted. It is not a std::exception: nothing failed.
 struct Interrupted {};
 
-// `asked` says whether to stop; it is called about twenty times a second. nullptr: nobody.
+// Registers `asked`, which returns whether to stop. It is called at most 20 times a second.
+// nullptr: computations are never stopped.
 void ask_in_computations(bool (*asked)());
 
 namespace detail {
@@ -15,7 +18,8 @@ inline bool (*asked_in_computations)() = nullptr;
 void ask_now_and_then();
 }  // namespace detail
 
-// Throws Interrupted where the answer is yes. What it leaves is destroyed, never read again.
+// Throws Interrupted if the registered question answers yes. The caller must destroy the state of
+// the computation: it is incomplete.
 inline void stay_interruptible() {
   if (detail::asked_in_computations != nullptr) detail::ask_now_and_then();
 }

@@ -1,5 +1,7 @@
-// outputs.h — the files that this process is going to write, so that none of its inputs is among
-// them: what reads inputs asks first.
+// outputs.h — the files that this process will write, so that it never overwrites its own input.
+//
+// Commands declare their output files first. The reader of input files (input/text/file.cpp) then
+// asks for every file it opens. Files are compared by device and inode, not by path.
 #pragma once
 
 #include <string>
@@ -8,11 +10,11 @@ struct stat;
 
 namespace sim {
 
-// A file that will be written, and the option that names it. A file that is not there yet, a
-// device and a pipe have nothing to lose.
+// Declares a file that will be written, and the command-line option that names it. A file that does
+// not exist yet, a device and a pipe are ignored: writing loses nothing there.
 void declare_output(const std::string& path, const std::string& option);
 
-// The option that would write over the open file; "" when none would.
+// The option that would overwrite the file that is open for reading; "" if there is none.
 std::string output_option(const struct stat& file);
 
 }  // namespace sim

@@ -1,5 +1,7 @@
-// precompiled.h — headers of libraries that nearly every file includes, parsed once for all.
-// Files include what they use: the presets dev and asan compile them without this one.
+// precompiled.h — the library headers that nearly every source file includes, parsed once.
+//
+// Only the build uses it. Source files still include all headers they need: the presets dev and
+// asan compile without this file.
 #pragma once
 
 #include <fmt/format.h>

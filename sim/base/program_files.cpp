@@ -21,7 +21,7 @@ std::string program_folder() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) return program.parent_path().string();
-  // Where /proc is not mounted: the path by which the program was started.
+  // /proc is not mounted: use the path by which the program was started.
   const auto* started = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   return started == nullptr ? "" : fs::canonical(started, error).parent_path().string();
 }

@@ -1,4 +1,6 @@
-// program_files.h — the files that belong to the program: its helpers, found from where it stands.
+// program_files.h — finds files that are installed with the program, such as its helper programs.
+//
+// The search starts at the folder of the running executable, never at the working folder.
 #pragma once
 
 #include <string>
@@ -6,13 +8,16 @@
 
 namespace sim {
 
-// The folder of the running program; "" where the system does not say.
+// The folder of the running executable; "" if the operating system cannot tell.
 std::string program_folder();
-// For a process that is another program's: where ours stands.
+// Sets that folder. The Python module calls it, since the executable is then the interpreter.
 void set_program_folder(const std::string& folder);
 
-// A helper by its file name: beside the program, in the folder above (tests stand below what they
-// test), or installed under ../libexec/rehearse. Where none is, the first of these, for messages.
+// Path of a helper with this file name. It is searched in three folders, in this order:
+//   the program's folder
+//   its parent folder (test programs are built one level deeper)
+//   ../libexec/rehearse (an installed program)
+// Not found: the path in the first folder, for error messages.
 std::string program_part(std::string_view name);
 
 }  // namespace sim

@@ -1,7 +1,8 @@
-// quantity.h — quantities as people write them in input files: a number and a unit.
+// quantity.h — parses quantities as people write them in input files: a number and a unit.
 //
-// "400Gb/s" is bits, "450GB/s" is bytes; GB is 10^9 and GiB is 2^30. A bare number is an error
-// whose message shows the fix. Negative and non-finite values are refused.
+// Readers of input files and options call it. "400Gb/s" is bits, "450GB/s" is bytes. GB is 10^9
+// bytes, GiB is 2^30 bytes. A bare number is an error; its message shows the number with units.
+// Negative and non-finite values are refused.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace sim {
 
-// The value, or the message that says what to write instead.
+// The value, or an error message that names a valid spelling.
 template <class T>
 using Parsed = std::variant<T, std::string>;
 

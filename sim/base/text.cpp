@@ -14,8 +14,8 @@ namespace sim {
 
 namespace {
 
-// The edit distance, or `limit` where it is not less: a table row whose every entry is as large
-// ends it, as does a difference of lengths.
+// The edit distance, or `limit` if the distance is not less. It stops early when the lengths differ
+// by `limit` or when every entry of a table row has reached it.
 int distance_below(std::string_view a, std::string_view b, int limit) {
   const std::size_t apart = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
   if (apart >= static_cast<std::size_t>(limit)) return limit;

@@ -1,4 +1,6 @@
-// text.h — what every message needs: the nearest valid name, and numbers as people read them.
+// text.h — text that messages need: the nearest valid name, lists, numbers for people to read.
+//
+// Every room calls it for messages. The results never depend on the locale.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +12,33 @@
 
 namespace sim {
 
-// Levenshtein distance: insertions, deletions and substitutions.
+// Levenshtein distance: the least number of insertions, deletions and substitutions.
 int edit_distance(std::string_view a, std::string_view b);
 
-// The name nearest to `given`, or "" when none is within half of its length.
+// The name with the least edit distance to `given`; the first of equals. "" if every distance is
+// more than half of the length of `given`.
 std::string nearest(std::string_view given, std::span<const std::string> names);
 
-// "; did you mean 'x'?" or "".
+// "; did you mean 'x'?" with the nearest name, or "" if there is none.
 std::string did_you_mean(std::string_view given, std::span<const std::string> names);
 
-// "1 row", "2 rows".
+// A number and its noun: "1 row", "2 rows".
 std::string counted(std::int64_t number, std::string_view one);
 
-// "8184 or 8192": the multiples of `step` next to `value`, from the first one on.
+// The multiples of `step` below and above `value`: "8184 or 8192". Below the first multiple there
+// is only one: "8".
 std::string nearest_multiples(std::int64_t value, std::int64_t step);
 
-// "a, b and c", with the word that is given before the last one.
+// "a, b and c"; `word` ("and", "or") comes before the last name.
 std::string listed(std::span<const std::string> names, std::string_view word);
 
-// Shortest text that reads back to the same double, never in a locale.
+// The shortest text that reads back as the same double.
 std::string shortest(double value);
 
-// "12.34 GiB", "544.0 MiB", "512 B".
+// Bytes in the largest binary unit that fits: "12.34 GiB", "544.0 MiB", "512 B".
 std::string human(Bytes bytes);
 
-// "12.3 s", "45.6 ms", "7.8 us".
+// A time with two decimals in s, ms or us: "12.30 s", "45.60 ms", "7.80 us".
 std::string human(Duration duration);
 
 }  // namespace sim

@@ -1,15 +1,16 @@
-// units.h — the quantities the simulator is made of: Time, Duration, Bytes and
-// Bandwidth. Every number that has a unit has a type.
+// units.h — the quantities of the simulator: Time, Duration, Bytes and Bandwidth.
+//
+// Every number with a unit has a type of its own. All rooms use these types.
 //
 // Invariants
-//  (1) Simulated time is an integer count of picoseconds. Addition is exact and
-//      associative, so event order never depends on how a sum was grouped.
+//  (1) Simulated time is an integer count of picoseconds. Addition is exact and associative, so the
+//      order of events never depends on how a sum was grouped.
 //  (2) Decimal and binary prefixes never mix: GB is 1e9 bytes, GiB is 2^30.
-//  (3) The only conversions are the named functions at the bottom of this file.
-//      Each states its rounding.
+//  (3) Only the named functions at the bottom of this file convert between types. Each states its
+//      rounding.
 //
-// Range: int64 picoseconds span 106 days. Model anything
-// longer, such as goodput over a training run, with a coarser clock.
+// Range: 64-bit picoseconds span 106 days. Longer times, such as goodput over a training run, need
+// a coarser clock.
 #pragma once
 
 #include <cassert>
@@ -20,6 +21,7 @@
 
 namespace sim {
 
+// A length of time, in picoseconds. It may be negative.
 struct Duration {
   std::int64_t ps = 0;
 
@@ -31,7 +33,7 @@ struct Duration {
   constexpr Duration& operator-=(Duration d) { return ps -= d.ps, *this; }
 };
 
-// A point on the simulated clock. Times subtract to a Duration; they do not add.
+// A point on the simulated clock, in picoseconds. Two Times subtract to a Duration; they never add.
 struct Time {
   std::int64_t ps = 0;
 
@@ -80,8 +82,8 @@ constexpr Bandwidth operator""_Gbps(unsigned long long v) {
 }
 }  // namespace literals
 
-// Time to push `size` through `rate`, rounded up to a whole picosecond: a
-// transfer is never reported as finished early.
+// Time to move `size` bytes at `rate`, rounded up to a whole picosecond: no transfer ends early.
+// REQUIRES: size >= 0, rate > 0, and the result fits into 64 bits.
 constexpr Duration transfer_time(Bytes size, Bandwidth rate) {
   assert(size.n >= 0);
   assert(rate.bytes_per_second > 0);
@@ -92,12 +94,12 @@ constexpr Duration transfer_time(Bytes size, Bandwidth rate) {
   return {static_cast<std::int64_t>(ps)};
 }
 
-// Seconds as a double, for rates and for people. Exact to 2^-52 relative.
+// Seconds as a double, for rates and for output. Relative error at most 2^-52.
 constexpr double seconds(Duration d) {
   return static_cast<double>(d.ps) * 1e-12;
 }
 
-// A modelled time in seconds, rounded up to a whole picosecond.
+// A time in seconds from a model, rounded up to a whole picosecond.
 // REQUIRES: 0 <= s < 9.2e6.
 inline Duration from_seconds(double s) {
   assert(s >= 0.0);
@@ -105,6 +107,7 @@ inline Duration from_seconds(double s) {
   return {static_cast<std::int64_t>(std::ceil(s * 1e12))};
 }
 
+// GiB as a double, for output.
 constexpr double gib(Bytes b) {
   return static_cast<double>(b.n) / (1024.0 * 1024.0 * 1024.0);
 }

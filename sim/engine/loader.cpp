@@ -13,19 +13,19 @@ namespace {
 
 // PyTorch's prefetch_factor.
 constexpr std::size_t batches_ahead = 2;
-// The part of a microbatch that the GPU still has to do when the CPU asks for the next batch: the
+// The share of a microbatch that the GPU still has to run when the CPU requests the next batch: the
 // backward pass.
 constexpr double asked_ahead = 2.0 / 3;
-// Enough for a mean within a percent or two, few enough to take no time.
+// Number of simulated microbatches: enough for a mean within 1 to 2 %, at a negligible cost.
 constexpr std::int64_t fewest_microbatches = 64, most_microbatches = 4096, most_samples = 1 << 16;
 constexpr std::size_t warm_up = 16;
 
-// One replica with its loader.
+// One replica with its loader. Times in seconds.
 struct Replica {
   Random random;
-  std::vector<double> free;   // when each worker is
-  std::vector<double> taken;  // when each of the latest batches was, a ring
-  double ready = 0;           // when the GPU has finished what it was given
+  std::vector<double> free;   // time at which each worker is free
+  std::vector<double> taken;  // time at which each of the latest batches was taken (ring buffer)
+  double ready = 0;           // time at which the GPU has finished its work
 };
 
 double sample(const LoaderTimes& loaders, Random& random) {
@@ -35,7 +35,7 @@ double sample(const LoaderTimes& loaders, Random& random) {
   return typical * (1 - loaders.many_documents_extra * std::log(length));
 }
 
-// When replica `r` begins microbatch `i`, were it alone.
+// Start of microbatch `i` on replica `r` if it did not wait for other replicas.
 double begin(const LoaderTimes& loaders, Replica& r, std::size_t i, double cycle) {
   double work = 0;
   for (int k = 0; k < loaders.sequences; ++k) work += sample(loaders, r.random);
@@ -63,7 +63,7 @@ Duration wait_for_data(const LoaderTimes& loaders, Duration step) {
     replicas.push_back({Random(static_cast<std::uint64_t>(l)), std::vector<double>(workers),
                         std::vector<double>(workers * batches_ahead)});
   }
-  std::vector<double> all_done;  // with microbatch i
+  std::vector<double> all_done;  // time at which all replicas have finished microbatch i
   for (std::size_t i = 0; i < warm_up + count; ++i) {
     const double together = i >= ahead ? all_done[i - ahead] : 0;
     double last = 0;

@@ -1,18 +1,23 @@
-// replay.h — runs the device programs of a job: streams, rendezvous, allocator.
+// replay.h — runs the device programs of a job: streams, collectives, allocator.
 //
-// The same meaning, two engines. `reference` (reference.cpp) executes every operation as events on
-// a queue, in the order of simulated time. `fast` (fast_engine.h) computes when each operation
-// starts from what it waits for, rank class by rank class, and skips the microbatches that provably
-// repeat. Both give the same picoseconds and the same bytes; a differential test says so.
+// The room `answer` calls it for every plan: first price() and outside_memory(), then run(). Two
+// engines implement run(), with the same results.
+//   reference  (reference/) executes every operation as an event of a queue, in the order of
+//              simulated time
+//   fast       (fast/) computes the start of each operation from its dependencies, rank class by
+//              rank class, and skips microbatches that provably repeat
+// Both give the same picoseconds and the same bytes; tests/engine/differential.cpp compares them.
 //
-// Meaning of a program (times are of one rank class)
-//   kernel      issued at the CPU clock; starts when its stream, the SMs (one kernel at a time)
-//   and,
-//               with a single hardware queue, every earlier launch have started
-//   collective  on its communicator's stream, after the issuing stream's work so far; runs when
-//               every rank class of the group has got there
-//   exchange    each message runs when both sides have got there; ends when all its messages have
-//   alloc/free  at the CPU clock, in issue order; blocks recorded on another stream wait for it
+// Meaning of a program. Times are those of one rank class.
+//   kernel      is issued at the CPU clock. It starts when its stream is free and the SMs are free
+//               (one kernel at a time). With a single hardware queue, all earlier launches must
+//               have started, too.
+//   collective  runs on the stream of its communicator, after the earlier work of the issuing
+//               stream. It starts when every rank class of the group has reached it.
+//   exchange    is a set of messages. Each message starts when both sides have reached it. The
+//               exchange ends with its last message.
+//   alloc/free  happen at the CPU clock, in the order of issue. A freed block that was recorded on
+//               another stream waits for that stream.
 #pragma once
 
 #include <array>
@@ -33,78 +38,86 @@
 
 namespace sim::engine {
 
-// What a rank class needs to know about time, from profile and network, by the indices of its
-// program.
+// The durations of the operations of a rank class, by the indices of its program. `overlapped`:
+// while a kernel and a collective run at the same time and slow each other down.
 struct ClassTimes {
-  std::vector<Duration> kernel, kernel_overlapped;      // per operation
-  std::vector<Duration> transfer, transfer_overlapped;  // per transfer
-  std::vector<std::vector<Duration>> message;           // per exchange, per message
+  std::vector<Duration> kernel, kernel_overlapped;      // by operation
+  std::vector<Duration> transfer, transfer_overlapped;  // by transfer
+  std::vector<std::vector<Duration>> message;           // by exchange, by message
 };
 
+// All durations of a job on one machine.
 struct Times {
   std::vector<ClassTimes> classes;
-  // CPU time to issue one kernel, collective, exchange, wait; to hit the allocator, to free.
+  // CPU time to issue one kernel, collective, exchange or wait; of an allocation from the cache; of
+  // a free.
   Duration launch{}, launch_collective{}, launch_exchange{}, event{}, allocation{}, release{};
-  Duration device_malloc{}, device_malloc_per_gib{}, device_free{};
-  Duration synchronize{};  // from the GPU's last instruction to the CPU going on
+  Duration device_malloc{}, device_malloc_per_gib{}, device_free{};  // cudaMalloc, cudaFree
+  Duration synchronize{};  // from the last GPU instruction until the CPU continues
   std::array<Duration, static_cast<std::size_t>(program::HostWork::count_)> host{};
   bool single_queue = true;  // CUDA_DEVICE_MAX_CONNECTIONS=1
-  // Launches that may wait for the GPU in a hardware queue before the CPU waits too; 0: no limit. A
-  // collective or exchange takes so many of these places, at most all.
+  // Entries of a hardware queue: launches that may wait for the GPU before the CPU waits; 0: no
+  // limit. A collective or exchange takes queue_entries_per_collective of them.
   std::int64_t launch_queue = 0;
   std::int64_t queue_entries_per_collective = 1;
   LoaderTimes loader;
 };
 
+// The memory of the devices.
 struct Memory {
-  Bytes total{};  // what the device has
-  // The capacity may be so much smaller or larger: what is unaccounted has a range.
+  Bytes total{};  // of the device
+  // The range of unexplained memory (outside the allocator, explained by no source): the capacity
+  // may be lower by `less` or higher by `more`.
   Bytes less{}, more{};
-  std::vector<std::vector<Outside>> outside;  // per class
-  std::string options;                        // PYTORCH_CUDA_ALLOC_CONF, checked
+  std::vector<std::vector<Outside>> outside;  // by class
+  std::string options;                        // PYTORCH_CUDA_ALLOC_CONF, valid
 };
 
 enum class Method : std::uint8_t { fast, reference };
 
 struct Coupling;
 
+// How to run a job. `fast:` marks options that only the fast engine reads.
 struct Options {
   Method method = Method::fast;
-  // Replayed after set-up; the last is reported. The first is a warm-up of few microbatches that
-  // creates the optimizer state (Plan::warm_up_microbatches); the others are whole. At least 2.
+  // Steps to replay after set-up, at least 2; the report describes the last. The first is a warm-up
+  // of few microbatches that creates the optimizer state (Plan::warm_up_microbatches).
   int steps = 2;
-  Observer* observer = nullptr;  // switches the shortcuts of the fast path off
-  bool shortcuts = true;         // fast: skip what repeats
-  // bounded and none: the fast engine alone; bounded is exact where the shortcuts are off.
+  Observer* observer = nullptr;  // if set, the fast engine takes no shortcuts
+  bool shortcuts = true;         // fast: skip microbatches that repeat
+  // bounded and none: only the fast engine. Without shortcuts, bounded is exact.
   MemoryDetail memory = MemoryDetail::exact;
-  // fast: classes share so many threads where their memory alone is replayed.
+  // fast: number of threads that replay the memory of the rank classes, once times repeat.
   int threads = 1;
-  // fast: nothing is replayed behind the first class that runs out of memory; the report then only
-  // says that one does.
+  // fast: stop at the first class that runs out of memory. Of the report, only fits() is then
+  // valid.
   bool until_out = false;
-  // All transfers of the step share one network (coupling.h); REQUIRES: method is reference.
+  // All transfers of the step share one network (coupling.h). REQUIRES: method is reference.
   const Coupling* coupling = nullptr;
-  bool couple = false;  // whoever prices the job makes the coupling, and takes the reference engine
+  bool couple = false;  // request to the caller of run(): make a coupling, use the reference engine
 };
 
-// Facts of the machine that decide what a program allocates.
+// The facts of a machine that influence the memory of a program: workspaces and number of SMs.
 program::Environment environment(const device::Gpu& gpu, const device::Profile& profile);
 
-// A kind of GPU and how efficient it is.
+// A kind of GPU, with its efficiencies.
 struct GpuKind {
   device::Gpu gpu;
   device::Profile profile;
 };
 
-// Prices a job on a machine: every operation, transfer and message of every class. `others`: kinds
-// 1 ... of the cluster (cluster/topology/cluster.h); a class is as fast as the slowest of its GPUs
-// and has the memory of the smallest.
+// The durations of every operation, transfer and message of every class of a job on one machine.
+// `others`: GPU kinds 1, 2, ... of the cluster (cluster/topology/cluster.h). A class is as fast as
+// its slowest GPU and has the memory of its smallest.
 Times price(const program::Job& job, const device::Gpu& gpu, const device::Profile& profile,
             network::Network& network, std::span<const GpuKind> others = {});
+// Device memory, and the memory outside the caching allocator by class: CUDA context, libraries,
+// NCCL communicators, unexplained memory.
 Memory outside_memory(const program::Job& job, const program::Plan& plan, const device::Gpu& gpu,
                       const device::Profile& profile, network::Network& network,
                       std::span<const GpuKind> others = {});
 
+// Replays a job with the engine of `options.method`.
 RunReport run(const program::Job& job, const Times& times, const Memory& memory,
               const Options& options = {});
 

@@ -1,5 +1,6 @@
-// report.h — what came out of a replay: time with its accounts, memory with its peak, and the
-// out-of-memory events, per rank class and for the run.
+// report.h — the result of a replay: times by account, memory with its peak, out-of-memory events.
+//
+// Both engines fill it, per rank class and for the run. `answer`, `output` and `study` read it.
 //
 // Invariants
 //  (1) The accounts of a class are disjoint and sum exactly to the step time.
@@ -20,18 +21,19 @@
 
 namespace sim::engine {
 
+// The uses of a step's time. `exposed`: communication that no computation hides.
 enum class Account : std::uint8_t {
   compute,
   tp_exposed,
   cp_exposed,
   ep_exposed,
   dp_exposed,
-  pp_fill_drain,  // pipeline wait while the pipeline fills or drains
-  pp_imbalance,   // pipeline wait between unequal stages
-  pp_transfer,    // pipeline messages on the wire that nothing hides
+  pp_fill_drain,  // wait while the pipeline fills or drains
+  pp_imbalance,   // wait between unequal stages in the steady phase
+  pp_transfer,    // exposed transfer of pipeline messages
   optimizer,
   host,  // the GPU waits for the CPU
-  data,  // a replica waits for its data loader
+  data,  // the replica waits for its data loader
   other,
   count_,
 };
@@ -39,18 +41,18 @@ constexpr int account_count = static_cast<int>(Account::count_);
 std::string_view name(Account account);
 using Accounts = std::array<Duration, account_count>;
 
-// Bytes held per category.
+// Allocated bytes by category of tensor.
 using Split = std::array<std::int64_t, program::category_count>;
 
-// Where in the program something happened.
+// A place in the program, for messages and traces.
 struct Place {
-  int step = 0;  // 1-based; 0: set-up
+  int step = 0;  // from 1; 0: set-up
   int microbatch = -1;
   program::PassKind pass = program::PassKind::setup;
   int chunk = 0;
   int layer = -1;
   std::string block;
-  std::string label;  // tensor
+  std::string label;  // of the tensor or operation
 };
 
 struct Outside {     // device memory outside the caching allocator
@@ -58,35 +60,38 @@ struct Outside {     // device memory outside the caching allocator
   Bytes bytes;
 };
 
+// The first out-of-memory event of a rank class.
 struct OutOfMemory {
   int stage = 0, cp_rank = 0;
   Time when{};  // since the start of the job
   Place place;
-  Bytes requested{};  // what the tensor asked for
-  Bytes segment{};    // what the allocator asked the driver for
+  Bytes requested{};  // by the tensor
+  Bytes segment{};    // by the allocator from the driver
   Bytes device_free{};
   Bytes allocated{}, reserved{};
-  // Reserved but not allocated, behind the retry. Only the first can serve the request.
-  Bytes cached{};              // free, in the pool and stream of the request
-  Bytes cached_elsewhere{};    // free, in another pool or of another stream
-  Bytes pending{};             // freed, but another stream has not finished with it
+  // Reserved but not allocated, after the retry. Only `cached` can serve the request.
+  Bytes cached{};              // free, in the sub-pool of the request
+  Bytes cached_elsewhere{};    // free, in another pool or on another stream
+  Bytes pending{};             // freed, but another stream still uses it
   Bytes largest_free_block{};  // of `cached`
   Split split{};
   int retries = 0;
-  // `cached` and the device's free memory would have served the request in one piece.
+  // The request would fit if `cached` and the free memory of the device were contiguous.
   bool request_fits_contiguous = false;
-  // That, and the run never needs more than the device has: nothing but fragmentation is to blame.
+  // Fragmentation is the only cause: the request fits as above, and ClassReport::needed is at most
+  // the capacity.
   bool fragmentation_alone = false;
 };
 
-// How much of memory a replay looks at.
+// How exactly a replay computes memory.
 enum class MemoryDetail : std::uint8_t {
   exact,
-  bounded,   // where times repeat: until the reserved peak lies so far below the capacity that the
-             // outcome is sure; reserved peaks are then a range (RunReport::bounded). Where it runs
-             // out of memory: until none that is unaccounted would help
-  estimate,  // as none; whoever asks has a closed form
-  none,      // time alone: no tensor is placed; nothing is known of memory
+  bounded,   // stop the replay of memory once the verdict is certain and times repeat.
+             // Fits: the reserved peak is far enough below the capacity; reserved peaks are then a
+             // range (RunReport::bounded). Out of memory: it would run out even with the least
+             // unexplained memory.
+  estimate,  // as none; the caller takes memory from the closed-form estimate
+  none,      // time only: no tensor is placed, and the report has no memory
 };
 inline constexpr std::string_view memory_details[] = {"exact", "bounded", "estimate", "none"};
 constexpr std::string_view name(MemoryDetail detail) {
@@ -101,27 +106,27 @@ constexpr bool places_tensors(MemoryDetail detail) {
   return detail == MemoryDetail::exact || detail == MemoryDetail::bounded;
 }
 
+// The result of one rank class.
 struct ClassReport {
   int stage = 0, cp_rank = 0;
   int ranks = 1;
   int layers = 0;
   std::int64_t parameters = 0;
 
-  Accounts accounts{};  // of one steady step
+  Accounts accounts{};  // of the last step
   Duration busy{};      // compute + optimizer
-  double bubble = 0;    // pipeline wait / step time
+  double bubble = 0;    // the three pipeline accounts / step time
 
-  Bytes capacity{};  // for the caching allocator
+  Bytes capacity{};  // for the caching allocator: device memory - `outside`
   std::vector<Outside> outside;
   Bytes static_bytes{};  // weights, gradients, master weights, optimizer after step 1
   Bytes peak_allocated{}, peak_reserved{}, peak_active{};
-  // What it would allocate at most if memory were unlimited. A class that ran out in its first step
-  // has not made its optimizer state; it is counted here.
+  // The peak of allocated bytes if memory were unlimited. It includes the optimizer state, even if
+  // the class ran out of memory before it made that state. If `bounded` stopped early because a
+  // class is certain to run out, peaks and `needed` cover the time until then.
   Bytes needed{};
-  // Where `bounded` ended because a class is sure to run out, peaks and `needed` are those up to
-  // there.
-  // What peak_reserved may be at most, where the replay of memory ended before the step did; else
-  // peak_reserved.
+  // An upper bound of peak_reserved if the replay of memory stopped before the end of the step;
+  // else peak_reserved.
   Bytes reserved_most{};
   Place peak_place;    // of peak_allocated
   Split peak_split{};  // at peak_allocated
@@ -131,20 +136,21 @@ struct ClassReport {
   std::optional<OutOfMemory> out_of_memory;
 };
 
+// The result of a replay.
 struct RunReport {
-  Duration step_time{};  // one steady step
+  Duration step_time{};  // of the last step
   Duration warm_up_time{};
   std::vector<ClassReport> classes;
-  std::vector<std::size_t> out_of_memory;  // indices of classes, first in time first
-  double bubble = 0;                       // mean over ranks of pipeline wait / step time
-  double executed_flops = 0;  // per step, all ranks, as issued (recomputation included)
+  std::vector<std::size_t> out_of_memory;  // indices of classes, in the order of the events
+  double bubble = 0;                       // mean of ClassReport::bubble over all ranks
+  double executed_flops = 0;               // of one step on all ranks, recomputation included
 
-  // How the answer was found.
-  std::int64_t events = 0;    // operations that a full replay executes
-  std::int64_t replayed = 0;  // operations that were executed one by one
+  // Effort of the replay.
+  std::int64_t events = 0;    // operations of one full step
+  std::int64_t replayed = 0;  // instructions that the engine executed one by one
   bool fits() const { return out_of_memory.empty(); }
-  MemoryDetail memory = MemoryDetail::exact;  // what was asked for
-  bool bounded = false;  // memory was not replayed to the end: reserved peaks are a range
+  MemoryDetail memory = MemoryDetail::exact;  // Options::memory
+  bool bounded = false;  // the replay of memory stopped early: reserved peaks are a range
 };
 
 }  // namespace sim::engine

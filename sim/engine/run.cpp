@@ -1,3 +1,4 @@
+// run.cpp — chooses the engine, and fills the fields of a report that do not depend on it.
 #include <algorithm>
 
 #include "sim/engine/fast_engine.h"

@@ -1,5 +1,7 @@
-// precompiled.h — what sim/base/precompiled.h is to the rooms at the core, for those around them:
-// headers of libraries that are parsed once for all.
+// precompiled.h — headers of large libraries that are parsed once for all rooms above sim/input.
+//
+// The build includes it before each source file of those rooms. The inner rooms use
+// sim/base/precompiled.h. It contains no declarations of the project.
 #pragma once
 
 #include <google/protobuf/message.h>

@@ -5,7 +5,7 @@
 namespace sim::model {
 namespace {
 
-// Numbers of one layer that tensor parallelism splits, and those that every rank keeps whole.
+// Parameters of one layer: those that tensor parallelism splits, and those replicated on each rank.
 struct LayerCounts {
   std::int64_t split = 0;
   std::int64_t whole = 0;
@@ -15,8 +15,9 @@ std::int64_t norm_parameters(const Architecture& a) {
   return (a.norm_has_weights() + a.norm_has_bias()) * a.hidden;
 }
 
-// Down and up again, with a norm between: queries (unless they are not projected), then keys and
-// values, whose rotated part is one for all heads [DeepSeek-V2, arXiv:2405.04434, 2.1].
+// Latent attention projects the hidden state down, normalizes, and projects up again. Queries skip
+// the down projection if q_rank is 0. All heads share the rotated part of the keys.
+// [DeepSeek-V2, arXiv:2405.04434, 2.1]
 void count_latent_attention(const Architecture& a, LayerCounts& n) {
   const Latent& l = a.latent;
   const std::int64_t query = a.heads * (l.content + l.rotated);
@@ -34,10 +35,10 @@ void count_attention(const Architecture& a, LayerCounts& n) {
   if (a.query_key_norm && a.norms_by_head) n.split += a.query_width() + a.kv_width();
   if (a.query_key_norm && !a.norms_by_head) n.whole += 2 * a.head_dim;
   if (a.sinks) n.split += a.heads;
-  if (a.linear_bias && a.projection_bias) n.whole += a.hidden;  // added after the sum over ranks
+  if (a.linear_bias && a.projection_bias) n.whole += a.hidden;  // added after the all-reduce
 }
 
-// An MLP of this width: split over ranks, and what is added after their sum.
+// Adds an MLP of this width: its matrices are split over ranks, its output bias is replicated.
 void count_mlp(const Architecture& a, std::int64_t width, LayerCounts& n) {
   const std::int64_t inputs = a.activation == Activation::swiglu ? 2 : 1;
   n.split += (inputs + 1) * a.hidden * width;
@@ -72,7 +73,7 @@ std::int64_t embedding_norm_parameters(const Architecture& a) {
   return a.embedding_norm ? norm_parameters(a) : 0;
 }
 
-// Each layer of a mixture with so many of its experts.
+// Parameters of the network if each layer with experts counts `experts` of them (-1: all).
 std::int64_t counted(const Architecture& a, std::int64_t experts) {
   const std::int64_t mixtures = mixture_count(a);
   std::int64_t n = (a.layers - mixtures) * layer_parameters(a);

@@ -1,8 +1,11 @@
-// architecture.h — the network to train: a decoder-only transformer as its config.json states it.
+// architecture.h — the network to train: a decoder-only transformer with the fields of config.json.
 //
-// Counts follow the published conventions: `parameters` counts every trainable number once (tied
-// embeddings once), with the vocabulary unpadded; a rank of a job pads the vocabulary to a multiple
-// of 128 x tp (Megatron-LM, --make-vocab-size-divisible-by).
+// The room `input` fills an Architecture. `program` reads it to build the kernels of a layer, and
+// `flops.h` to count. This file never depends on a plan or a cluster.
+//
+// Counts follow the published conventions: every trainable number counts once, tied embeddings
+// once, and the vocabulary is not padded. A rank of a job pads the vocabulary to a multiple of
+// 128 x tp (Megatron-LM, --make-vocab-size-divisible-by).
 #pragma once
 
 #include <cstdint>
@@ -12,24 +15,28 @@
 
 namespace sim::model {
 
-// RMSNorm has weights, LayerNorm weights and a bias; of those without, the statistics are the same.
+// RMSNorm has weights; LayerNorm has weights and a bias. The two variants without them compute the
+// same statistics as LayerNorm.
 enum class Norm : std::uint8_t { rms, layer, layer_without_bias, layer_without_weights };
-// What stands in front of the halves of a layer: a norm each; one that both read, which then run
-// side by side on the same stream; nothing.
+// Norms before attention and before the MLP of a layer.
+//   each:   attention and the MLP have a norm each
+//   shared: both read the output of one norm (parallel attention and MLP)
+//   none:   neither has one
 enum class InputNorms : std::uint8_t { each, shared, none };
-// learned: a table of max_positions rows; none: also where attention adds a bias (ALiBi).
+// Position encoding. learned: a table of max_positions rows. none: also for networks whose
+// attention adds a position bias (ALiBi).
 enum class Position : std::uint8_t { rope, learned, none };
-enum class Activation : std::uint8_t { swiglu, gelu };  // swiglu has two input projections
+enum class Activation : std::uint8_t { swiglu, gelu };  // swiglu: two input projections (gated)
 
 struct Architecture {
   std::string name;
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
-  std::int64_t ffn = 0;  // width of one MLP half
+  std::int64_t ffn = 0;  // width of the MLP (of one of the two halves if gated)
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t vocab = 0;  // as published, not padded
+  std::int64_t vocab = 0;  // entries, as published (not padded)
   std::int64_t max_positions = 0;
   Norm norm = Norm::rms;
   Position position = Position::rope;
@@ -37,22 +44,22 @@ struct Architecture {
   bool tied_embeddings = false;
   bool qkv_bias = false;
   bool linear_bias = false;     // biases of the attention output and of both MLP projections
-  bool projection_bias = true;  // false: linear_bias leaves out the attention output
-  bool mlp_bias = true;         // false: linear_bias leaves out the MLP
-  bool head_bias = false;       // of the output layer
+  bool projection_bias = true;  // false: no bias of the attention output, even with linear_bias
+  bool mlp_bias = true;         // false: no biases of the MLP, even with linear_bias
+  bool head_bias = false;       // bias of the output layer (LM head)
   double attention_dropout = 0.0;
   double hidden_dropout = 0.0;
-  std::int64_t sliding_window = 0;   // tokens a query attends to, 0 = all before it
-  std::int64_t whole_attention = 0;  // so many-th layers attend to all tokens; 0: none
-  bool query_key_norm = false;       // a norm over each head of the queries, and of the keys
-  bool norms_by_head = false;        // ... with weights of its own for each head
-  bool sinks = false;                // one more score per head, which is learned
-  bool output_norms = false;         // a norm behind attention and behind the MLP too
+  std::int64_t sliding_window = 0;   // tokens that a query attends to; 0: all tokens before it
+  std::int64_t whole_attention = 0;  // every n-th layer ignores the window; 0: none does
+  bool query_key_norm = false;       // a norm over each head of the queries and of the keys
+  bool norms_by_head = false;        // query_key_norm has separate weights for each head
+  bool sinks = false;                // attention sinks: one learned score per head
+  bool output_norms = false;         // norms after attention and after the MLP, too
   InputNorms input_norms = InputNorms::each;
-  bool embedding_norm = false;  // a norm behind the embedding
+  bool embedding_norm = false;  // a norm after the embedding
   Experts experts;
   Latent latent;
-  std::int64_t predicted_tokens = 0;  // multi-token prediction: modules behind the last layer
+  std::int64_t predicted_tokens = 0;  // multi-token prediction: modules after the last layer
 
   bool is_mixture() const { return experts.count > 0; }
   bool is_latent() const { return latent.kv_rank > 0; }
@@ -63,36 +70,40 @@ struct Architecture {
   std::int64_t kv_width() const { return kv_heads * head_dim; }
 };
 
-// Whether each layer has experts; empty: none has. REQUIRES: the pattern of the layers is one.
+// By layer: 1 if the layer has experts, else 0. Empty: a dense network.
+// REQUIRES: Experts::layers is a valid pattern for this number of layers.
 std::vector<std::uint8_t> mixture_layers(const Architecture& a);
-std::int64_t mixture_count(const Architecture& a);  // how many have
+std::int64_t mixture_count(const Architecture& a);  // number of layers with experts
 
-// Trainable parameters of one layer, of both ends, and of the whole network without the modules
-// that predict more tokens. `experts`: so many are counted, -1: all; 0 is a dense layer.
+// Trainable parameters of one layer, of the embedding, and of the whole network. Multi-token
+// prediction modules are not included. `experts`: number of experts to count; -1 counts all, 0 is
+// a dense layer.
 std::int64_t layer_parameters(const Architecture& a, std::int64_t experts = 0);
 std::int64_t embedding_parameters(const Architecture& a, std::int64_t vocab);  // + position, norm
 std::int64_t parameters(const Architecture& a);
-// Those that work on a token: all but the experts that it does not go to.
+// Parameters that one token uses: of the experts, only the top_k that the router chooses.
 std::int64_t active_parameters(const Architecture& a);
-// Of one module that predicts one more token: two norms, the product of stream and embedding, a
-// layer of the last kind, a norm. Embedding and head are the model's. [DeepSeek-V3, 2.2]
+// Trainable parameters of one multi-token prediction module. It has two input norms, the projection
+// of hidden state and embedding (2h x h), a layer of the last layer's kind, and a final norm. The
+// module shares embedding and head with the network. [DeepSeek-V3, 2.2]
 std::int64_t prediction_parameters(const Architecture& a);
 
-// The smallest multiple of divisor x tp that holds the vocabulary.
+// The smallest multiple of divisor x tp that is at least `vocab`.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t divisor = 128);
 
-// What one stage of a pipeline asks of a tensor-parallel rank: `layers` of the network, and the
-// ends it holds. Weights are split over tp ranks; norms, the biases added after a row-parallel
-// product and learned positions are whole on every rank (Megatron-LM). Tied embeddings stand once
-// where a stage is first and last, else on both stages.
+// The part of the network that one tensor-parallel rank of a pipeline stage holds: some layers, and
+// perhaps embedding or head. Weights are split over the tp ranks. Norms, the biases of row-parallel
+// linear layers and learned positions are replicated (Megatron-LM). Tied embeddings count once if
+// the stage is both first and last; otherwise the first and the last stage have a copy each.
 struct StageShape {
   std::int64_t layers = 0;
   std::int64_t tp = 1;
-  bool first = false;  // word and position embedding
-  bool last = false;   // final norm and head
+  bool first = false;  // holds the word and position embeddings
+  bool last = false;   // holds the final norm and the head
 };
-// REQUIRES: no layer has experts, attention is not latent; tp divides heads, kv_heads and ffn;
-// `vocab` is padded for tp.
+// Trainable parameters of one rank of the stage.
+// REQUIRES: no experts, no latent attention; tp divides heads, kv_heads and ffn; `vocab` is padded
+// to a multiple of tp.
 std::int64_t rank_parameters(const Architecture& a, const StageShape& stage, std::int64_t vocab);
 
 }  // namespace sim::model

@@ -15,17 +15,17 @@ double real(std::int64_t n) {
   return static_cast<double>(n);
 }
 
-// Forward FLOPs of one token: the weight matrices of all layers, the head, and the attention core
-// over all s x s scores (q k^T and the product with v).
+// Forward FLOPs of one token. The attention core counts all s x s scores: q k^T and the product
+// with v.
 struct Forward {
-  double layers = 0;
-  double head = 0;
-  double attention = 0;
+  double layers = 0;     // weight matrices of all layers
+  double head = 0;       // output layer
+  double attention = 0;  // attention core
 };
 
-// Widths of the products of attention, times two for a forward pass over h, and the multiply-adds
-// of a token with each key. Latent attention as Megatron-LM counts it, its two norms among the
-// products [core 0.14 training.py:num_floating_point_operations].
+// Multiply-adds of attention for one token: in the linear layers (`products`), and for each key in
+// the attention core (`per_key`). Latent attention follows Megatron-LM, which counts its two norms
+// as products [core 0.14 training.py:num_floating_point_operations].
 struct AttentionWork {
   double products = 0, per_key = 0;
 };
@@ -47,8 +47,8 @@ double matrices_of_mlp(const Architecture& a) {
   return a.activation == Activation::swiglu ? 3 : 2;
 }
 
-// Modules that predict more tokens count as layers of the last kind, with a product of their own,
-// three norms and the head again. The router's product is not counted.
+// Each multi-token prediction module counts as one more layer of the kind of the last layer. It
+// adds a 2h x h projection, three norms and the head once more. The router does not count.
 Forward forward(const Architecture& a, const Batch& batch, double matrices) {
   const double h = real(a.hidden), predicted = real(a.predicted_tokens);
   const std::vector<std::uint8_t> mixture = mixture_layers(a);
@@ -87,19 +87,20 @@ double megatron(const Architecture& a, const Batch& batch) {
   return causal(forward(a, batch), batch);
 }
 
-// Megatron's formula knows gated MLPs by SiLU: where another function gates, one half is lost.
+// Megatron-LM counts an MLP as gated only with SiLU. With another gate function it misses the
+// second input projection.
 double megatron_ungated(const Architecture& a, const Batch& batch) {
   return causal(forward(a, batch, 2), batch);
 }
 
-// Products with the weights: 3 where they are trained, 2 where they stay as they are.
+// Products with weights only: 3 (forward and two backward) for trained weights, 2 for frozen ones.
 template <int products>
 double weights(const Architecture& a, const Batch& batch) {
   const Forward f = forward(a, batch);
   return products * tokens(batch) * (f.layers + f.head);
 }
 
-// The part of the s x s scores that a causal mask leaves: half, or less with a sliding window.
+// The share of the s x s scores that a causal mask leaves: half, or less with a sliding window.
 double attended(const Architecture& a, const Batch& batch) {
   const double window = std::min(real(a.sliding_window), batch.sequence);
   if (window <= 0) return 0.5;
@@ -115,7 +116,7 @@ double hardware(const Architecture& a, const Batch& batch) {
   return tokens(batch) * (3 * (f.layers + core + f.head) + again);
 }
 
-// Of a mixture, those that work on a token.
+// N is the number of parameters that one token uses (only the chosen experts).
 double six_n(const Architecture& a, const Batch& batch) {
   return 6 * real(active_parameters(a)) * tokens(batch);
 }
@@ -125,7 +126,7 @@ double six_n_12_lhs(const Architecture& a, const Batch& batch) {
   return six_n(a, batch) + attention * tokens(batch);
 }
 
-// B s L h^2, what the formulas for GPT (f = 4h, k = a) are multiples of.
+// B s L h^2: the formulas for GPT (f = 4h, k = a) are multiples of it.
 double gpt(const Architecture& a, const Batch& batch) {
   return tokens(batch) * real(a.layers) * real(a.hidden) * real(a.hidden);
 }

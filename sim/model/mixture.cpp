@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::int64_t most_repeats = 1 << 20;
 
-// Reads "[0,1]*3+([1]+[0]*2)*2" from the left; nothing is evaluated, repeats are bounded.
+// A recursive-descent parser for "[0,1]*3+([1]+[0]*2)*2", the Python syntax of --moe-layer-freq. It
+// runs no Python code and bounds depth and repeats.
 class PatternReader {
  public:
   explicit PatternReader(std::string_view text) : text_(text) {}

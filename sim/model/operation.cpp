@@ -19,7 +19,7 @@ Operation gemm(std::string_view name, std::int64_t m, std::int64_t n, std::int64
   o.accumulates_fp32 = accumulates_fp32;
   o.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
             static_cast<double>(batch);
-  // An accumulating fp32 result is read and written; a plain one is only written.
+  // An accumulating fp32 result is read and written (8 bytes); a plain one is only written.
   const std::int64_t result = accumulates_fp32 ? 8 : bytes_of(precision);
   o.bytes = {batch * (bytes_of(precision) * (m * k + k * n) + result * m * n)};
   return o;

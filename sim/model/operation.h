@@ -1,5 +1,7 @@
-// operation.h — one kernel of a layer: its shape, the FLOPs it executes and the bytes it moves
-// through HBM. No times: device/ turns an operation and a profile into a duration.
+// operation.h — one kernel of a layer: its shape, its executed FLOPs and its HBM traffic in bytes.
+//
+// The room `program` makes operations for each layer. `cluster/device` turns an operation and a
+// profile into a duration. An operation never contains a time.
 #pragma once
 
 #include <compare>
@@ -27,57 +29,62 @@ constexpr std::int64_t bytes_of(Precision p) {
 }
 
 enum class OperationKind : std::uint8_t {
-  gemm,                // C[m,n] (+)= A[m,k] B[k,n], `batch` of them
-  attention_forward,   // fused (flash) attention: never writes the scores
-  attention_backward,  // fused, recomputes the scores: 5 products where forward has 2
+  gemm,                // `batch` products C[m,n] (+)= A[m,k] B[k,n]
+  attention_forward,   // fused (flash) attention: the scores never reach HBM
+  attention_backward,  // fused; recomputes the scores: 5 products, the forward pass has 2
   norm,                // RMSNorm or LayerNorm, forward or backward
-  elementwise,    // activation, residual add, rotary embedding, casts: bound by the bytes they move
-  softmax,        // unfused softmax and dropout over scores; work on logits
-  copy,           // layout changes, concatenation, clears
-  reduction,      // sums and norms that read much and write little
-  optimizer,      // multi-tensor Adam over fp32 state
-  embedding,      // table lookups and their scattered gradients
-  host_copy,      // pinned memory of the CPU to the GPU or back: bytes over PCIe
-  pageable_copy,  // ... of memory that is not pinned, down, where the CPU widens it: bytes over
-                  // PCIe
-  cpu_update,     // Adam on the CPU, or what else draws on its memory: bytes that this carries
+  elementwise,         // activation, residual add, rotary embedding, casts
+  softmax,             // unfused softmax and dropout over scores; cross entropy over logits
+  copy,                // layout changes, concatenation, memset
+  reduction,           // sums and gradient norms: large input, small output
+  optimizer,           // multi-tensor Adam over fp32 state
+  embedding,           // table lookups and their scattered gradients
+  host_copy,           // copy between pinned CPU memory and the GPU; bytes over PCIe
+  pageable_copy,       // copy from the GPU to pageable CPU memory; bytes over PCIe.
+                       // The CPU widens the values to fp32.
+  cpu_update,          // Adam on the CPU and other work bound by CPU memory; bytes of CPU memory
 };
 
 enum class GemmRole : std::uint8_t { forward, input_gradient, weight_gradient };
 
+// The shape of one kernel launch. Fields that its kind does not use keep their defaults.
 struct Operation {
   OperationKind kind = OperationKind::elementwise;
   Precision precision = Precision::bf16;
-  std::string_view name;  // static text: "fc1", "attention", "swiglu"
-  // GEMM.
+  std::string_view name;  // refers to static text: "fc1", "attention", "swiglu"
+  // GEMM: C[m,n] = A[m,k] B[k,n], `batch` times.
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   GemmRole role = GemmRole::forward;
   bool accumulates_fp32 = false;  // weight gradient added into fp32 main_grad
-  // Attention: `batch` sequences, query x key scores per head, half of them if causal.
+  // Attention: `batch` sequences with query x key scores per head; a causal mask drops half.
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, query = 0, key = 0;
   bool causal = false;
   std::int64_t window = 0;          // causal: keys that a query attends to; 0: all before it
-  std::string_view implementation;  // of fused attention, by a profile's name; "": its first
-  // Thread blocks of a kernel where the shape decides how many; 0: as many as there is work for.
+  std::string_view implementation;  // attention kernel by its name in the profile; "": the first
+  // Thread blocks, if the shape of the kernel fixes their number; 0: as many as the work needs.
   std::int64_t blocks = 0;
-  // Executed FLOPs and HBM traffic (compulsory: each operand once).
+  // Executed FLOPs, and compulsory HBM traffic: each operand counts once.
   double flops = 0;
   Bytes bytes{};
 
   friend auto operator<=>(const Operation&, const Operation&) = default;
 };
 
+// A product: 2 m n k batch FLOPs; each operand is read once, the result is written once. With
+// accumulates_fp32 the fp32 result is read and written. REQUIRES: all sizes > 0.
 Operation gemm(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k,
                GemmRole role = GemmRole::forward, bool accumulates_fp32 = false,
                Precision precision = Precision::bf16, std::int64_t batch = 1);
+// Fused attention. Forward reads q, k, v and writes the output; backward reads these and the output
+// gradient and writes three gradients. REQUIRES: all sizes > 0.
 Operation attention(std::string_view name, bool backward, std::int64_t batch, std::int64_t heads,
                     std::int64_t kv_heads, std::int64_t head_dim, std::int64_t query,
                     std::int64_t key, bool causal, Precision precision = Precision::bf16,
                     std::int64_t window = 0);
-// Keys that a query attends to, the mean over all queries. A window of all keys is as none; queries
-// that are fewer than the keys are the last ones.
+// The mean number of keys that a query attends to. With fewer queries than keys, the queries are
+// the last tokens of the sequence.
 double mean_keys(const Operation& attention);
-// Everything that is bound by memory: one launch that moves `bytes`.
+// One launch of a memory-bound kernel that moves `bytes`. `blocks`: see Operation::blocks.
 Operation memory_bound(OperationKind kind, std::string_view name, Bytes bytes,
                        std::int64_t blocks = 0);
 

@@ -1,7 +1,7 @@
 // glossary.h — the terms that output uses, one sentence each.
 //
-// `rehearse doc TERM` prints a sentence; a page (page.h) shows it as a tooltip wherever its term is a
-// heading. A term is added here when output begins to use it.
+// `rehearse doc TERM` prints a sentence; a page (page.h) shows it as a tooltip wherever its term is
+// a heading. A term is added here when output begins to use it.
 #pragma once
 
 #include <span>
@@ -17,7 +17,8 @@ struct Term {
 
 std::span<const Term> glossary();
 
-// The term of that name, in letters of either case, with '_' or '-' for blanks; null: there is none.
+// The term of that name, in letters of either case, with '_' or '-' for blanks; null: there is
+// none.
 const Term* find_term(std::string_view name);
 
 // The terms that occur in `text` as whole words, in the order of the glossary.

@@ -100,7 +100,8 @@ static void builds_slowly(const Repository& repository, const std::string& steps
          "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
   script(repository.folder + "/bin/ninja",
          "case \" $* \" in *\" -t \"*)\n"
-         "  echo 'c++ a.cpp'; echo 'c++ build/Unity/unity_b_cxx.cxx'; echo 'ar build/Unity/unity_b_cxx.cxx.o'; exit\n"
+         "  echo 'c++ a.cpp'; echo 'c++ build/Unity/unity_b_cxx.cxx'; "
+         "echo 'ar build/Unity/unity_b_cxx.cxx.o'; exit\n"
          "esac\n" +
              steps);
 }

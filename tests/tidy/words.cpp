@@ -1,5 +1,6 @@
-// words.cpp — can a stranger read it? Comments and documents as text: files that they name must exist,
-// tables must have kept their columns, words that mean nothing outside of this project are banned.
+// words.cpp — can a stranger read it? Comments and documents as text: the files that they name must
+// exist, tables must keep their columns, and words without a meaning outside of this project are
+// banned.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -76,7 +77,10 @@ TEST_CASE("tidy: a file comment names files that exist") {
   std::set<std::string> names;
   for (const fs::path& path : files({"sim", "tests"}, {".h", ".cpp", ".proto"}))
     names.insert(path.filename().string());
-  // Names in brackets are sources of others: [fused_kernels/layer_norm.cpp].
+  // Files of PyTorch, TransformerEngine, SimGrid and Chakra. Others stand in brackets:
+  // [fused_kernels/layer_norm.cpp].
+  names.insert({"ProcessGroupNCCL.cpp", "quantizer.cpp", "normalization.cpp", "network_ns3.cpp",
+                "et_def.proto"});
   const std::regex quoted(R"(\[[^\]]*\])"), named(R"([\w./-]*\b[\w-]+\.(h|cpp|proto)\b)");
   for (const Line& line : comments()) {
     if (!line.of_file) continue;
@@ -97,15 +101,24 @@ TEST_CASE("tidy: tables in comments keep their columns") {
   }
 }
 
-TEST_CASE("tidy: comments and documents use the words of the field") {
+TEST_CASE("tidy: comments and guides use the words of the field") {
   std::vector<std::regex> banned;
   for (const char* word :
        {"stands? alike", "such a one", "in silence", "nobody (says|said|looks|asks|knows)",
         "held? to (it|them|each other)", "(is|are) (said|told) where", "taken in silence",
         "behind (it|them|the step|the decision)"})
     banned.emplace_back(std::string("\\b") + word + "\\b");
+  // The rooms and guides that are held to it so far.
+  const std::vector<std::string> places = {
+      "sim/allocator/", "sim/answer/", "sim/base/",          "sim/engine/",
+      "sim/input/",     "sim/model/",  "README.md",          "calibration/README.md",
+      "models/",        "topologies/", "workloads/README.md"};
   std::vector<Line> all = comments();
   for (Line& line : documents()) all.push_back(std::move(line));
+  std::erase_if(all, [&](const Line& line) {
+    return std::ranges::none_of(
+        places, [&](const std::string& place) { return line.path.rfind(place, 0) == 0; });
+  });
   for (const Line& line : all) {
     INFO(line.path << ":" << line.number << ": " << line.text);
     for (const std::regex& word : banned) CHECK_FALSE(std::regex_search(line.text, word));

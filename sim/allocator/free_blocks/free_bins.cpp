@@ -41,7 +41,7 @@ void FreeBins::drop_empty() {
   *this = std::move(kept);
 }
 
-// Ranks above the new one move up by one.
+// Inserts a bin in the order of sizes. Larger bins move up by one rank.
 int FreeBins::add_bin(Units size) {
   assert(!full());
   const int b = static_cast<int>(bins_.size());
@@ -73,7 +73,7 @@ int FreeBins::add_bin(Units size) {
   return b;
 }
 
-// An empty one for so many bins.
+// Makes an empty hash table for `bins` bins.
 void FreeBins::make_table(std::size_t bins) {
   std::size_t entries = 64;
   for (shift_ = 32 - 6; bins * 2 > entries; shift_ -= 2) entries *= 4;

@@ -1,13 +1,13 @@
-// free_bins.h — free blocks by (size, address) when they come in few sizes: see free_list.h.
+// free_bins.h — free blocks by (size, address) while they have few sizes: see free_list.h.
 //
-// A training step asks for the same sizes again and again, so every size that was ever free has a
-// bin, and the bins that hold a block are marked in a set of bits in the order of their sizes. The
-// smallest size that fits is the next bit; nothing is searched.
+// A training step requests the same sizes again and again. Every size that was ever free has a bin.
+// Bins are ranked by size, and a bitmap marks the ranks of non-empty bins. The smallest size that
+// fits is therefore the next set bit: no search. FreeList and the sub-pool machine use this class.
 //
 // Invariants
-//  (1) A bin's entries fall by address: the lowest is the last. It lies in the bin itself, since
-//      it is the one that is handed out; the others are elsewhere.
-//  (2) Bit r is set when the bin of rank r holds an entry; ranks order bins by size.
+//  (1) The addresses of a bin fall: the lowest is its last entry. That entry is stored in the bin
+//      itself, because allocations take it. The other entries are in a vector.
+//  (2) Bit r is set if and only if the bin of rank r has an entry.
 #pragma once
 
 #include <array>
@@ -24,20 +24,20 @@ namespace sim::allocator {
 
 class FreeBins {
  public:
-  using Position = FreePosition;  // {bin, index}
+  using Position = FreePosition;  // {bin, index in the bin}
 
   static constexpr int word_bits = 64;
-  static constexpr int most = word_bits * word_bits;  // bins
+  static constexpr int most = word_bits * word_bits;  // largest number of bins
 
   FreeBins() { table_.assign(64, {}); }
-  // With empty bins of these sizes, as many as there may be. REQUIRES: sizes rise.
+  // Creates empty bins of these sizes (bytes), at most `most`. REQUIRES: sizes rise strictly.
   explicit FreeBins(std::span<const std::int64_t> sizes);
 
-  // Whether another size could still get a bin.
+  // Whether no further size can get a bin.
   bool full() const { return by_rank_.size() == most; }
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  void clear();  // bins stay
+  void clear();  // removes all entries; the bins stay
 
   Position first() const { return empty() ? Position{} : lowest_of(next_rank(0)); }
   Position next(Position p) const {
@@ -55,16 +55,16 @@ class FreeBins {
 
   // The first entry whose size is at least `size`, or the end.
   Position first_fit(std::int64_t size) const;
-  // REQUIRES: the entry is there.
+  // The position of an entry. REQUIRES: the entry is in the list.
   Position find(std::int64_t size, std::int64_t address) const;
 
-  // Bins that hold nothing may be let go of: positions and numbers of bins are not valid
-  // afterwards. REQUIRES: !full(), unless the size has a bin.
+  // Adds an entry. It may remove empty bins: positions and bin numbers are invalid afterwards.
+  // REQUIRES: !full(), unless the size has a bin.
   void insert(std::int64_t size, std::int64_t address, BlockId block);
   void erase(Position p);
 
-  // The same by bin, for callers that remember which bin a size has; a bin stays for good.
-  // REQUIRES: !full(), unless the size has a bin.
+  // The same by bin number, for callers that remember the bin of a size. These calls never remove a
+  // bin. bin_of creates a missing bin; REQUIRES: !full(), unless the size has a bin.
   int bin_of(std::int64_t size) {
     const int b = lookup(size / size_unit);
     return b >= 0 ? b : add_bin(size / size_unit);
@@ -75,29 +75,29 @@ class FreeBins {
     const int rank = next_rank(rank_of(b));
     return rank < 0 ? Position{} : lowest_of(rank);
   }
-  // REQUIRES: the entry is there.
+  // REQUIRES: the entry is in the bin.
   Position find_in(int b, std::int64_t address) const;
   void insert_in(int b, std::int64_t address, BlockId block);
 
  private:
-  static constexpr std::size_t tidied = 256;  // new bins from look to look
+  static constexpr std::size_t tidied = 256;  // new bins between two calls of drop_empty
 
   struct Entry {
     std::int64_t address = 0;
     BlockId block = no_block;
   };
-  // A cache line.
+  // One cache line.
   struct alignas(64) Bin {
     Units size = 0;
     int count = 0;
-    Entry lowest;  // if count > 0
+    Entry lowest;  // valid if count > 0
     std::vector<Entry> others;
 
     const Entry& at(int i) const {
       return i == count - 1 ? lowest : others[static_cast<std::size_t>(i)];
     }
   };
-  // Open addressing; size 0: none.
+  // An entry of the hash table from sizes to bins (open addressing). Size 0: empty.
   struct Named {
     Units size = 0;
     std::int32_t bin = -1;
@@ -111,7 +111,7 @@ class FreeBins {
   std::size_t home(Units size) const {
     return (static_cast<std::uint32_t>(size) * UINT32_C(2654435769)) >> shift_;
   }
-  // The bin of a size, -1 if it has none.
+  // The bin of a size; -1 if it has none.
   int lookup(Units size) const {
     for (std::size_t i = home(size);; i = (i + 1) & (table_.size() - 1)) {
       if (table_[i].size == size) return table_[i].bin;
@@ -123,9 +123,9 @@ class FreeBins {
   void enter(Units size, int bin);
   void make_table(std::size_t bins);
   void drop_empty();
-  int first_rank_from(Units units) const;  // by search, for sizes without a bin
+  int first_rank_from(Units units) const;  // binary search, for sizes without a bin
 
-  // The first marked rank from `rank` on, -1 if there is none.
+  // The first marked rank from `rank` on; -1 if there is none.
   int next_rank(int rank) const {
     if (rank >= most) return -1;
     const std::size_t w = word_of(rank);
@@ -159,18 +159,19 @@ class FreeBins {
   }
 
   std::vector<Bin> bins_;
-  std::vector<int> by_rank_;  // bins
-  // Of bins, padded with -1; apart from them, for a new bin moves those of many, so many at a time.
+  std::vector<int> by_rank_;  // bin of each rank
+  // Rank of each bin, in groups of 16, padded with -1. They are not stored in the bins because a
+  // new bin changes many ranks, and the loop over a group compiles to vector instructions.
   static constexpr std::size_t together = 16;
   std::vector<std::array<int, together>> ranks_;
   std::array<std::uint64_t, word_bits> words_{};
-  std::uint64_t summary_ = 0;  // which words are not 0
-  std::vector<Named> table_;   // a power of two, at most half full
-  int shift_ = 32 - 6;         // 32 - log2 of its size
+  std::uint64_t summary_ = 0;  // bit w: words_[w] is not 0
+  std::vector<Named> table_;   // hash table; its size is a power of two, at most half full
+  int shift_ = 32 - 6;         // 32 - log2 of the table's size
   int size_ = 0;
 };
 
-// In the header for the allocator's hot path.
+// Defined in the header so that the allocator's hot path can inline them.
 
 inline FreeBins::Position FreeBins::first_fit(std::int64_t size) const {
   const Units units = (size + size_unit - 1) / size_unit;
@@ -180,7 +181,7 @@ inline FreeBins::Position FreeBins::first_fit(std::int64_t size) const {
   return rank < 0 ? Position{} : lowest_of(rank);
 }
 
-// The first that does not lie above `address`.
+// Index of the first entry whose address is not above `address`.
 inline std::size_t FreeBins::place_in(const std::vector<Entry>& others, std::int64_t address) {
   std::size_t low = 0;
   for (std::size_t length = others.size(); length > 0;) {
@@ -211,7 +212,7 @@ inline void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId bl
   assert(size > 0 && size <= largest_free_size);
   int b = lookup(size / size_unit);
   if (b < 0) {
-    // Sizes that come once slow down those that come again.
+    // Bins of sizes that occur only once slow down all others.
     if (bins_.size() % tidied == 0) drop_empty();
     b = add_bin(size / size_unit);
   }

@@ -10,7 +10,7 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-// Four integers that are compared at once, as wide as the machine can.
+// Four integers in one vector register, compared at once.
 using Four [[gnu::vector_size(4 * sizeof(Units))]] = Units;
 
 }  // namespace
@@ -62,7 +62,7 @@ inline int FreeChunks::Chunk::smaller(Units size) const {
 inline int FreeChunks::Chunk::lower_bound(const Key& key) const {
   int low = smaller(key.size);
   if (low == count || sizes[index(low)] != key.size) return low;
-  // Among equal sizes by address.
+  // Binary search by address among equal sizes.
   int length = smaller(key.size + 1) - low;
   while (length > 0) {
     const int half = length / 2;
@@ -73,7 +73,7 @@ inline int FreeChunks::Chunk::lower_bound(const Key& key) const {
   return low;
 }
 
-// The first chunk whose last entry is not before `key`; the last chunk if there is none.
+// The first chunk whose last entry is not below `key`; the last chunk if there is none.
 inline int FreeChunks::chunk_of(const Key& key) const {
   const int last = static_cast<int>(chunks_.size()) - 1;
   int c = 0;
@@ -176,7 +176,7 @@ void FreeChunks::move(Position p, std::int64_t size, std::int64_t address, Block
   const bool leaves = grows
                           ? p.group + 1 < static_cast<int>(chunks_.size()) && home.before(last, key)
                           : p.group > 0 && !home.before(0, key);
-  if (leaves) {  // it may belong to another chunk
+  if (leaves) {  // the entry may belong to another chunk
     erase(p);
     return insert(size, address, block);
   }

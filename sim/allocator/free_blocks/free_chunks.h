@@ -1,14 +1,13 @@
-// free_chunks.h — free blocks by (size, address) when their sizes are many: see free_list.h.
+// free_chunks.h — free blocks by (size, address) when they have many sizes: see free_list.h.
 //
-// A sorted sequence, cut into chunks of at most 64 entries. A chunk keeps sizes as 32-bit counts
-// beside each other, and a search counts those that are smaller: no branch that could be guessed
-// wrong, a few vector instructions for a chunk. `move` changes the key of an entry in place:
-// splitting or merging a free block seldom changes its neighbours in the order. Nothing is
-// allocated while a chunk has room.
+// A sorted sequence, cut into chunks of at most 64 entries. A chunk stores its sizes in one array.
+// A search counts the smaller sizes of a chunk with a few vector instructions and no branch. `move`
+// changes the key of an entry in place, since splitting or merging a free block seldom changes its
+// neighbours in the order. No call allocates memory while its chunk has room.
 //
 // Invariants
-//  (1) No chunk is empty; keys rise strictly from the first entry to the last.
-//  (2) Behind the entries of a chunk its sizes are `beyond`, which no key reaches.
+//  (1) No chunk is empty. Keys rise strictly from the first entry to the last.
+//  (2) After the entries of a chunk, its sizes are `beyond`, which is larger than any key.
 #pragma once
 
 #include <array>
@@ -44,7 +43,7 @@ class FreeChunks {
   std::int64_t size_at(Position p) const {
     return chunk_at(p).sizes[static_cast<std::size_t>(p.index)] * size_unit;
   }
-  // Of the last entry, 0 if there is none.
+  // Size of the last entry; 0 if the list is empty.
   std::int64_t largest_size() const { return chunks_.empty() ? 0 : lasts_.back() * size_unit; }
 
   // The first entry whose size is at least `size`, or the end.
@@ -52,13 +51,13 @@ class FreeChunks {
   std::int64_t address_at(Position p) const {
     return chunk_at(p).addresses[static_cast<std::size_t>(p.index)];
   }
-  // REQUIRES: the entry is there.
+  // The position of an entry. REQUIRES: the entry is in the list.
   Position find(std::int64_t size, std::int64_t address) const;
 
   // REQUIRES: size is a multiple of size_unit, 0 < size <= largest_free_size.
   void insert(std::int64_t size, std::int64_t address, BlockId block);
   void erase(Position p);
-  // Gives the entry at p another key and block.
+  // Replaces the key and the block of the entry at p.
   void move(Position p, std::int64_t size, std::int64_t address, BlockId block);
 
  private:
@@ -80,8 +79,8 @@ class FreeChunks {
     void set(int i, const Key& key, BlockId block);
     void shift(int from, int to, int n);  // moves n entries
     bool before(int i, const Key& key) const;
-    int smaller(Units size) const;          // how many entries have a smaller size
-    int lower_bound(const Key& key) const;  // the first index that is not before `key`, or count
+    int smaller(Units size) const;          // number of entries with a smaller size
+    int lower_bound(const Key& key) const;  // first index with a key not below `key`, or count
   };
 
   static Key key_of(std::int64_t size, std::int64_t address) {
@@ -97,8 +96,8 @@ class FreeChunks {
   std::unique_ptr<Chunk> fresh_chunk();
 
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  std::vector<Units> lasts_;      // the size of each chunk's last entry
-  std::unique_ptr<Chunk> spare_;  // the last chunk that emptied, for the next one needed
+  std::vector<Units> lasts_;      // size of the last entry of each chunk
+  std::unique_ptr<Chunk> spare_;  // the chunk that emptied last, for reuse
   int size_ = 0;
 };
 

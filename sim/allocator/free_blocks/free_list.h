@@ -1,9 +1,11 @@
-// free_list.h — the free blocks of one pool and stream, ordered by (size, address).
+// free_list.h — the free blocks of one sub-pool, ordered by (size, address).
 //
-// DESCRIPTION. Best fit is the first entry that is large enough; the order of equal sizes makes
-// the lowest address win. As long as the sizes that were ever free are few (some thousands; a
-// training step has some hundreds) blocks wait in bins by size, and every operation takes a fixed
-// handful of instructions. After that, a sorted sequence in chunks takes over for good.
+// The allocator searches it in every allocation and changes it in every free. Best fit is the first
+// entry that is large enough; among equal sizes the lowest address comes first.
+//
+// Two containers implement it, with the same order. FreeBins serves while few sizes occur: a
+// training step has some hundreds. Each operation then takes a small, fixed number of instructions.
+// Once 4096 bins exist, FreeChunks takes over for good.
 #pragma once
 
 #include <cassert>
@@ -28,7 +30,7 @@ class FreeList {
   Position next(Position p) const { return many_ ? chunks_.next(p) : bins_.next(p); }
   BlockId block(Position p) const { return many_ ? chunks_.block(p) : bins_.block(p); }
   std::int64_t size_at(Position p) const { return many_ ? chunks_.size_at(p) : bins_.size_at(p); }
-  // Of the last entry, 0 if there is none.
+  // Size of the last entry; 0 if the list is empty.
   std::int64_t largest_size() const {
     return many_ ? chunks_.largest_size() : bins_.largest_size();
   }
@@ -37,7 +39,7 @@ class FreeList {
   Position first_fit(std::int64_t size) const {
     return many_ ? chunks_.first_fit(size) : bins_.first_fit(size);
   }
-  // REQUIRES: the entry is there.
+  // The position of an entry. REQUIRES: the entry is in the list.
   Position find(std::int64_t size, std::int64_t address) const {
     return many_ ? chunks_.find(size, address) : bins_.find(size, address);
   }
@@ -52,7 +54,7 @@ class FreeList {
     bins_.clear();
   }
   void erase(Position p) { many_ ? chunks_.erase(p) : bins_.erase(p); }
-  // Gives the entry at p another key and block.
+  // Replaces the key and the block of the entry at p.
   void move(Position p, std::int64_t size, std::int64_t address, BlockId block) {
     if (many_) return chunks_.move(p, size, address, block);
     bins_.erase(p);

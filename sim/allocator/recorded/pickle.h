@@ -1,18 +1,19 @@
-// pickle.h — reads the data of a Python pickle and runs none of its code.
+// pickle.h — reads the data of a Python pickle without running any of its code.
 //
-// DESCRIPTION. A pickle is a program for a small stack machine. This reader executes only the
-// opcodes that build plain data (dict, list, tuple, str, bytes, int, float, bool, None) in
-// protocols 2 to 5, and refuses every other one by name and offset: those that import or call
-// (GLOBAL, STACK_GLOBAL, REDUCE, BUILD, NEWOBJ, INST, OBJ, EXT, PERSID) above all.
+// The reader of memory snapshots (snapshot.h) calls it. A pickle is a program for a small stack
+// machine. This reader executes only the opcodes that build plain data (dict, list, tuple, str,
+// bytes, int, float, bool, None) in protocols 2 to 5. It refuses every other opcode by name and
+// offset, above all those that import or call: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, NEWOBJ, INST,
+// OBJ, EXT, PERSID.
 //
-// Values live in one array and refer to each other by index, so a value that is shared a million
-// times is stored once. Strings point into the input, which must outlive the result.
+// Values lie in one array and refer to each other by index. A value that is shared a million times
+// is stored once. Strings point into the input, which must outlive the result.
 //
 // Invariants
-//  (1) Memory is at most a fixed multiple of the input's length: an opcode of n bytes makes at
-//      most one value and moves at most what is on the stack; lengths are checked against the
-//      bytes that are there before anything is set aside.
-//  (2) Values may form cycles: walk them to a fixed depth only.
+//  (1) Memory is at most a fixed multiple of the input's length. An opcode of n bytes makes at most
+//      one value, and moves at most the values on the stack. Each length is checked against the
+//      remaining bytes before memory is reserved.
+//  (2) Values may form cycles: walk them only to a fixed depth.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@
 
 namespace sim::allocator {
 
+// Index of a value in its Pickle.
 enum class PickleId : std::int32_t {};
 inline constexpr PickleId no_value{-1};
 
@@ -40,18 +42,19 @@ enum class PickleKind : std::uint8_t {
 };
 const char* name(PickleKind kind);
 
+// The values of one pickle. Accessors assert the kind of the value.
 class Pickle {
  public:
   PickleId root() const { return root_; }
   PickleKind kind(PickleId id) const { return at(id).kind; }
-  // REQUIRES: the value is of that kind; boolean counts as integer.
+  // REQUIRES: the value has the kind of the function's name; a boolean counts as an integer.
   std::int64_t integer(PickleId id) const { return at(id).integer; }
   double real(PickleId id) const { return at(id).real; }
   std::string_view text(PickleId id) const { return at(id).text; }
   const std::vector<PickleId>& items(PickleId id) const;  // of a list or tuple
-  // Keys and values alternate; a later pair with the same key wins.
+  // The keys and values of a dict, alternating. A later pair with the same key wins.
   const std::vector<PickleId>& pairs(PickleId id) const;
-  // The value of a text key, or no_value.
+  // The value of a text key of a dict, or no_value.
   PickleId find(PickleId dict, std::string_view key) const;
 
  private:
@@ -74,7 +77,7 @@ class Pickle {
   PickleId root_ = no_value;
 };
 
-// `name` opens the diagnostic, as "name:offset".
+// Reads a whole pickle. Diagnostics start with "name:offset" (bytes).
 Result<Pickle> read_pickle(std::string_view bytes, std::string_view name);
 
 }  // namespace sim::allocator

@@ -1,11 +1,10 @@
-// pickle_opcodes.h — the pickle opcodes that are refused, by name.
-//
-// Source: Python's pickletools, protocols 0 to 5.
+// pickle_opcodes.h — names of the pickle opcodes that the reader refuses.
 #pragma once
 
 namespace sim::allocator {
 
-// What an opcode that is not plain data would do, for the message; nullptr when it is not known.
+// Name and effect of an opcode that does not build plain data, for the error message. nullptr: the
+// opcode is unknown.
 const char* refused_opcode(unsigned char opcode);
 
 }  // namespace sim::allocator

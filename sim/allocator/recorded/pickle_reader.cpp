@@ -1,4 +1,4 @@
-// pickle_reader.cpp — the stack machine that builds a pickle's values.
+// pickle_reader.cpp — the stack machine that builds the values of a pickle.
 #include <bit>
 #include <string>
 
@@ -8,13 +8,13 @@
 namespace sim::allocator {
 namespace {
 
-// Far above the largest snapshots; together they bound memory to about 2 GiB.
+// Limits far above the largest snapshots. Together they bound memory to about 2 GiB.
 constexpr std::size_t largest_input = std::size_t{1} << 30;
 constexpr std::size_t most_values = 20'000'000;
 
 }  // namespace
 
-// The stack machine. A failed step sets error_ and everything after it does nothing.
+// The stack machine. A failed step sets error_; all later steps then do nothing.
 class PickleReader {
  public:
   PickleReader(std::string_view bytes, std::string_view name) : bytes_(bytes), name_(name) {}
@@ -125,7 +125,7 @@ class PickleReader {
     push_integer(static_cast<std::int64_t>(value));
   }
 
-  // What was pushed since the last MARK, which goes too.
+  // Pops the values pushed since the last MARK, and the MARK itself.
   std::vector<PickleId> pop_to_mark() {
     if (marks_.empty()) {
       fail("needs a MARK, none is on the stack");
@@ -153,7 +153,7 @@ class PickleReader {
     return false;
   }
 
-  // Adds to the list or dict now on top.
+  // Adds values to the list or dict on top of the stack.
   void extend(PickleKind kind, const std::vector<PickleId>& added) {
     if (!error_.empty() || !above_mark(1)) return;
     const Value& target = pickle_.at(stack_.back());
@@ -168,7 +168,7 @@ class PickleReader {
 
   void remember(std::uint64_t index) {
     if (!error_.empty() || !above_mark(1)) return;
-    // Python numbers the memo from 0; no honest index exceeds the bytes read so far.
+    // Python numbers the memo from 0. A valid index never exceeds the number of bytes read.
     if (index > position_) return fail("memo index " + std::to_string(index) + " is out of reach");
     if (index >= memo_.size()) memo_.resize(static_cast<std::size_t>(index) + 1, no_value);
     memo_[static_cast<std::size_t>(index)] = stack_.back();
@@ -296,7 +296,7 @@ class PickleReader {
          "; a memory snapshot holds plain data only");
   }
 
-  // Frames only announce how much follows.
+  // FRAME only announces the number of bytes that follow.
   void span_ignored(std::uint64_t length) {
     if (error_.empty()) has(length);
   }
@@ -316,7 +316,7 @@ class PickleReader {
     if (above_mark(1)) stack_.push_back(stack_.back());
   }
 
-  // Big endian, unlike everything else.
+  // Big endian, unlike all other numbers.
   void push_real() {
     const std::string_view digits = span(8);
     if (!error_.empty()) return;

@@ -38,7 +38,7 @@ void RecordedDriver::cuda_free(std::int64_t address, Bytes) {
   used_.erase(address);
 }
 
-// A new expandable segment starts where its first pages are mapped.
+// A new expandable segment starts at its first mapped page.
 std::optional<std::int64_t> RecordedDriver::reserve_addresses(Bytes size) {
   return take(next_is(Action::segment_map) ? expected_[next_].address : -1, size.n);
 }

@@ -1,9 +1,12 @@
-// recorded_driver.h — a driver that gives the addresses a recorded process got.
+// recorded_driver.h — a driver that returns the addresses that a recorded process got.
+//
+// replay_recording() uses it: before each call of the allocator it announces the recorded segment
+// events of that call.
 //
 // Invariants
-//  (1) It never gives out an address range that overlaps one in use: where the recording leads to
-//      that, or says nothing, an address above all recorded ones is invented.
-//  (2) While `strict`, a call fails unless it is the one recorded next, as it did in the process.
+//  (1) It never returns an address range that overlaps one in use. If the recorded address would,
+//      or none is recorded, it invents an address above all recorded ones.
+//  (2) While `strict`, a call fails unless it is the next recorded one: it failed in the process.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +22,14 @@ namespace sim::allocator {
 
 class RecordedDriver final : public Driver {
  public:
-  // The segment events of the call to come, in order.
+  // Announces the recorded segment events of the next call, in order.
   void expect(std::vector<SnapshotEntry> events, bool strict);
-  // An address range that is in use from the start.
+  // Marks an address range as in use from the start.
   void occupy(std::int64_t address, std::int64_t bytes) { used_[address] = bytes; }
-  // On which streams a block was used is not recorded, only when it came back: each such block
-  // gets a hidden stream of its own, which ends when it does.
+  // A recording has no use of a block on other streams, only the time at which the block became
+  // free. Each such block therefore gets a hidden stream of its own. reach() finishes that stream.
   void reach(int hidden_stream) { reached_.insert(hidden_stream); }
-  // It ends only when somebody waits for it.
+  // Undoes reach(): the stream finishes only if the allocator waits for it.
   void hold(int hidden_stream) { reached_.erase(hidden_stream); }
 
   std::optional<std::int64_t> cuda_malloc(Bytes size) override;

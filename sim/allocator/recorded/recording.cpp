@@ -1,4 +1,4 @@
-// recording.cpp — recovers the state a recorded history starts from.
+// recording.cpp — recovers the start of a recorded history from its end.
 #include "sim/allocator/recorded/recording.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ class Recoverer {
 
  private:
   struct Live {
-    std::int64_t size = 0;  // 0: not known, it was freed during the recording
+    std::int64_t size = 0;  // 0: unknown, since the block was freed during the recording
     std::int64_t requested = 0;
     bool pending = false;
   };
@@ -54,7 +54,7 @@ class Recoverer {
     errors_.push_back({fmt::format("{}:entry {}", name_, entry), message});
   }
 
-  // Private pools have no order of their own in a snapshot: numbered as they appear.
+  // A snapshot has no order of private pools: they are numbered in the order of appearance.
   int pool_number(const SnapshotSegment& segment) {
     const std::pair id(segment.pool_first, segment.pool_second);
     if (id == std::pair<std::int64_t, std::int64_t>(0, 0)) return 0;
@@ -116,7 +116,7 @@ class Recoverer {
     it->second.pending = false;
   }
 
-  // Before the driver gave this memory, it was not there.
+  // Undoes segment_alloc and segment_map: removes the memory.
   void take_memory(const SnapshotEntry& entry, std::size_t index, bool whole) {
     auto it = mapped_.upper_bound(entry.address);
     const bool found = it != mapped_.begin() && entry.size > 0 &&
@@ -144,6 +144,7 @@ class Recoverer {
     mapped_[begin] = run;
   }
 
+  // Undoes segment_free and segment_unmap: adds the memory again.
   void give_memory(const SnapshotEntry& entry, std::size_t index, bool expandable) {
     const auto next = mapped_.lower_bound(entry.address);
     const bool overlaps = entry.size == 0 ||
@@ -156,7 +157,7 @@ class Recoverer {
     }
     Mapped run{entry.size, entry.stream, 0, entry.size == small_segment, expandable};
     if (expandable) {
-      // Pages of 2 MiB belong to the small pool; which one, the neighbouring runs tell.
+      // Pages of 2 MiB belong to a small pool. The neighbouring ranges tell which pool.
       run.small = entry.size % recording_.options.large_segment != 0;
       for (const auto& [base, other] : mapped_) {
         if (!other.expandable || other.stream != entry.stream) continue;
@@ -170,7 +171,7 @@ class Recoverer {
     if (expandable) join(entry.address);
   }
 
-  // Runs of one expandable segment that touch are one.
+  // Merges ranges of one expandable segment that touch.
   void join(std::int64_t address) {
     auto it = mapped_.find(address);
     const auto same = [](const Mapped& a, const Mapped& b) {
@@ -193,10 +194,10 @@ class Recoverer {
     }
   }
 
-  // The lowest address that was allocated behind each block of unknown size while it was there:
-  // a free block is always used from its front, so that is where the block ended.
+  // For each block of unknown size: the lowest address allocated to its right during its lifetime.
+  // The allocator uses a free block from its front, so the unknown block ended at that address.
   void narrow_sizes() {
-    std::map<std::int64_t, std::int64_t> unknown;  // address -> lowest allocation behind it
+    std::map<std::int64_t, std::int64_t> unknown;  // address -> lowest allocation to its right
     for (const auto& [address, live] : live_) {
       if (live.size == 0) unknown[address] = std::numeric_limits<std::int64_t>::max();
     }
@@ -247,8 +248,8 @@ class Recoverer {
     }
   }
 
-  // How large a block was of which only the request is known. `end` is where the next block in use
-  // or the segment's end is.
+  // The size of a block whose request alone is known. `end` is the address of the next block in
+  // use, or the end of the segment.
   std::int64_t unsplit_size(std::int64_t address, const Live& live, const Mapped& run,
                             std::int64_t end) const {
     const Options& options = recording_.options;

@@ -1,13 +1,13 @@
-// recording.h — a recorded history of one device: where it starts, what happened, where it ends.
+// recording.h — a recorded memory history of one device: its start, its events, its end.
 //
-// A snapshot gives the end and the events before it. The start is recovered by walking the events
-// backwards from the end: what was allocated goes, what was freed returns, segments come and go.
-// A block that was there at the start and freed later has left no size behind, only its request;
-// it had the rounded request, or, in the large pool, up to 1 MiB more when it was not worth
-// splitting. What lies behind it tells which.
+// `rehearse memory` calls it for PyTorch's memory snapshots. A snapshot has the end and the events
+// before it. recover() finds the start by undoing the events from the last to the first.
+// replay_recording() then runs the events through our allocator. In an exact replay, all three
+// agree: the address of every allocation, every segment event, and the final memory map.
 //
-// Replayed through our allocator, every allocation must land at the recorded address, every
-// segment event must be the recorded one, and the last map must be the snapshot's.
+// One size is not recorded: that of a block in use at the start and freed later; only its request
+// is. The block has the rounded request, or, in the large pool, up to 1 MiB more if it was not
+// worth splitting. The addresses of its right neighbours decide which.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,10 @@ struct InitialBlock {
   std::int64_t address = 0;
   std::int64_t size = 0;
   std::int64_t requested = 0;
-  bool pending = false;  // freed, but a stream had not finished with it
+  bool pending = false;  // freed, but another stream still used it
 };
 
+// Addresses and sizes in bytes.
 struct Recording {
   struct Segment {
     std::int64_t address = 0;
@@ -45,7 +46,7 @@ struct Recording {
   std::vector<InitialBlock> blocks;   // at the start, by address
   std::vector<SnapshotEntry> events;  // oldest first
   std::vector<SnapshotSegment> end;   // by address
-  // How the private pools of the snapshot are numbered, from 1.
+  // Our numbers of the private pools, from 1, by the pair of ids in the snapshot.
   std::map<std::pair<std::int64_t, std::int64_t>, int> pools;
 
   int pool_number(const SnapshotSegment& segment) const {
@@ -54,18 +55,20 @@ struct Recording {
   }
 };
 
-// `name` opens the diagnostics: a history that cannot lead to its snapshot.
+// Recovers the start of a history. Diagnostics start with `name`; they mean that the history cannot
+// lead to its snapshot.
 Result<Recording> recover(const DeviceSnapshot& device, const Options& options,
                           std::string_view name);
 
+// The result of a replay: counts of recorded events and of those that our allocator repeated.
 struct RecordingReplay {
   std::int64_t allocations = 0;
   std::int64_t allocations_at_recorded_address = 0;
   std::int64_t segment_events = 0;
   std::int64_t segment_events_matched = 0;
-  std::int64_t segment_events_unexpected = 0;  // ours, without a recorded one
+  std::int64_t segment_events_unexpected = 0;  // of our allocator, but not recorded
   bool final_map_identical = false;
-  std::string first_difference;  // empty when everything is as recorded
+  std::string first_difference;  // "" if there is none
   Statistics statistics;
 
   bool exact() const {
@@ -77,7 +80,7 @@ struct RecordingReplay {
 
 RecordingReplay replay_recording(const Recording& recording, Rules rules = Rules::newer);
 
-// All devices of a snapshot, added up.
+// Recovers and replays all devices of a snapshot. The counts are sums over the devices.
 Result<RecordingReplay> replay_snapshot(const Snapshot& snapshot, Rules rules,
                                         std::string_view name);
 

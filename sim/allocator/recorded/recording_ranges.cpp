@@ -24,7 +24,7 @@ std::map<std::uint64_t, int> stream_numbers(const Recording& recording) {
 
 Ranges address_ranges(const Recording& recording) {
   Ranges ranges;
-  std::map<std::int64_t, bool> starts;  // every address where some segment or run begins
+  std::map<std::int64_t, bool> starts;  // every address at which a segment or range starts
   const auto add = [&](std::int64_t address, const Group& group, bool expandable) {
     if (!expandable) {
       starts[address] = true;

@@ -1,5 +1,6 @@
-// recording_ranges.h — what a recording leaves to be worked out: the order of its streams and how
-// far the addresses of its expandable segments reach.
+// recording_ranges.h — derives two facts that a recording leaves out, for its replay.
+//
+// They are the order of the streams, and the address ranges of expandable segments.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,16 @@
 
 namespace sim::allocator {
 
-// Streams in the order of their handles, so that lists sort as they did in the process.
+// Numbers of the streams in the order of their handles: lists then sort as in the process.
 std::map<std::uint64_t, int> stream_numbers(const Recording& recording);
 
-// All runs of one pool and stream are one expandable segment. How far its addresses reach is not
-// recorded: to the next one at most.
+// All mapped ranges of one pool and stream belong to one expandable segment. The end of its address
+// range is not recorded; it is at most the start of the next segment.
 using Group = std::tuple<std::int64_t, int, bool>;  // stream, pool, small
 
 struct Ranges {
-  std::map<Group, std::pair<std::int64_t, std::int64_t>> of;  // base, bytes
-  std::int64_t shortest = std::int64_t{1} << 40;
+  std::map<Group, std::pair<std::int64_t, std::int64_t>> of;  // base address, bytes
+  std::int64_t shortest = std::int64_t{1} << 40;              // length of the shortest, bytes
 };
 
 Ranges address_ranges(const Recording& recording);

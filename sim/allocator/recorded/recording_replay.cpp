@@ -1,4 +1,4 @@
-// recording_replay.cpp — replays a recorded history and counts what comes out as recorded.
+// recording_replay.cpp — replays a recorded history and counts the events that agree.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace sim::allocator {
 namespace {
 
 constexpr int first_hidden_stream = 1 << 24;
-// Looking at every segment before each release may cost this many looks in all.
+// Largest number of segments to inspect in all: each release may inspect every segment.
 constexpr std::int64_t most_looks = 100'000'000;
 
 bool is_segment_event(Action action) {
@@ -31,7 +31,7 @@ Options options_for(const Recording& recording, const Ranges& ranges) {
   Options options = recording.options;
   options.expandable_reserve_bytes = std::max(ranges.shortest, options.large_segment);
   options.expandable_reserve_fraction = 0.0;
-  options.per_process_memory_fraction = 1.0;  // what the limit did is in the events
+  options.per_process_memory_fraction = 1.0;  // the recorded events contain the limit's effect
   options.garbage_collection_threshold = 0.0;
   return options;
 }
@@ -63,7 +63,7 @@ class RecordingReplayer {
     if (result_.first_difference.empty()) result_.first_difference = what;
   }
 
-  // Cuts [from, to) of a mapped run into the blocks in use and the free rest.
+  // Divides the mapped range [from, to) into the blocks in use and the free gaps between them.
   void add_pieces(std::int64_t from, std::int64_t to, std::vector<Piece>& pieces) {
     for (; next_block_ < recording_.blocks.size(); ++next_block_) {
       const InitialBlock& block = recording_.blocks[next_block_];
@@ -134,7 +134,7 @@ class RecordingReplayer {
     if (block.pending) pending_.push_back(initial_block);
   }
 
-  // Returns the index of the next event to look at.
+  // Replays the event at i. Returns the index of the next event.
   std::size_t step(std::size_t i) {
     const SnapshotEntry& event = recording_.events[i];
     switch (event.action) {
@@ -146,7 +146,7 @@ class RecordingReplayer {
       default:
         break;
     }
-    // The segment events up to the next call belong together, and what came back among them.
+    // The segment events and completed frees up to the next call belong to one call.
     std::size_t end = i;
     bool segments = false;
     for (; end < recording_.events.size(); ++end) {
@@ -176,7 +176,7 @@ class RecordingReplayer {
     return i + 2;
   }
 
-  // Another stream still uses the block: it comes back when the recording says so.
+  // Frees a block that another stream still uses: it completes at the recorded event.
   void free_later(std::int64_t address) {
     const auto it = live_.find(address);
     if (it == live_.end()) return;
@@ -193,7 +193,7 @@ class RecordingReplayer {
     hidden_.erase(it);
   }
 
-  // Events [begin, end) happened before or inside the call at `end`, if there is one.
+  // Replays the call at `end`, if there is one. Events [begin, end) came before it or in it.
   std::size_t call(std::size_t begin, std::size_t end) {
     std::vector<SnapshotEntry> recorded;
     std::vector<int> completed;
@@ -208,7 +208,7 @@ class RecordingReplayer {
       }
     }
     produced_.clear();
-    // Memory given back first: empty_cache, or a retry, which leads to the same state. Memory
+    // Memory is given back first: empty_cache, or a retry, which leads to the same state. Memory is
     // taken first and then given back: the call itself ran into the limit.
     auto taken = std::find_if_not(recorded.begin(), recorded.end(),
                                   [](const auto& e) { return gives_back(e.action); });
@@ -216,7 +216,7 @@ class RecordingReplayer {
         std::any_of(taken, recorded.end(), [](const auto& e) { return gives_back(e.action); });
     const bool calls = end < recording_.events.size() && taken != recorded.end();
     if (calls && waited({recorded.begin(), taken}, completed)) {
-      // Blocks came back inside the call, behind its search for a free one.
+      // These frees completed inside the call, after its search for a free block.
       for (const int stream : completed) driver_.hold(stream);
       taken = recorded.begin();
       pressed = true;
@@ -265,7 +265,7 @@ class RecordingReplayer {
     if (id != no_block) allocator_.free(id);
   }
 
-  // The private pool whose memory lies at the address, by what was there first or is there last.
+  // The private pool of the memory at an address, by the segments at the start, then at the end.
   int pool_at(std::int64_t address) const {
     if (recording_.pools.empty()) return 0;
     const auto holder = [&](const auto& segments) {
@@ -284,15 +284,15 @@ class RecordingReplayer {
 
   void release(const std::vector<SnapshotEntry>& run) {
     driver_.expect(run, false);
-    allocator_.poll();  // a retry first waits for every stream: what came back is cached by now
+    allocator_.poll();  // a retry waits for every stream first: completed frees are cached now
     const bool unmaps = std::any_of(
         run.begin(), run.end(), [](const auto& e) { return e.action == Action::segment_unmap; });
     if (unmaps || is_everything(run, allocator_)) return allocator_.empty_cache();
     for (const SnapshotEntry& event : run) allocator_.release_segment(event.address);
   }
 
-  // Whether a retry waited for every stream and then freed `run`: every block is back, and these
-  // are all the segments that were cached then.
+  // Whether a retry waited for every stream and then freed `run`: no block waits any more, and
+  // `run` is all segments that were cached then.
   bool waited(const std::vector<SnapshotEntry>& run, const std::vector<int>& completed) {
     if (run.empty() || completed.empty() || !hidden_.empty() || looks_ > most_looks) return false;
     looks_ += static_cast<std::int64_t>(live_.size());
@@ -302,7 +302,7 @@ class RecordingReplayer {
     return is_everything(run, then);
   }
 
-  // Whether these are all the segments that empty_cache would free.
+  // Whether `run` is all segments that empty_cache would free.
   bool is_everything(const std::vector<SnapshotEntry>& run, const Allocator& allocator) {
     if (looks_ > most_looks) return false;
     std::size_t cached = 0;

@@ -49,7 +49,7 @@ class Replayer {
  private:
   struct Tensor {
     BlockId block = no_block;
-    bool null = false;  // zero bytes: no block, and nothing went wrong
+    bool null = false;  // zero bytes: a null pointer without a block
   };
 
   struct Outcome {
@@ -127,7 +127,7 @@ class Replayer {
     return {"ok", address};
   }
 
-  // Completions of several streams at once have no order of their own; they are shown sorted.
+  // Frees of several streams that complete at once have no order in PyTorch: print them sorted.
   void print_actions() {
     for (auto it = actions_.begin(); it != actions_.end();) {
       const auto end = std::find_if(it, actions_.end(), [](const TraceEntry& entry) {

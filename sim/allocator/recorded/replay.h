@@ -1,8 +1,9 @@
-// replay.h — replays an allocator trace, a text file of commands, and prints what the allocator
-// did.
+// replay.h — replays an allocator trace, a text file of commands, and prints each action.
 //
-// Line 1 is "# capacity=BYTES conf=PYTORCH_CUDA_ALLOC_CONF|-"; other lines that start with # are
-// notes. One command a line; streams are numbers, 0 the default one:
+// `rehearse memory` calls it; tests compare its output with that of PyTorch's allocator.
+//
+// Line 1 is "# capacity=BYTES conf=PYTORCH_CUDA_ALLOC_CONF|-". Other lines that start with # are
+// notes. Each line has one command. Streams are numbers; 0 is the default stream.
 //
 //     a ID SIZE [STREAM]   allocate (0 bytes: a null pointer)    e          empty_cache
 //     f ID                 free                                  m F        memory fraction
@@ -10,8 +11,8 @@
 //     s STREAM|*           the stream(s) finish their work       c CONF     change options
 //     pb P, pe P, pr P     begin, end, release private pool P    k, d       reset peaks, dump
 //
-// Every problem of a trace is found before anything runs. The output has one line per trace action
-// (T), command (E) and dumped segment (S), then the peaks (P) and the final segments.
+// parse_trace finds every error of a trace before anything runs. The output has one line for each
+// trace action (T), command (E) and dumped segment (S), then the peaks (P) and the final segments.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@
 
 namespace sim::allocator {
 
+// One command of a trace. `kind` decides which of the other fields have a meaning.
 struct TraceCommand {
   enum class Kind : std::uint8_t {
     allocate,
@@ -43,7 +45,7 @@ struct TraceCommand {
     dump,
   };
   Kind kind = Kind::dump;
-  int name = 0;            // allocate, free, record_stream: which ID, counted from 0
+  int name = 0;            // allocate, free, record_stream: number of the ID, from 0
   int number = 0;          // stream or pool
   std::int64_t bytes = 0;  // allocate, outside_use
   double fraction = 0.0;
@@ -51,6 +53,7 @@ struct TraceCommand {
   std::string text;
 };
 
+// A parsed trace.
 struct Trace {
   std::string header;
   std::int64_t capacity = 0;
@@ -60,9 +63,10 @@ struct Trace {
   int names = 0;
 };
 
-// `name` opens the diagnostics, as "name:line:column".
+// Parses a trace. Diagnostics start with "name:line:column".
 Result<Trace> parse_trace(std::string_view text, std::string_view name, Rules rules);
 
+// Counts of a replay.
 struct ReplaySummary {
   std::int64_t commands = 0;
   std::int64_t allocations = 0;
@@ -72,7 +76,7 @@ struct ReplaySummary {
 
 using LineSink = std::function<void(std::string_view line)>;
 
-// `sink` gets each output line without its newline; it may be empty.
+// Replays a trace. `sink` gets each output line without its newline; it may be empty.
 ReplaySummary replay_trace(const Trace& trace, Rules rules, const LineSink& sink);
 
 }  // namespace sim::allocator

@@ -12,9 +12,9 @@ namespace sim::allocator {
 namespace {
 
 constexpr std::size_t most_errors = 20;
-constexpr std::size_t most_keys = 128;  // of any dict that is looked into
+constexpr std::size_t most_keys = 128;  // of any dict that is read
 constexpr std::size_t most_devices = 256;
-constexpr std::size_t bytes_per_entry = 16;  // no block or entry is described in fewer
+constexpr std::size_t bytes_per_entry = 16;  // least pickle bytes of a block or entry
 constexpr std::size_t most_entries = 30'000'000;
 constexpr std::int64_t largest_address = std::int64_t{1} << 60;
 
@@ -43,8 +43,8 @@ class Reader {
     return false;
   }
 
-  // Every entry and block is paid for by the bytes that describe it; an input that names one value
-  // a million times runs out.
+  // The length of the input limits the number of entries and blocks. An input that refers to one
+  // value a million times exceeds that limit.
   bool spend(const std::string& path) {
     if (budget_ > 0) return --budget_, true;
     return fail(path, "more entries than its bytes can describe");
@@ -102,7 +102,7 @@ class Reader {
                                                                   : std::string_view();
   }
 
-  // A bool or int; absent reads as false.
+  // The value of a bool or int key; false if the key is absent.
   bool truth(PickleId dict, const char* key) const {
     const PickleId id = pickle_.find(dict, key);
     if (id == no_value) return false;
@@ -110,8 +110,8 @@ class Reader {
     return (kind == PickleKind::boolean || kind == PickleKind::integer) && pickle_.integer(id) != 0;
   }
 
-  // The options as the process had them. The values win over the text, which may be older or name
-  // options of another version; what that changes shows in the replay.
+  // The options of the recorded process. The values win over the text, which may be older or may
+  // name options of another PyTorch version. A wrong choice shows as a difference in the replay.
   void settings(PickleId root) {
     const PickleId id = pickle_.find(root, "allocator_settings");
     if (id == no_value) return;
@@ -172,7 +172,7 @@ class Reader {
   void entry(PickleId id, const std::string& path, std::vector<SnapshotEntry>& out) {
     if (!is_dict(id, path)) return;
     const std::string_view action = text(id, "action");
-    // Marks that change no memory.
+    // These entries mark a point in time and change no memory.
     if (action == "snapshot" || action == "user_defined" || action == "workspace_snapshot") return;
     SnapshotEntry made;
     bool known = false;

@@ -1,4 +1,4 @@
-// trace_text.cpp — reads the text form of an allocator trace and finds everything wrong with it.
+// trace_text.cpp — parses the text of an allocator trace and reports all of its errors.
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -84,7 +84,7 @@ class Parser {
       return errors_;
     }
     header(line);
-    if (trace_.header.empty()) return std::move(errors_);  // another kind of file
+    if (trace_.header.empty()) return std::move(errors_);  // the file is no trace
     while (next_line(line) && errors_.size() <= most_problems) {
       if (!line.empty() && line.front() != '#') command(line);
     }
@@ -202,11 +202,11 @@ class Parser {
     return false;
   }
 
-  // The state of an ID: how it is numbered and whether it is allocated at this line.
+  // The state of an ID at the present line: its number, and whether it is allocated.
   struct Name {
     int index = 0;
     bool live = false;
-    int line = 0;  // where that became so
+    int line = 0;  // of the last change
   };
 
   bool allocate(const std::vector<Word>& words, TraceCommand& out) {

@@ -12,7 +12,8 @@ using Kind = SubPoolStep::Kind;
 
 constexpr std::int32_t never = INT32_MAX;
 
-// Where the tensor placed at a step is released in the same cycle; `never` if it is not.
+// By step that allocates: the step of the same cycle that releases the tensor; `never` if none
+// does.
 std::vector<std::int32_t> released_at(const SubPoolCode& code) {
   std::vector<std::int32_t> release(code.tensors.size(), never), result(code.steps.size(), never);
   for (std::size_t i = code.steps.size(); i-- > 0;) {
@@ -28,7 +29,8 @@ std::vector<std::int32_t> released_at(const SubPoolCode& code) {
   return result;
 }
 
-// Sizes of the tensors of a code, from the largest on; which each has.
+// The distinct sizes of the tensors of a code (`all`, largest first), and the index of each
+// tensor's size (`of`).
 struct Sizes {
   explicit Sizes(const SubPoolCode& code) : of(code.tensors.size()) {
     for (const SubPoolTensor& tensor : code.tensors) all.push_back(tensor.bytes);
@@ -41,11 +43,11 @@ struct Sizes {
   }
   std::vector<std::int64_t> all;
   std::vector<std::size_t> of;
-  std::vector<std::int32_t> live;  // scratch
+  std::vector<std::int32_t> live;  // scratch space of describe(), by size
 };
 
-// Describes the group that begins at a placement and closes before `end`. `placed` has where each
-// tensor of the cycle was placed, as far as that is before `end`.
+// Describes the group of the steps [begin, end). `placed` has the step that allocates each tensor
+// of the cycle.
 SubPoolGroup describe(SubPoolCode& code, std::int32_t begin, std::int32_t end,
                       const std::vector<std::int32_t>& placed, Sizes& sizes) {
   SubPoolGroup group;
@@ -69,7 +71,7 @@ SubPoolGroup describe(SubPoolCode& code, std::int32_t begin, std::int32_t end,
     }
   }
   group.others_end = static_cast<std::int32_t>(code.others.size());
-  // Room for a larger one, with as many about, is room for a smaller one.
+  // A need covers all smaller sizes that have at most the same number of live tensors.
   group.needs = static_cast<std::int32_t>(code.needs.size());
   std::int32_t most = -1;
   for (std::size_t s = 0; s <= smallest; ++s) {
@@ -95,8 +97,9 @@ void find_groups(SubPoolCode& code) {
   constexpr std::int32_t is_short = 48, apart = 32;  // steps
   const auto count = static_cast<std::int32_t>(code.steps.size());
   const std::vector<std::int32_t> released = released_at(code);
-  // From the last step to the first: `wall` is the next note or placement that stays, end[i] is
-  // behind what closes the group that begins at i, 0 where none does.
+  // From the last step to the first. `wall` is the next step that no group may span: a note, or the
+  // allocation of a tensor that stays. end[i] is the end of the group that begins at i; 0: none
+  // does.
   std::vector<std::int32_t> end(code.steps.size(), 0), placed(code.tensors.size(), -1);
   std::int32_t wall = never;
   for (std::int32_t i = count; i-- > 0;) {
@@ -134,7 +137,7 @@ void find_groups(SubPoolCode& code) {
 void find_lazy(SubPoolCode& code) {
   constexpr std::int32_t steps = 40;
   const std::vector<std::int32_t> released = released_at(code);
-  std::vector<std::int32_t> ends;  // of those about
+  std::vector<std::int32_t> ends;  // release steps of the lazy tensors that are alive
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(code.steps.size()); ++i) {
     const std::int32_t end = released[static_cast<std::size_t>(i)];
     if (end == never || end - i > steps) continue;

@@ -11,7 +11,7 @@ using Kind = SubPoolStep::Kind;
 
 namespace {
 
-// Of a bin: there are no more than fit (FreeBins::most).
+// A bin number in 16 bits: FreeBins::most bins fit.
 std::int16_t number(int bin) {
   static_assert(FreeBins::most <= INT16_MAX);
   return static_cast<std::int16_t>(bin);
@@ -76,7 +76,7 @@ inline std::int64_t SubPoolMachine::rest_of(const Node& node, std::int64_t bytes
 }
 
 inline void SubPoolMachine::add_slack(std::int64_t bytes) {
-  if (bytes == 0) return;  // as a rule
+  if (bytes == 0) return;  // the common case
   slack_.allocated += bytes;
   slack_.active += bytes;
   most_slack_.allocated = std::max(most_slack_.allocated, slack_.allocated);
@@ -89,6 +89,8 @@ inline bool SubPoolMachine::lazy_in(NodeId block) const {
   return false;
 }
 
+// Allocates the tensor of a step. Lazy tensors whose remainder would be the best fit are placed
+// first. False: no free block fits.
 inline bool SubPoolMachine::place(Step& step) {
   FreeBins::Position fit = first_fit(step);
   for (std::size_t b = 0; b < lazies_;) {
@@ -106,14 +108,14 @@ inline bool SubPoolMachine::place(Step& step) {
   return true;
 }
 
-// The first fit that no lazy tensor would lie in.
+// Best fit among the free blocks that no unplaced lazy tensor would take.
 inline FreeBins::Position SubPoolMachine::first_fit(const Step& step) const {
   FreeBins::Position fit = free_.first_fit_from(step.bin);
   while (fit.group >= 0 && lazy_in(static_cast<NodeId>(free_.block(fit)))) fit = free_.next(fit);
   return fit;
 }
 
-// Places a tensor in a free block.
+// Allocates a tensor in a free block. False: there would be too many sizes.
 inline bool SubPoolMachine::take(Step& step, FreeBins::Position fit) {
   const auto id = static_cast<NodeId>(free_.block(fit));
   free_.erase(fit);
@@ -127,7 +129,7 @@ inline bool SubPoolMachine::take(Step& step, FreeBins::Position fit) {
   }
   node.size = step.bytes;
   const NodeId right = node.right;
-  const NodeId back = new_node();  // `node` may have moved
+  const NodeId back = new_node();  // invalidates `node`
   at(id).right = back;
   if (right >= 0) at(right).left = back;
   if (step.left != fit.group) {
@@ -140,7 +142,7 @@ inline bool SubPoolMachine::take(Step& step, FreeBins::Position fit) {
   return true;
 }
 
-// Whether what a lazy tensor would leave is a better fit.
+// Whether the remainder that a lazy tensor would leave fits better than `fit`.
 inline bool SubPoolMachine::would_rather(const Lazy& lazy, std::int64_t bytes,
                                          FreeBins::Position fit) const {
   if (lazy.rest < bytes) return false;
@@ -149,6 +151,7 @@ inline bool SubPoolMachine::would_rather(const Lazy& lazy, std::int64_t bytes,
   return lazy.rest < size || (lazy.rest == size && lazy.rest_address < free_.address_at(fit));
 }
 
+// Remembers a lazy tensor without placing it.
 inline void SubPoolMachine::keep_in_mind(const Step& step, FreeBins::Position fit) {
   const auto block = static_cast<NodeId>(free_.block(fit));
   const Node& node = at(block);
@@ -158,7 +161,7 @@ inline void SubPoolMachine::keep_in_mind(const Step& step, FreeBins::Position fi
   if (rest == 0) add_slack(node.size - step.bytes);
 }
 
-// The end of a lazy tensor that was not placed. False: it was.
+// Releases a lazy tensor that was never placed. False: it was placed.
 inline bool SubPoolMachine::forget(const Step& step) {
   for (std::size_t b = 0; b < lazies_; ++b) {
     const Lazy& lazy = lazy_[b];
@@ -170,6 +173,7 @@ inline bool SubPoolMachine::forget(const Step& step) {
   return false;
 }
 
+// Places a remembered lazy tensor in its block. False: there would be too many sizes.
 bool SubPoolMachine::lay_down(std::size_t b) {
   const Lazy lazy = lazy_[b];
   lazy_[b] = lazy_[--lazies_];
@@ -185,7 +189,8 @@ bool SubPoolMachine::lay_down_all() {
   return true;
 }
 
-// False: there would be too many sizes.
+// Frees the block of a tensor and merges it with free neighbours. False: there would be too many
+// sizes.
 inline bool SubPoolMachine::release(Step& step) {
   if (step.lazy && forget(step)) return true;
   NodeId id = registers_[step.base + ((cycle_ - step.cycles) & step.mask)];
@@ -235,19 +240,21 @@ inline bool SubPoolMachine::release(Step& step) {
   return true;
 }
 
+// The tensor is freed, but other streams still use its block.
 inline void SubPoolMachine::leave(const Step& step) {
   const NodeId id = registers_[step.base + ((cycle_ - step.cycles) & step.mask)];
   slack_.allocated -= at(id).size - step.bytes;
 }
 
+// The second test of SubPoolGroup: every tensor of the group finds room.
 inline bool SubPoolMachine::room_for(const SubPoolGroup& group) const {
-  // A tensor may take up to small_size more than it asks for.
+  // A block may be up to small_size larger than its tensor.
   const std::int64_t largest = group.largest + small_size;
   for (std::int32_t n = group.needs; n < group.needs_end; ++n) {
     const SubPoolNeed& need = code_->needs[static_cast<std::size_t>(n)];
     FreeBins::Position p = free_.first_fit_from(need_bins_[static_cast<std::size_t>(n)]);
     std::int64_t live = need.live;
-    // Bin by bin: the lowest of a bin is its last entry.
+    // Bin by bin. p.index + 1 is the number of blocks of a bin: the lowest is its last entry.
     for (; live >= 0 && p.group >= 0; p = free_.next({p.group, 0}))
       live -= (p.index + 1) * (1 + (free_.size_at(p) - need.bytes) / (need.bytes + largest));
     if (live >= 0) return false;
@@ -260,7 +267,8 @@ bool SubPoolMachine::play(std::vector<Slack>& notes) {
   return rests() || run(notes);
 }
 
-// Flattened, as are the allocator's own two: a tenth of it would go into calls.
+// Flattened (all calls inlined), as Allocator::allocate and free: calls would cost a tenth of the
+// time.
 [[gnu::flatten]] bool SubPoolMachine::run(std::vector<Slack>& notes) {
   const std::size_t end = steps_.size();
   for (std::size_t i = 0; i < end; ++i) {
@@ -302,8 +310,8 @@ bool SubPoolMachine::play(std::vector<Slack>& notes) {
   return true;
 }
 
-// Everything that decides what comes is where the tensors lie that live across the begin of a
-// cycle: what is free follows from it.
+// The state at the start of a cycle is the place of every tensor alive at that time. The free
+// blocks follow from it.
 void SubPoolMachine::look_for_recurrence() {
   if (rests()) return;
   const std::int64_t now = cycle();

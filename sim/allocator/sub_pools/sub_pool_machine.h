@@ -1,22 +1,23 @@
-// sub_pool_machine.h — replays one sub-pool of an allocator, cycle for cycle, without the rest of
-// it.
+// sub_pool_machine.h — replays one sub-pool of the allocator, cycle by cycle, without the others.
 //
-// It does what Allocator does where nothing needs the driver and no option turns a fitting block
-// away: best fit, the lowest address on a tie, cut when the rest is worth keeping, merged with free
-// neighbours on release. Addresses and sizes of blocks are the same, byte for byte
-// (tests/allocator/sub_pool_test.cpp holds the two to each other).
+// The engine calls it for the memory of a rank class once the times of its cycles repeat
+// (engine/steady/sub_pool_replay.h). The machine does what Allocator does, with the same addresses
+// and sizes: best fit, lowest address first, split if the remainder is large enough, merge with
+// free neighbours. It has two preconditions: no call of the driver, and no option that refuses a
+// block that fits (Allocator::takes_what_fits). tests/allocator compares both on random programs.
 //
-// Slack is what blocks are larger than their requests. All else that is allocated repeats with the
-// program.
+// Slack: the bytes by which blocks are larger than their requests. All other allocated bytes repeat
+// with the program, so only the slack must be recorded.
 //
 // Invariants
-//  (1) Blocks of a segment tile it; no two neighbours are both free.
-//  (2) A block has a bin when it is free, and is in it.
+//  (1) Blocks of a segment tile it. No two neighbours are both free.
+//  (2) A block has a bin number if and only if it is free, and it is then in that bin.
 //
-// A lazy tensor is not placed where that has no consequence: it is kept in mind which block it
-// would lie in, and what of that would be left. As long as nobody else looks at that block or would
-// rather have the rest, all goes as if it were there, and its release gives back what was never
-// taken. As soon as somebody does, it is placed after all: the block is still as it was.
+// Lazy tensors. A short-lived tensor is placed lazily: only when another request needs its block.
+//   placement   the machine remembers the block it would take and the remainder of that block
+//   release     if no step touched that block meanwhile, nothing changes
+//   conflict    another tensor would use the remainder, or a neighbour of the block becomes free:
+//               the lazy tensor is placed now, in the block that is still unchanged
 #pragma once
 
 #include <array>
@@ -32,16 +33,19 @@ namespace sim::allocator {
 
 using NodeId = std::int32_t;
 
+// A sub-pool and its code. Sizes and addresses in bytes.
 class SubPoolMachine {
  public:
   struct Slack {
-    std::int64_t allocated = 0, active = 0;  // bytes; active: with blocks that streams still use
+    std::int64_t allocated = 0, active = 0;  // active includes freed blocks in use by streams
   };
-  // `sizes`: of the blocks that are free. REQUIRES: the code is prepared.
+  // `sizes`: sizes of the free blocks. `cycle`: number of the first cycle to play.
+  // REQUIRES: the code is prepared.
   SubPoolMachine(std::shared_ptr<const SubPoolCode> code, std::vector<std::int64_t> sizes,
                  std::int64_t cycle);
 
-  // The sub-pool as it is at the begin of the first cycle: blocks of a segment from left to right.
+  // The state at the start of the first cycle. For each segment: begin_segment, then add_block for
+  // each block from left to right. hold() assigns a block to a tensor allocated in `cycle`.
   // REQUIRES: room_for_sizes() afterwards.
   void begin_segment() { last_ = -1; }
   NodeId add_block(std::int64_t address, std::int64_t size, bool free);
@@ -50,24 +54,26 @@ class SubPoolMachine {
   }
   void set_slack(Slack slack) { slack_ = most_slack_ = slack; }
 
-  // Replays a cycle; `notes` get the slack at each note. False: the driver is needed, or sizes are
-  // too many; the state is of no use any more.
+  // Replays one cycle and appends the slack of each note to `notes`. False: a tensor needs the
+  // driver, or there are too many sizes. The state is then invalid.
   bool play(std::vector<Slack>& notes);
-  // Cycles begun in all, those that it was built with included.
+  // Number of the next cycle: the first cycle of the constructor plus the cycles played.
   std::int64_t cycle() const { return static_cast<std::int64_t>(cycle_); }
 
-  // A state that came back: play() stops playing, cycle() stays.
+  // Whether the state equals that of an earlier cycle. play() then does nothing, and cycle() stays.
   bool rests() const { return recurrence_ > 0; }
+  // The number of cycles after which the state recurs; 0 if none is known.
   std::int64_t recurrence() const { return recurrence_; }
-  // Plays what is left of `cycles` behind whole cycles. REQUIRES: rests().
+  // Brings the state to the one after `cycles` more cycles: plays only the remainder modulo
+  // recurrence(). REQUIRES: rests().
   void play_rest(std::int64_t cycles);
 
-  // Whether the free blocks may still get sizes that none had.
+  // Whether free blocks of new sizes can still be stored.
   bool room_for_sizes() const { return !free_.full(); }
-  // The largest slack at any time so far.
+  // The largest slack so far; its two fields have separate maxima.
   Slack most_slack() const { return most_slack_; }
   NodeId held(int tensor, std::int64_t cycle) const { return registers_[place_of(tensor, cycle)]; }
-  std::size_t nodes() const { return nodes_.size(); }  // more than any NodeId
+  std::size_t nodes() const { return nodes_.size(); }  // greater than every NodeId
   std::int64_t address(NodeId id) const { return at(id).address; }
   std::int64_t size(NodeId id) const { return at(id).size; }
   bool free(NodeId id) const { return at(id).bin >= 0; }
@@ -75,29 +81,33 @@ class SubPoolMachine {
   const SubPoolCode& code() const { return *code_; }
 
  private:
+  // A block.
   struct Node {
     std::int64_t address = 0, size = 0;
     NodeId left = -1, right = -1;
-    std::int32_t bin = -1;
+    std::int32_t bin = -1;  // of its size, if it is free
   };
-  // A step with what it found out the last time: half a cache line, for a cycle goes over all.
+  // A step of the code with cached results of its last run. Half a cache line, because a cycle
+  // visits every step.
   struct Step {
     SubPoolStep::Kind kind{};
     bool lazy = false;
     std::uint16_t mask = 0, cycles = 0;
-    std::int16_t bin = -1;  // place: of the size that is asked for
+    std::int16_t bin = -1;  // place: bin of the requested size
     std::uint32_t base = 0;
     std::int32_t group = -1;
-    std::int16_t left = -2, right = -2, then = -1;  // bins and what came of them
+    // Cache. place: `left` is the bin of the block taken, `then` that of its remainder. release:
+    // `left` and `right` are the bins of the neighbours, `then` that of the merged block.
+    std::int16_t left = -2, right = -2, then = -1;
     std::int64_t bytes = 0;
   };
   static_assert(sizeof(Step) == 32);
-  // A lazy tensor that was not placed.
+  // A lazy tensor that is not placed yet.
   struct Lazy {
-    std::size_t step = 0;
-    std::uint32_t home = 0;  // its register
-    NodeId block = -1;
-    std::int64_t rest = 0, rest_address = 0;  // 0: nothing would be left
+    std::size_t step = 0;                     // that allocates it
+    std::uint32_t home = 0;                   // its register
+    NodeId block = -1;                        // the free block that it would take
+    std::int64_t rest = 0, rest_address = 0;  // the remainder of that block; rest 0: no split
   };
 
   const Node& at(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
@@ -112,7 +122,7 @@ class SubPoolMachine {
   bool release(Step& step);
   void leave(const Step& step);
   bool room_for(const SubPoolGroup& group) const;
-  // What is left of a block; 0 where it is not cut.
+  // The remainder after a split for `bytes`; 0 if the block would not be split.
   std::int64_t rest_of(const Node& node, std::int64_t bytes) const;
   void add_slack(std::int64_t bytes);
 
@@ -127,20 +137,20 @@ class SubPoolMachine {
   void look_for_recurrence();
 
   std::shared_ptr<const SubPoolCode> code_;
-  std::vector<std::int32_t> need_bins_;  // of the sizes of SubPoolCode::needs
+  std::vector<std::int32_t> need_bins_;  // bin of the size of each SubPoolCode::needs
   std::vector<Step> steps_;
   std::vector<Node> nodes_;
   std::vector<NodeId> unused_;
   std::vector<NodeId> registers_;
   FreeBins free_;
-  NodeId last_ = -1;  // while segments are added
+  NodeId last_ = -1;  // block added last, while segments are added
   std::uint32_t cycle_ = 0;
   Slack slack_, most_slack_;
   std::array<Lazy, most_lazy> lazy_;
   std::size_t lazies_ = 0;
 
-  // Brent's search: what the tensors held that lived at the begin of a cycle, kept at distances
-  // that double.
+  // Brent's cycle detection: address and size of every tensor alive at the start of cycle
+  // saved_cycle_. The state is saved again at distances that double.
   std::vector<std::pair<std::int64_t, std::int64_t>> saved_;
   std::int64_t saved_cycle_ = 0, distance_ = 1;
   std::int64_t recurrence_ = 0;

@@ -80,8 +80,8 @@ bool Executor::answer() {
   return true;
 }
 
-// All wait, and nobody asks. One that waits for its device to be idle goes on without: see the
-// reference.
+// All classes wait, and none asks. One that waits for its device to be idle goes on without: see
+// the reference.
 bool Executor::let_one_allocate() {
   RankState* first = nullptr;
   for (const auto& r : ranks_)

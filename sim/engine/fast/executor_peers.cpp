@@ -156,7 +156,7 @@ bool Executor::event_known(int c, RankState& r, std::uint16_t event) {
   return pending == r.pending.end() || complete_all(c, r, program::bit_of(pending->communicator));
 }
 
-// Completes what can be, queue by queue, so that others learn when what is behind it starts;
+// Completes all exchanges that can be, queue by queue, so that other classes learn their times;
 // whether anything was.
 bool Executor::settle(int c, RankState& r) {
   if (times_.single_queue) return false;

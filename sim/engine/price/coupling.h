@@ -1,5 +1,7 @@
-// coupling.h — every transfer and message of a job as a user of links, for replays in which all
-// traffic of the step shares one network (`--network coupled`).
+// coupling.h — every transfer and message of a job as a load on links (`--network coupled`).
+//
+// The room `answer` makes a Coupling when all traffic of a step shares one network. The reference
+// engine then simulates the shared links (cluster/network/shared_links.h).
 #pragma once
 
 #include "sim/cluster/network/shared_links.h"
@@ -7,14 +9,14 @@
 
 namespace sim::engine {
 
-// What the links of the cluster have to do with a job: a kind of transfer for each collective and
-// each message of each class.
+// The kinds of link load of a job, and the kind of each collective and message, as indices.
 struct Coupling {
   std::vector<network::SharedKind> kinds;
   std::vector<std::vector<std::size_t>> transfer;              // by class, by transfer
   std::vector<std::vector<std::vector<std::size_t>>> message;  // by class, exchange, message
 };
 
+// The coupling of a job. Equal loads (operation, groups, bytes) share one kind.
 Coupling couple(const program::Job& job, network::Network& network);
 
 }  // namespace sim::engine

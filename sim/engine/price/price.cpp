@@ -1,5 +1,6 @@
-// price.cpp — turns a job's operations, transfers and messages into times on one machine, and
-// counts what a rank holds outside the caching allocator.
+// price.cpp — turns the operations, transfers and messages of a job into durations on one machine.
+//
+// It also counts the device memory of a rank outside the caching allocator.
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
@@ -23,8 +24,8 @@ Duration scaled(Duration d, double rate) {
   return rate == 1.0 ? d : from_seconds(seconds(d) / rate);
 }
 
-// Speed of the slowest GPU of each kind among the ranks that a class stands for: tensor-parallel
-// peers and replicas wait for it.
+// The speed of the slowest GPU of each kind among the ranks of a class. Tensor-parallel peers and
+// replicas wait for that GPU.
 std::map<int, double> slowest(const mesh::Mesh& mesh, int rank_class,
                               const topology::Cluster& cluster) {
   std::map<int, double> speeds;
@@ -38,8 +39,8 @@ std::map<int, double> slowest(const mesh::Mesh& mesh, int rank_class,
   return speeds;
 }
 
-// The most ranks of one node that load data: the first tensor-parallel rank at either end of a
-// pipeline.
+// The largest number of data-loading ranks on one node. These are the first tensor-parallel ranks
+// of the first and the last pipeline stage.
 int loaders_of_a_node(const mesh::Mesh& mesh, int gpus_per_node) {
   std::map<int, int> loaders;  // per node
   int most = 0;
@@ -71,7 +72,8 @@ LoaderTimes loader(const program::Job& job, const device::LoaderProfile& profile
   return times;
 }
 
-// A kernel that keeps `rate` of its speed while a collective of `traffic` lasts.
+// Duration of a kernel that runs at `rate` of its speed while a collective of length `traffic`
+// runs.
 Duration beside(Duration alone, double rate, Duration traffic) {
   const Duration slowed = scaled(alone, rate);
   if (slowed <= traffic) return slowed;
@@ -114,7 +116,7 @@ void price_host(Times& times, const device::HostProfile& host) {
   set(HostWork::expert, host.expert);
 }
 
-// Prices the classes of a job, whose stages share most of their operations.
+// Prices the classes of a job. Results are cached, because stages share most of their operations.
 class Pricer {
  public:
   Pricer(const program::Job& job, const device::Gpu& gpu, const device::Profile& profile,
@@ -131,8 +133,9 @@ class Pricer {
   }
 
  private:
-  // Of all groups at once, the slowest; where parts of the cluster are not as described, the
-  // slowest of those with these numbers. `apart`: how far apart the ranks come to it.
+  // Duration of a collective while all groups run it at the same time. On a cluster with conditions
+  // (slow parts), only the groups with these numbers count. `apart`: the time between the arrivals
+  // of the ranks at the collective, added to the result.
   template <class Numbers>
   Duration lasting(collective::Kind kind, const network::Groups& groups, Bytes bytes,
                    Duration apart, const Numbers& numbers) {
@@ -143,7 +146,7 @@ class Pricer {
     return alone.ps > 0 ? alone + apart : alone;
   }
 
-  // Of rows that are drawn for each pair of ranks.
+  // Duration of an all-to-all whose rows are drawn for each pair of ranks (router load).
   Duration routed(const program::Program& program, const program::Transfer& t,
                   const network::Groups& groups) {
     const auto number = static_cast<std::size_t>(std::abs(t.route));
@@ -158,7 +161,7 @@ class Pricer {
       sums[i / n] += drawn.rows[i];
       sums[n + i % n] += drawn.rows[i];
     }
-    // What the busiest rank sends or gets gives the bytes of a row.
+    // Bytes of one row: the bytes of the busiest rank divided by the rows it sends or receives.
     const std::int64_t row = t.bytes.n / std::max<std::int64_t>(*std::ranges::max_element(sums), 1);
     for (std::size_t i = 0; i < n * n; ++i)
       bytes[t.route < 0 ? i % n * n + i / n : i] = row * drawn.rows[i];
@@ -167,8 +170,8 @@ class Pricer {
     return known->second;
   }
 
-  // Kernels run beside the tensor-parallel traffic in backward and the data-parallel traffic of the
-  // last microbatch; the more channels, the fewer SMs.
+  // Largest number of NCCL channels that run while kernels run: tensor-parallel traffic in
+  // backward, data-parallel traffic in the last microbatch. Each channel takes one SM.
   int channels(const program::Program& program) {
     int most = 0;
     for (const Stream s : program.communicators)
@@ -189,14 +192,14 @@ class Pricer {
                         static_cast<double>(rate.bytes_per_second));
   }
 
-  // What the kernels of a codec add to a collective or message.
+  // Time that the kernels of a codec (compression) add to a collective or message.
   Duration coding(const collective::Codec* codec, collective::Kind kind, int ranks,
                   Bytes bytes) const {
     if (codec == nullptr || ranks < 2 || bytes < codec->least) return {};
     return collective::codec_time(*codec, collective::codec_work(kind, ranks, bytes), gpu_.hbm);
   }
 
-  // By transfer: whether kernels run beside it. All are not where no codec works.
+  // By transfer: whether kernels overlap with it. Without a codec the result is unused: all false.
   std::vector<bool> overlapped_transfers(const program::Program& program) const {
     std::vector<bool> found(program.transfers.size(), false);
     const collective::Codecs& codecs = job_.codecs;
@@ -208,7 +211,7 @@ class Pricer {
     return found;
   }
 
-  // The longest collective that a kernel of a layer runs beside.
+  // Prices all transfers. Returns the longest collective that overlaps with kernels of a layer.
   Duration price_transfers(const program::Program& program, int rank_class, ClassTimes& times) {
     Duration traffic{};
     double coding_seconds = 0, whole_seconds = 0;
@@ -230,7 +233,7 @@ class Pricer {
         coding_seconds += seconds(kernels);
         whole_seconds += seconds(whole);
       }
-      const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // what nothing hides
+      const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // one piece; the others are hidden
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
           scaled(d, device::collective_rate(profile_, network_.crosses_nodes(groups))));
@@ -255,7 +258,7 @@ class Pricer {
         if (added) it->second = on_host(o) ? host_time(o) : device::time(o, own, its) + gap_;
         const Duration kernel = scaled(it->second, speed);
         alone = std::max(alone, kernel);
-        // Neither PCIe nor the CPU shares anything with a collective's channels.
+        // PCIe copies and CPU work share no resource with the channels of a collective.
         const double rate = on_host(o) ? 1
                                        : device::kernel_rate(o.kind, own, its, sms_taken) *
                                              (1 - std::min(coding_share_, most_coding_share));
@@ -293,11 +296,11 @@ class Pricer {
       static_cast<int>(std::min<std::int64_t>(job_.mesh.world(), network_.cluster().node.gpus)));
   std::map<std::tuple<network::Network::GroupsId, program::RouteKey, bool, std::int64_t>, Duration>
       routed_;
-  // Between a kernel's end and the next one's start the CPU wakes up and issues it.
+  // With CUDA_LAUNCH_BLOCKING: after each kernel, the CPU wakes up and issues the next one.
   Duration gap_ =
       job_.launch_blocking ? profile_.host.synchronisation + profile_.host.kernel : Duration{};
-  // The kernels of a codec have the GPU to themselves: the share of the time of those collectives
-  // of a class that others run beside. A kernel beside them is never quite stopped.
+  // Codec kernels use the whole GPU. coding_share_ is their share of the time of all overlapped
+  // collectives of a class. The limit keeps an overlapped kernel from stopping entirely.
   static constexpr double most_coding_share = 0.95;
   double coding_share_ = 0;
   std::vector<std::map<model::Operation, Duration>> kernels_ =
@@ -311,7 +314,7 @@ Times price(const program::Job& job, const device::Gpu& gpu, const device::Profi
   Times times;
   times.single_queue = job.single_queue || job.launch_blocking;
   price_host(times, profile.host);
-  // Each launch finds the one before it running at the earliest; gap_ is the rest of the wait.
+  // With one queue entry, a launch waits until the one before it has started. gap_ adds the rest.
   if (job.launch_blocking) times.launch_queue = times.queue_entries_per_collective = 1;
   times.loader = loader(job, profile.host.loader, network.cluster().node.gpus);
   Pricer pricer(job, gpu, profile, network, others);
@@ -330,7 +333,8 @@ bool carries(const program::Program& program, Stream communicator, collective::K
   });
 }
 
-// An all-to-all is sends, and a ring of two sends on the group's own communicator, batched.
+// The use of a communicator, which decides its buffers. NCCL runs an all-to-all as sends. A ring of
+// two ranks sends on the communicator of the group, batched.
 Purpose purpose_of(const program::Program& program, Stream s, const network::Groups& groups) {
   if (s == Stream::pp || s == Stream::ep || s == Stream::cp_exchange) return Purpose::sends;
   const bool two = groups.ranks.front().size() == 2;

@@ -1,7 +1,10 @@
-// hardware_queue.h — launches that wait for the GPU: how far the CPU may be ahead of it.
+// hardware_queue.h — the launches of a hardware queue: they limit how far the CPU runs ahead.
 //
-// With CUDA_DEVICE_MAX_CONNECTIONS=1 all streams of a rank share one queue, else each has its own.
-// A queue has so many places; the CPU waits to issue more until the GPU has started as many.
+// The fast engine calls it for every launch. With CUDA_DEVICE_MAX_CONNECTIONS=1 all streams of a
+// rank share one queue; otherwise each stream has its own. A queue has a fixed number of places.
+// When they are full, the CPU waits until the GPU has started enough launches.
+//
+// Invariant: launches start in the order of issue, and start times never decrease.
 #pragma once
 
 #include <algorithm>
@@ -18,31 +21,33 @@ class HardwareQueue {
   // 0 places: no limit.
   explicit HardwareQueue(std::int64_t places) : places_(places) {}
 
-  // Whether it is known when `entries` more may be issued: the launches that must have started for
-  // that have. REQUIRES: entries <= places, where there is a limit.
+  // Whether the time is known at which `entries` more can be issued: all launches that must start
+  // first have a start time. REQUIRES: entries <= places, if there is a limit.
   bool knows_room_for(std::int64_t entries) const {
     return places_ == 0 || issued_ + entries - places_ <= started_;
   }
-  // When they may be. REQUIRES: knows_room_for(entries).
+  // The time at which `entries` more can be issued. REQUIRES: knows_room_for(entries).
   Time room_for(std::int64_t entries) const {
     const std::int64_t before = issued_ + entries - places_;
     return places_ == 0 || before <= 0 ? Time{} : starts_[place(before - 1)];
   }
+  // The CPU issues a launch that takes `entries` places.
   void issue(std::int64_t entries) {
     if (places_ == 0) return;
     if (starts_.empty()) starts_.resize(std::bit_ceil(static_cast<std::size_t>(places_)));
     issued_ += entries;
   }
-  // The oldest of those that have not started do, at `when`, not before the one before them.
+  // The oldest waiting `entries` start at `when`. REQUIRES: `when` is not before earlier starts.
   void start(std::int64_t entries, Time when) {
     if (places_ == 0) return;
     for (; entries > 0; --entries) starts_[place(started_++)] = when;
   }
 
+  // Shifts all start times, when the engine skips repeated work.
   void move_on(Duration by) {
     for (Time& t : starts_) t = t + by;
   }
-  // The launches that start behind `past`, from the latest on.
+  // Calls see(start) for the launches that start after `past`, latest first.
   template <typename See>
   void visit_behind(Time past, const See& see) const {
     for (std::int64_t n = started_; n > std::max(started_ - places_, std::int64_t{0}); --n) {
@@ -51,7 +56,7 @@ class HardwareQueue {
       see(t);
     }
   }
-  // Those that have not started yet, as far as is known.
+  // Number of issued entries without a known start.
   std::int64_t waiting() const { return issued_ - started_; }
 
  private:
@@ -60,7 +65,7 @@ class HardwareQueue {
   }
 
   std::int64_t places_;
-  std::vector<Time> starts_;  // of the latest launches, a ring; with the first launch
+  std::vector<Time> starts_;  // start times of the latest entries (ring buffer)
   std::int64_t issued_ = 0, started_ = 0;
 };
 

@@ -35,7 +35,7 @@ void fill_up(Accounts& accounts, Duration step) {
 
 namespace {
 
-// What the call of a block adds to that of a step.
+// The work of one call of a block: FLOPs and number of operations.
 struct BlockWork {
   std::vector<double> flops;  // by kernel
   std::int64_t events = 0;
@@ -73,7 +73,7 @@ void describe(const program::Job& job, RunReport& report) {
     c.bubble = report.step_time.ps > 0 ? seconds(wait) / seconds(report.step_time) : 0;
     ranks += program.ranks;
     bubble += c.bubble * program.ranks;
-    // Work of one step, as issued.
+    // Work of one step: recomputation counts.
     const std::vector<BlockWork> blocks = work_of_blocks(program);
     std::vector<double> flops(program.templates.size(), 0);
     std::vector<std::int64_t> events(program.templates.size(), 0);

@@ -1,4 +1,4 @@
-// job_view.h — what both engines read of a job: who takes part in what.
+// job_view.h — facts of a job that both engines use: accounts of waits, number of steps, report.
 #pragma once
 
 #include <vector>
@@ -8,26 +8,29 @@
 
 namespace sim::engine {
 
-// Pipeline wait in a pass: between unequal stages, or while the pipeline fills or drains.
+// The account of a pipeline wait in a pass: imbalance in the steady phase, else fill and drain.
 inline Account waiting_account(const program::Pass& pass) {
   return pass.steady ? Account::pp_imbalance : Account::pp_fill_drain;
 }
 
+// The account of a kernel with these flags.
 inline Account kernel_account(std::uint8_t flags) {
   return flags & program::optimizer_work ? Account::optimizer : Account::compute;
 }
 
-// Steps behind set-up. Ranks that do not meet at the end of a step drift apart in the first ones.
+// Number of steps after set-up. If ranks do not synchronize at the end of a step, they drift apart
+// in the first steps: two more steps reach the steady state.
 inline int steps_to_play(const program::Job& job, const Options& options) {
   return options.steps + (job.ends_together ? 0 : 2);
 }
-// A rank whose step is shorter than the longest waits for others in the next one.
+// Adds the rest of a step of length `step` to pp_fill_drain: a rank with a shorter step waits for
+// the others in the next one.
 void fill_up(Accounts& accounts, Duration step);
 
-// Fills everything of a report that does not depend on the engine.
+// Fills all fields of a report that do not depend on the engine.
 void describe(const program::Job& job, RunReport& report);
 
-// Bytes left for the caching allocator of a class.
+// Device memory of a class that is left for the caching allocator; never negative.
 Bytes capacity(const Memory& memory, std::size_t rank_class);
 
 }  // namespace sim::engine

@@ -50,7 +50,7 @@ const collective::Codec* codec_of(const collective::Codecs& codecs, Stream queue
 
 namespace {
 
-// The most nodes that one of the groups is on.
+// The largest number of nodes of any group.
 int nodes_of(const network::Groups& groups, const topology::Cluster& cluster) {
   std::size_t most = 1;
   for (const std::vector<int>& ranks : groups.ranks) {
@@ -64,8 +64,8 @@ int nodes_of(const network::Groups& groups, const topology::Cluster& cluster) {
 
 }  // namespace
 
-// Each rank sends to the rank of its place in every other node, over the network as it would in an
-// all-to-all of the copies; what that one passes on by NVLink is hidden behind the network.
+// Each rank sends to the rank with its index in every other node, as in an all-to-all of the
+// copies. The forwarding inside a node by NVLink is hidden by the network transfer.
 Bytes sent(const program::Transfer& transfer, const network::Groups& groups,
            const topology::Cluster& cluster) {
   const program::Choices& choices = transfer.choices;

@@ -1,5 +1,8 @@
-// queues.h — the queues of a device: whose communicator a queue carries, what it occupies while it
-// works, and whose time it is when somebody waits for it.
+// queues.h — a table of the queues of a device: resource, communicator and account of each stream.
+//
+// Engines and the calibration of traces read it. Each stream of a program is one queue. The table
+// tells which resource its work occupies, which communicator it carries, and which account gets the
+// time that others wait for it. The table is constant.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +17,18 @@
 
 namespace sim::engine {
 
-// What work occupies. On all but the network one task runs at a time (but for small kernels, which
-// find room beside others); the network's sharing is in the times of its transfers.
+// The resource that work occupies. All resources except the network run one task at a time; small
+// kernels (flag program::beside) are an exception. Transfers share the network: their durations
+// include that.
 enum class Resource : std::uint8_t { sms, network, pcie_up, pcie_down, cpu_cores, count_ };
 constexpr std::size_t resource_count = static_cast<std::size_t>(Resource::count_);
 
 struct QueueRow {
   program::Stream queue;
   Resource resource;
-  std::optional<mesh::Communicator> communicator;  // on the network
-  Account account;
-  bool owns_memory;  // the caching allocator has a pool of its blocks
+  std::optional<mesh::Communicator> communicator;  // of network streams
+  Account account;                                 // of waits for this queue
+  bool owns_memory;                                // tensors can be allocated on this stream
 };
 
 inline constexpr auto queues = [] {
@@ -70,6 +74,7 @@ inline constexpr auto queues = [] {
       {Stream::tensor_rows, network, Communicator::tensor_rows, Account::tp_exposed, false},
   }};
 }();
+// The row of a stream.
 constexpr const QueueRow& row(program::Stream queue) {
   return queues[static_cast<std::size_t>(queue)];
 }
@@ -81,20 +86,21 @@ inline Resource resource_of(program::Stream queue) {
 inline Account account_of(program::Stream queue) {
   return row(queue).account;
 }
-// Collectives for which stages come together at different times of a schedule.
+// Whether the collectives of a queue join pipeline stages, which arrive at different times of a
+// schedule.
 constexpr bool waits_for_stages(program::Stream queue) {
   return queue == program::Stream::world || queue == program::Stream::embedding ||
          queue == program::Stream::vocabulary;
 }
-// REQUIRES: the queue carries one.
+// The communicator of a queue. REQUIRES: the queue carries one.
 mesh::Communicator communicator_of(program::Stream queue);
 
-// Of the messages of a communicator; null: they go as they are.
+// The codec (compression) of a queue's messages; null: messages are sent uncompressed.
 const collective::Codec* codec_of(const collective::Codecs& codecs, program::Stream queue,
                                   collective::Kind kind);
 
-// What a transfer asks of the network: its bytes; of an all-to-all with choices those that the
-// copies to nodes are, or inside one node to ranks.
+// Bytes that a transfer sends over the network. An all-to-all of routed tokens sends one copy of a
+// token to each node with one of its experts; inside one node, to each rank with one.
 Bytes sent(const program::Transfer& transfer, const network::Groups& groups,
            const topology::Cluster& cluster);
 

@@ -44,7 +44,7 @@ bool TimedDriver::map(std::int64_t, Bytes size) {
 }
 
 void TimedDriver::unmap(int, std::int64_t, Bytes size) {
-  // Unmapping waits for its stream; the others of a training rank hang on it.
+  // Unmapping waits for its stream. The other streams of a training rank depend on that stream.
   ++account_.calls;
   pass_when_idle(costs_.free);
   account_.used -= size.n;
@@ -121,7 +121,7 @@ void RankMemory::allocate(std::uint32_t slot, const Instruction& i, const Positi
   tell(i.category, allocator_.size(block), allocator_.address(block), position);
 }
 
-// Nothing that the user set may stand in the way of what the run would have needed.
+// Lifts the limits of the user's options, so that the run shows how much memory it needs.
 void RankMemory::lift_limits() {
   allocator::Options options = allocator_.options();
   options.per_process_memory_fraction = 1;
@@ -136,7 +136,7 @@ void RankMemory::note_peak(const Position& position) {
 }
 
 namespace {
-// Where the free bytes are that the request could not have.
+// Counts the free bytes by place: available to the request, elsewhere, or waiting for a stream.
 void note_free(const allocator::Allocator& allocator, const allocator::OutOfMemory& last,
                OutOfMemory& event) {
   const bool small = last.rounded <= allocator::small_size;
@@ -212,7 +212,7 @@ void RankMemory::record_stream(std::uint32_t slot, program::Stream stream) {
 
 bool RankMemory::room_for(std::span<const RoomNeeded> rooms, std::int64_t tensors) const {
   const allocator::PoolStatistics& all = allocator_.statistics().all;
-  // A block that is hardly larger than the request is handed out whole.
+  // A block up to 1 MiB larger than the request is not split: each tensor may take that much more.
   std::int64_t most = tensors * allocator::small_size;
   for (const RoomNeeded& room : rooms) {
     if (room.large > 0 && allocator_.largest_free_block(room.stream).n < room.large) return false;
@@ -309,7 +309,7 @@ void RankMemory::restore(const Retained& kept) {
 }
 
 namespace {
-// What the first step creates and keeps.
+// Bytes of optimizer state that the first step creates and keeps.
 std::int64_t optimizer_state(const program::Program& program) {
   std::int64_t bytes = 0;
   for (const program::Pass& pass : program.first_step)
@@ -341,7 +341,7 @@ void RankMemory::report(ClassReport& report) {
   report.out_of_memory = out_of_memory_;
   report.needed = report.peak_allocated;
   if (!out_of_memory_) return;
-  // The replay may have ended early, before the optimizer's state was there.
+  // The replay may have stopped before the program made the optimizer state.
   const auto held = [&](const Split& split, Category category) {
     return split[static_cast<std::size_t>(category)];
   };

@@ -1,11 +1,13 @@
-// rank_memory.h — the memory of one rank while its program runs: tensor slots on top of the
-// caching allocator, whose driver knows simulated time.
+// rank_memory.h — the memory of one rank while its program runs: tensor slots and their allocator.
+//
+// Both engines have one RankMemory per rank class, and call it for every alloc, free, move and
+// record_stream of the program. The driver of its caching allocator knows simulated time.
 //
 // Invariants
-//  (1) A slot holds at most one tensor; free finds one unless it says `maybe`.
-//  (2) The split by category sums to the allocator's allocated bytes.
-//  (3) After the first out-of-memory event the device is unlimited, so that the rest of the job
-//      can still be told what it would have needed.
+//  (1) A slot holds at most one tensor. free() of an empty slot is an error unless it says `maybe`.
+//  (2) The split by category sums to the allocated bytes of the allocator.
+//  (3) After the first out-of-memory event the device is unlimited. The rest of the job then shows
+//      how much memory it would have needed.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +24,13 @@
 
 namespace sim::engine {
 
-// What driver calls cost the CPU.
+// CPU time of driver calls.
 struct DriverCosts {
   Duration malloc{}, malloc_per_gib{}, free{};
 };
 
-// A device of fixed capacity in simulated time. Addresses are handed out upwards from 0 in steps
-// of 2 MiB; like the real driver's they say nothing about time. The engines add what they know of
-// streams and events.
+// A device of fixed capacity in simulated time. Addresses rise from 0 in steps of 2 MiB and are
+// never reused. Each engine derives a class that adds its streams and events.
 class TimedDriver : public allocator::Driver {
  public:
   TimedDriver(Bytes capacity, DriverCosts costs) : capacity_(capacity.n), costs_(costs) {}
@@ -40,7 +41,7 @@ class TimedDriver : public allocator::Driver {
   void release_addresses(std::int64_t, Bytes) override {}
   bool map(std::int64_t address, Bytes size) override;
   void unmap(int stream, std::int64_t address, Bytes size) override;
-  // Without a limit also the address ranges of expandable segments, which grow with it, hold all.
+  // Unlimited after an out-of-memory event: the address ranges of expandable segments follow it.
   Bytes total_memory() const override {
     return {account_.unlimited ? allocator::largest_request : capacity_};
   }
@@ -49,18 +50,20 @@ class TimedDriver : public allocator::Driver {
 
   virtual Time& cpu() = 0;
   const Time& cpu() const { return const_cast<TimedDriver*>(this)->cpu(); }
-  virtual Time idle() const = 0;  // when every stream is idle
-  // What tells outstanding events apart in a state that begins at `origin`: those that the CPU
-  // clock has passed are alike.
+  virtual Time idle() const = 0;  // the time at which every stream is idle
+  // The time of an outstanding event relative to `origin`, in ps, for comparing two states. All
+  // events that the CPU clock has passed are equal.
   virtual std::int64_t relative(const allocator::Event& event, Time origin) const {
     return std::max(event.ticket, cpu().ps) - origin.ps;
   }
   void lift_limit() { account_.unlimited = true; }
-  // From here on calls take no time.
+  // From now on driver calls take no time.
   void charge_nothing() { charges_ = false; }
-  // Calls so far that cost the CPU time; between two equal numbers memory did not touch the clock.
+  // Number of driver calls so far that take CPU time. While it is equal, memory has not changed the
+  // clock.
   std::int64_t calls() const { return account_.calls; }
 
+  // The state of the driver, to save and restore. Bytes.
   struct Account {
     bool unlimited = false;
     std::int64_t used = 0;
@@ -73,7 +76,7 @@ class TimedDriver : public allocator::Driver {
  private:
   bool take(std::int64_t bytes);
 
-  // The CPU clock behind a call that took so long, or waited for the whole device first.
+  // Advances the CPU clock by the cost of a call; pass_when_idle waits for the whole device first.
   void pass(Duration cost) {
     if (charges_) cpu() = cpu() + cost;
   }
@@ -87,7 +90,7 @@ class TimedDriver : public allocator::Driver {
   Account account_;
 };
 
-// Where the rank is in its program; resolved to a Place only when someone asks.
+// The position of a rank in its program. resolve() turns it into a Place, which takes longer.
 struct Position {
   int step = 0;
   const std::vector<program::Pass>* passes = nullptr;
@@ -95,28 +98,32 @@ struct Position {
 };
 Place resolve(const program::Program& program, const Position& position);
 
-// Bytes of some tensors in all, above and below the allocator's small limit.
+// Total bytes of some tensors of one stream, in the large and the small pool.
 struct RoomNeeded {
   int stream = 0;
   std::int64_t large = 0, small = 0;
 };
 
+// See the file comment. Slots are numbered: fixed slots, local slots, then the slots of each frame
+// (a microbatch in flight).
 class RankMemory {
  public:
   RankMemory(const program::Program& program, TimedDriver& driver,
              const allocator::Options& options);
 
-  // Tells `observer` of the changes to come, as those of `rank_class`.
+  // Reports all later changes to `observer`, as those of `rank_class`.
   void watch(Observer& observer, int rank_class);
 
+  // Allocates the tensor of an instruction. Out of memory: notes the event and lifts the limit.
+  // REQUIRES: the slot is empty.
   void allocate(std::uint32_t slot, const program::Instruction& i, const Position& position);
-  // REQUIRES: `position` when somebody watches.
+  // Frees the tensor of a slot; `maybe`: if there is one. REQUIRES: `position` with an observer.
   void free(std::uint32_t slot, bool maybe, const Position* position = nullptr);
   void move(std::uint32_t from, std::uint32_t to);
   void record_stream(std::uint32_t slot, program::Stream stream);
 
-  // Whether an allocation of `bytes` may have to wait for the device: not in the cache, and the
-  // device has hardly more.
+  // Whether an allocation of `bytes` may have to wait for the device: no cached block fits, and the
+  // device has little free memory. It may be true although no wait is needed, never the reverse.
   bool may_wait(std::int64_t bytes, program::Stream stream);
   const allocator::Allocator& allocator() const { return allocator_; }
   std::int64_t allocated() const { return allocator_.statistics().all.allocated_bytes.current; }
@@ -128,41 +135,41 @@ class RankMemory {
   std::int64_t size(std::uint32_t slot) const { return allocator_.size(slots_[slot].block); }
   bool full(std::uint32_t slot) const { return slots_[slot].block != allocator::no_block; }
   std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
-  // Streams that the tensor is recorded on.
+  // The other streams that the tensor of a slot is recorded on.
   program::Streams recorded(std::uint32_t slot) const { return slots_[slot].recorded; }
   program::Category category(std::uint32_t slot) const { return slots_[slot].category; }
 
-  // Whether so many allocations one after the other would be answered without the driver and
-  // without a new peak, wherever they went.
+  // Whether `tensors` allocations with these total bytes need neither the driver nor a new peak, in
+  // whichever free blocks they are placed. Sufficient, not necessary.
   bool room_for(std::span<const RoomNeeded> rooms, std::int64_t tensors) const;
 
-  // Everything that decides what memory does next: allocator, fixed slots, the live frames in the
-  // order given, and outstanding events relative to `origin`, when their tickets are picoseconds;
-  // those that the CPU clock has passed are alike.
+  // Appends everything that decides the future of this memory: allocator, fixed slots, the live
+  // frames in the order given, and outstanding events relative to `origin` (TimedDriver::relative).
   void save_state(std::vector<std::int64_t>& out, std::span<const std::uint32_t> frames,
                   Time origin) const;
   std::int64_t retries() const { return allocator_.statistics().num_alloc_retries; }
   void add_retries(std::int64_t count) { allocator_.add_retries(count); }
-  // Outstanding events whose time is known (before `later`) are reached `by` later.
+  // Outstanding events. A ticket is a time in ps if it is below `later`; tickets from `later` on
+  // mark events whose time is not known yet.
+  // Adds `by` to all known times.
   void shift_events(Duration by, std::int64_t later);
-  // Those with a ticket get another.
-  std::int64_t set_events(std::int64_t ticket, std::int64_t now);  // how many there were
-  std::int64_t events_from(std::int64_t later) const;  // how many there are from `later` on
-  // The tensors of frame from[i] go to frame to[i].
+  // Replaces the ticket `ticket` by `now`. Returns the number of events changed.
+  std::int64_t set_events(std::int64_t ticket, std::int64_t now);
+  std::int64_t events_from(std::int64_t later) const;  // number of events without a known time
+  // Moves the tensors of frame from[i] to frame to[i].
   void renumber_frames(std::span<const std::uint32_t> from, std::span<const std::uint32_t> to);
 
-  // Completes what the streams have let go.
+  // Completes frees whose events are reached.
   void poll() { allocator_.poll(); }
-  // The allocator's segments and the tensors in them, in the place of what is there now. Peaks
-  // stay, and slots that hold a tensor from before and for good keep what they know of it.
+  // A layout of segments and tensors that replaces the present one: see rebuild().
   struct Layout {
     struct Tensor {
       std::uint32_t slot = 0;
-      std::size_t piece = 0;  // of the allocated pieces of all segments, in their order
+      std::size_t piece = 0;  // index among the allocated pieces of all segments, in their order
       program::Category category{};
       program::Streams recorded = 0;
     };
-    // Freed, in this order; streams still use it.
+    // A freed block that streams still use. They are listed in the order of their frees.
     struct Waiting {
       std::size_t piece = 0;
       std::vector<allocator::Event> events;
@@ -171,20 +178,21 @@ class RankMemory {
     std::vector<Tensor> tensors;
     std::vector<Waiting> waiting;
   };
-  // REQUIRES: every allocated piece is a tensor's or waits.
+  // Replaces the allocator's segments and all tensors. Peaks stay as they are.
+  // REQUIRES: every allocated piece belongs to a tensor or waits.
   void rebuild(const Layout& layout);
   allocator::BlockId block(std::uint32_t slot) const { return slots_[slot].block; }
   std::int64_t peak_allocated() const {
     return std::min(peak_.allocated, allocator_.statistics().all.allocated_bytes.peak);
   }
 
-  // What was held when most was allocated.
+  // The state at the peak of allocated bytes.
   struct Peak {
     std::int64_t allocated = 0, reserved = 0, largest_free = 0;
     Split split{};
     Position position;
   };
-  // Keeps and puts back everything.
+  // A copy of the whole memory, made by keep() and put back by restore().
   struct TensorSlot {
     allocator::BlockId block = allocator::no_block;
     program::Category category{};
@@ -202,8 +210,8 @@ class RankMemory {
   void restore(const Retained& kept);
 
   bool ran_out() const { return out_of_memory_.has_value(); }
-  void mark_static();  // what is allocated now is what a rank holds between steps
-  // Fills what a report says about memory; the observer sees the allocator as it is now.
+  void mark_static();  // marks the present allocation as that between steps (static bytes)
+  // Fills the memory fields of a report, and shows the allocator to the observer.
   void report(ClassReport& report);
 
  private:

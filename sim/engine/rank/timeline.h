@@ -1,9 +1,10 @@
-// timeline.h — where the time of one rank goes: the GPU's compute timeline, cut into accounts.
+// timeline.h — the accounts of one rank's time: the compute timeline, divided by cause.
 //
-// The timeline is the union of the compute streams. A kernel fills it; what lies between two
-// kernels is attributed to what the second one waited for. Waits are noted as they lift the main
-// stream (`lift`) and settled at the next kernel (`kernel`), so that the accounts are disjoint and
-// sum to the time that passed.
+// Both engines call it for every kernel and every wait of the compute stream. The timeline is the
+// union of the compute streams. A kernel fills a part of it. The gap before a kernel goes to the
+// accounts of the waits that delayed it: lift() notes a wait, kernel() and settle() distribute it.
+//
+// Invariant: the accounts are disjoint and sum to the time that passed.
 #pragma once
 
 #include <algorithm>
@@ -17,21 +18,22 @@ namespace sim::engine {
 
 class Timeline {
  public:
-  // The main stream now waits `by` longer, for `account`.
+  // Notes that the main stream waits longer by `by`, because of `account`.
   void lift(Account account, Duration by) {
     if (by.ps <= 0) return;
     lifted_[static_cast<std::size_t>(account)] += by;
     waits_ = true;
   }
 
-  // A kernel runs from `start` to `end`. What nothing noted is `rest`'s fault.
+  // A kernel runs from `start` to `end`. The part of the gap without a noted wait goes to `rest`.
   void kernel(Time start, Time end, Account account, Account rest) {
     settle(start, rest);
     accounts_[static_cast<std::size_t>(account)] += end - start;
     front_ = end;
   }
 
-  // Attributes everything up to `until`, as if a kernel of no length started there.
+  // Distributes the time up to `until`, as if a kernel of length 0 started there.
+  // REQUIRES: until >= front().
   void settle(Time until, Account rest) {
     assert(until >= front_);
     Duration gap = until - front_;
@@ -47,7 +49,7 @@ class Timeline {
     front_ = until;
   }
 
-  // Attributes everything up to the end of a step; its accounts.
+  // Distributes the time up to the end of a step, and returns the accounts of that step.
   Accounts end_step(Time end) {
     settle(end, Account::other);
     Accounts of_step = accounts_;
@@ -62,7 +64,7 @@ class Timeline {
   const Accounts& accounts() const { return accounts_; }
   const Accounts& lifted() const { return lifted_; }
 
-  // Repeats `by` (accounts of a cycle) and moves on in time.
+  // Adds the accounts `by` of one cycle `times` times, and moves the front by `shift`.
   void skip(const Accounts& by, std::int64_t times, Duration shift) {
     for (std::size_t i = 0; i < accounts_.size(); ++i) accounts_[i] += times * by[i];
     front_ = front_ + shift;
@@ -70,10 +72,10 @@ class Timeline {
 
  private:
   Time front_{};
-  Time begin_{};  // of the step
+  Time begin_{};  // start of the step
   Accounts accounts_{}, before_{};
   Accounts lifted_{};
-  bool waits_ = false;  // any of them
+  bool waits_ = false;  // whether any lifted_ is not 0
 };
 
 }  // namespace sim::engine

@@ -1,3 +1,4 @@
+// reference.cpp — the reference engine's CPU: instructions, queues, steps and report.
 #include "sim/engine/reference/reference.h"
 
 #include <algorithm>
@@ -81,14 +82,14 @@ const Instruction& instruction_of(const Rank& r) {
   return r.program.blocks[call.block].code[r.at.instruction];
 }
 
-// Where a launch goes.
+// The stream that runs a launch.
 Stream stream_of(const Rank& r, const Instruction& i) {
   return i.op == Op::exchange     ? r.program.exchanges[i.index].communicator
          : i.op == Op::collective ? r.program.transfers[i.index].communicator
                                   : i.stream;
 }
 
-// Skips empty blocks; sets at_end behind the last pass.
+// Skips empty blocks; sets at_end after the last pass.
 void normalise(Rank& r) {
   while (r.at.pass < r.at.passes->size()) {
     const auto& calls = r.program.templates[(*r.at.passes)[r.at.pass].pattern].calls;
@@ -122,7 +123,7 @@ void Reference::next_instruction(Rank& r) {
   normalise(r);
 }
 
-// The CPU has reached the effect of its instruction.
+// The CPU time of the present instruction has passed: execute the instruction.
 void Reference::cpu_step(int c) {
   Rank& r = *ranks_[static_cast<std::size_t>(c)];
   const Instruction& i = instruction_of(r);
@@ -252,14 +253,14 @@ bool Reference::ready(const Rank& r, std::size_t s, const Entry& e) const {
   return r.reached(e.after);
 }
 
-// The stream's next entry, a kernel or a wait, ends.
+// Notes the end of the oldest entry of a stream, a kernel or a wait.
 void note_end(Rank& r, std::size_t s, Time end) {
   Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
   f.end = f.met = end;
   f.account = f.waiting = account_of(static_cast<Stream>(s));
 }
 
-// Starts every head that may start, and lets the CPU go on if it may.
+// Starts every queue head whose dependencies are met, and lets the CPU continue if it can.
 void Reference::try_start(int c) {
   Rank& r = *ranks_[static_cast<std::size_t>(c)];
   for (bool moved = true; moved;) {
@@ -284,7 +285,7 @@ void Reference::try_start(int c) {
     return;
   r.waits = false;
   r.until.clear();
-  if (r.idle_for_memory) {  // the allocation happens as of the CPU's own time
+  if (r.idle_for_memory) {  // the allocation uses the CPU's own clock
     agenda_.schedule(agenda_.now(), Event::cpu, {Event::cpu, c, 0, 0});
     return;
   }
@@ -311,7 +312,7 @@ void Reference::finish(int c, std::size_t s) {
     Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
     f.end = now;
     if (e.kind == EntryKind::exchange) {
-      // The wire's part of an exchange comes last.
+      // The transfer is the last part of an exchange; the wait for peers comes before it.
       const auto it = exchanging_.find({c, s});
       const Duration wire = std::min(it->second.longest, now - f.post);
       f.met = Time{now.ps - wire.ps};
@@ -358,7 +359,7 @@ void Reference::play(int step) {
 }
 
 RunReport Reference::run() {
-  // Ranks that do not meet go from step to step by themselves.
+  // Ranks that do not synchronize at the end of a step start the next step on their own.
   const int steps = steps_to_play(job_, options_);
   longest_.resize(static_cast<std::size_t>(steps) + 1);
   for (int step = 0; step <= (job_.ends_together ? steps : 1); ++step) {

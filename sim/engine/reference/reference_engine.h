@@ -1,4 +1,4 @@
-// reference_engine.h — the class behind reference.h and the state of one rank in it.
+// reference_engine.h — the class that implements the reference engine, and the state of one rank.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ inline std::size_t resource(Stream queue) {
   return static_cast<std::size_t>(resource_of(queue));
 }
 
-// How far a stream has got: its first `count` entries are done.
+// A point in the work of a stream: its first `count` entries are done.
 struct Mark {
   std::size_t stream = 0;
   std::int64_t count = 0;
@@ -39,21 +39,23 @@ struct Mark {
 
 enum class EntryKind : std::uint8_t { kernel, collective, exchange, wait };
 
+// One entry of a stream's queue.
 struct Entry {
   EntryKind kind = EntryKind::kernel;
   bool running = false;
   std::uint8_t flags = 0;
-  std::uint32_t index = 0;   // operation, transfer or exchange
-  std::int64_t launch = -1;  // number of the launch on this rank
-  std::int64_t kernel = -1;  // number of the kernel on its resource
-  Mark after;                // what must have happened: the issuing stream, or the event
+  std::uint32_t index = 0;   // of the operation, transfer or exchange in the program
+  std::int64_t launch = -1;  // number of the launch on this rank; -1: no launch
+  std::int64_t kernel = -1;  // number of the kernel on its resource; -1: it needs no free resource
+  Mark after;                // dependency: the issuing stream, or the event of a wait
   Time issued{};
-  Account waiting = Account::other;  // whose time the wait for partners is
+  Account waiting = Account::other;  // account of the wait for peers
   std::uint16_t label = 0;
   Place place;  // for observers
 };
 
-// What a finished collective or exchange says to those who wait for it.
+// The times and accounts of a finished entry, for the streams that wait for it. post: it was ready
+// on this rank; met: all peers were ready.
 struct Finished {
   Time post{}, met{}, end{};
   Account late = Account::other, waiting = Account::other, account = Account::other;
@@ -61,6 +63,7 @@ struct Finished {
 
 struct Rank;
 
+// A driver whose events are marks of streams.
 class MarkDriver final : public TimedDriver {
  public:
   MarkDriver(Rank& rank, Bytes capacity, DriverCosts costs)
@@ -71,7 +74,7 @@ class MarkDriver final : public TimedDriver {
   Time& cpu() override;
   Time idle() const override;
 
-  // Whether an allocation now would wait for the device: it is tried on a copy of the allocator.
+  // Whether an allocation now would wait for the device. It tries on a copy of the allocator.
   bool would_wait(const allocator::Allocator& allocator, std::int64_t bytes, int stream);
 
  private:
@@ -79,6 +82,7 @@ class MarkDriver final : public TimedDriver {
   mutable bool waited_ = false;
 };
 
+// The state of one rank class: its CPU, streams, hardware queues and memory.
 struct Rank {
   Rank(const program::Program& its_program, const ClassTimes& its_times, Bytes capacity,
        DriverCosts costs, const allocator::Options& options)
@@ -96,17 +100,17 @@ struct Rank {
   std::array<std::vector<Finished>, streams> finished;  // by entry number
   std::vector<Mark> events = std::vector<Mark>(program.events);
   std::int64_t launches = 0, launches_started = 0;
-  // Places in a hardware queue: issued, and how many the started launches took.
+  // The entries of a hardware queue: of all issued launches, and of those that have started.
   struct Places {
     std::int64_t issued = 0, started = 0;
-    std::deque<std::int64_t> of;  // of launches that have not started
-    std::int64_t wanted = 0;      // the CPU waits until so many have started; 0: it does not
+    std::deque<std::int64_t> of;  // entries of each launch that has not started
+    std::int64_t wanted = 0;      // the CPU waits until `started` reaches it; 0: it does not wait
   };
-  std::array<Places, streams> places;  // by stream; with a single queue the first is for all
+  std::array<Places, streams> places;  // by stream; a single hardware queue uses the first
   std::array<std::int64_t, resource_count> kernels{}, kernels_done{};
   Time last_start{};
   Account last_start_account = Account::host;
-  Time main_tail{};  // the compute stream's end as far as it has got, waits included
+  Time main_tail{};  // end of the compute stream so far, waits included
   Timeline timeline;
 
   Time cpu{};
@@ -114,7 +118,7 @@ struct Rank {
   bool at_end = false;
   bool waits = false;  // the CPU waits for `until`
   std::vector<Mark> until;
-  bool idle_for_memory = false;  // ... because an allocation may have to wait for the device
+  bool idle_for_memory = false;  // it waits because an allocation may need an idle device
 
   std::array<std::int64_t, streams> meetings{};
   MarkDriver driver;
@@ -124,7 +128,7 @@ struct Rank {
 
   Time end_of_work() const { return std::max(cpu, timeline.front()); }
 
-  // When a stream has got as far as `mark`. REQUIRES: reached.
+  // The time at which a stream reached `mark`. REQUIRES: reached(mark).
   Time end_of(const Mark& mark) const {
     return mark.count == 0 ? Time{}
                            : finished[mark.stream][static_cast<std::size_t>(mark.count) - 1].end;
@@ -132,14 +136,17 @@ struct Rank {
   bool reached(const Mark& mark) const { return done[mark.stream] >= mark.count; }
 };
 
+// An event of the agenda. `finish` ends an entry of a stream, `message` ends one side of a message,
+// `cpu` completes an instruction of the CPU.
 struct Event {
   enum Kind : std::uint8_t { finish, message, cpu } kind;
   std::int32_t rank;
   std::uint32_t stream;                   // finish
   std::int64_t number;                    // message: key into transfers in flight
-  network::SharedLinks::Handle wire = 0;  // the transfer on shared links, 0: none
+  network::SharedLinks::Handle wire = 0;  // transfer on shared links; 0: none
 };
 
+// The engine. One object replays one job once.
 class Reference {
  public:
   Reference(const program::Job& job, const Times& times, const Memory& memory,
@@ -147,16 +154,18 @@ class Reference {
   RunReport run();
 
  private:
+  // The ranks that have arrived at a collective.
   struct Meeting {
     std::vector<std::pair<int, Entry*>> arrived;
   };
-  // One direction between two classes; posts that have not met yet, and how many ever were made.
+  // One side of a message that has been posted.
   struct Post {
     int rank;
     Stream stream;
     Duration duration;
     std::size_t kind = 0;  // of the transfer, on shared links
   };
+  // One direction between two classes: unmatched posts, and the numbers of all posts so far.
   struct Channel {
     std::deque<Post> sends, receives;
     std::int64_t sent = 0, received = 0;
@@ -164,8 +173,9 @@ class Reference {
   struct Transfer {
     Post a, b;
   };
+  // A running exchange of one rank.
   struct Exchanging {
-    int open = 0;
+    int open = 0;  // messages that have not ended
     Time post{}, met{};
     Duration longest{};
     std::vector<MessageEnd> ends;  // for observers
@@ -174,7 +184,7 @@ class Reference {
   void begin_step(Rank& r, int step);
   void play(int step);
   void end_step(Rank& r, Time end);
-  void work();  // until nothing is left to happen
+  void work();  // processes events until none is left
   bool let_one_allocate();
   void cpu_step(int c);
   void next_instruction(Rank& r);
@@ -207,15 +217,15 @@ class Reference {
   const Times& times_;
   const Options& options_;
   EventQueue<Event> agenda_;
-  std::vector<Duration> longest_;  // of each step, of all ranks
+  std::vector<Duration> longest_;  // by step: the longest step of any rank
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<std::pair<std::size_t, int>, std::map<std::int64_t, Meeting>> meetings_;
   std::map<std::pair<int, int>, Channel> channels_;
   std::map<std::pair<int, std::size_t>, Exchanging> exchanging_;
   std::map<std::int64_t, Transfer> in_flight_;
   std::int64_t transfers_ = 0;
-  std::unique_ptr<network::SharedLinks> links_;                // coupled
-  std::map<network::SharedLinks::Handle, Event> on_the_wire_;  // coupled
+  std::unique_ptr<network::SharedLinks> links_;                // coupled networks only
+  std::map<network::SharedLinks::Handle, Event> on_the_wire_;  // coupled networks only
 };
 
 }  // namespace sim::engine::reference

@@ -1,5 +1,7 @@
-// reference_memory.cpp — what the reference engine's memory knows of time: an event is reached when
-// its stream has got there and the CPU, which may have waited for the device since, is not before.
+// reference_memory.cpp — events and waits of the reference engine's driver.
+//
+// An event is reached when its stream has passed it and the CPU clock is not before that time. The
+// CPU clock may be later, since the CPU may have waited for the device.
 #include "sim/engine/reference/reference_engine.h"
 
 namespace sim::engine::reference {
@@ -29,7 +31,7 @@ Time& MarkDriver::cpu() {
   return rank_.cpu;
 }
 
-// The driver gives memory back when the device is idle.
+// The driver frees memory when the device is idle.
 Time MarkDriver::idle() const {
   waited_ = true;
   return *std::max_element(rank_.last_end.begin(), rank_.last_end.end());

@@ -1,4 +1,4 @@
-// reference_play.cpp — what the reference engine does with its events until none is left.
+// reference_play.cpp — the event loop of the reference engine.
 #include "sim/base/interruption.h"
 #include "sim/engine/reference/reference_engine.h"
 
@@ -27,9 +27,9 @@ void Reference::work() {
   }
 }
 
-// A CPU that must wait for its whole device before it can give memory back, where the device waits
-// for a message that other CPUs, which wait in the same way, have not asked for: a real job hangs
-// here. It goes on without the wait, so that the answer is what the memory says.
+// Resolves a deadlock in which a real job would hang. Every CPU waits for its whole device before
+// it frees memory, and every device waits for a message that another CPU has not issued yet. One
+// CPU continues without the wait, so that the replay reports the memory.
 bool Reference::let_one_allocate() {
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     Rank& r = *ranks_[c];

@@ -1,4 +1,4 @@
-// reference_start.cpp — what the reference engine does when the head of a queue may start.
+// reference_start.cpp — starts the head of a queue: kernels, collectives and exchanges.
 #include "sim/engine/reference/reference_engine.h"
 
 namespace sim::engine::reference {
@@ -26,7 +26,7 @@ void Reference::start_kernel(int c, Rank& r, Stream stream, const Entry& e) {
     options_.observer->operation(c, stream, r.program.labels[e.label], e.place, now, now, end);
 }
 
-// The last member of the group to arrive puts the collective on the wire for all.
+// The last rank of the group to arrive starts the transfer for all.
 void Reference::start_collective(int c, Rank& r, std::size_t s, Entry& e) {
   const std::vector<int>& who = job_.mesh.members(communicator_of(static_cast<Stream>(s)), c);
   auto& group = meetings_[{s, who.front()}];
@@ -67,7 +67,8 @@ void Reference::start_exchange(int c, Rank& r, std::size_t s, const Entry& e) {
   }
 }
 
-// Messages of a direction that both sides have got to. Each side is done after its own duration.
+// Starts the messages of a channel that both sides have posted. Each side ends after its own
+// duration.
 void Reference::meet(Channel& ch) {
   while (!ch.sends.empty() && !ch.receives.empty()) {
     network::SharedLinks::Handle leader = 0;
@@ -83,7 +84,7 @@ void Reference::meet(Channel& ch) {
   }
 }
 
-// A launch has started: the CPU may issue as many more.
+// A launch has started: its places in the hardware queue are free, and the CPU may continue.
 void Reference::leave_launch_queue(int c, Rank& r, Stream stream) {
   const Time now = agenda_.now();
   r.last_start = now;

@@ -1,11 +1,10 @@
-// reference_wire.cpp — transfers of the reference engine on links that they share, and whose time
-// it is that somebody waits for them.
+// reference_wire.cpp — transfers on links, and the accounts of waits for them.
 #include "sim/engine/reference/reference_engine.h"
 
 namespace sim::engine::reference {
 
-// The end of a transfer becomes an event. On shared links the first of its ends loads them, the
-// others keep its pace.
+// Starts a transfer and schedules its end. On shared links the first member of a transfer loads the
+// links; the others follow it at the same pace.
 void Reference::put_on_wire(Event event, Duration alone, std::size_t kind,
                             network::SharedLinks::Handle& leader) {
   const Time now = agenda_.now();
@@ -20,7 +19,7 @@ void Reference::put_on_wire(Event event, Duration alone, std::size_t kind,
   reschedule();
 }
 
-// False: the transfer ends at another time by now, and an event says so.
+// Ends a transfer. False: its end has moved since, and a later event will end it.
 bool Reference::off_the_wire(const Event& event) {
   if (event.wire == 0) return true;
   if (!links_->active(event.wire) || links_->end(event.wire) != agenda_.now()) return false;
@@ -38,11 +37,11 @@ void Reference::reschedule() {
   }
 }
 
-// The main stream has waited for a collective or an exchange: whose time was it?
+// Attributes the wait of the main stream for a collective or exchange to accounts.
 void Reference::settle_wait(Rank& r, std::size_t s, const Entry& e) {
   if (e.after.count == 0) return;
   const Finished& f = r.finished[e.after.stream][static_cast<std::size_t>(e.after.count) - 1];
-  // A wait for what is past keeps no stream busy, however late it is issued.
+  // A wait for an event in the past occupies no stream, however late it is issued.
   r.last_end[s] = std::max(r.last_end[s], f.end);
   if (s != at(Stream::compute)) return;
   if (f.end <= r.main_tail) return;

@@ -13,7 +13,7 @@ using allocator::SubPoolMachine;
 using allocator::SubPoolStep;
 using allocator::whole_blocks;
 
-// What is found in the allocator when sub-pools take over.
+// The state of the allocator when sub-pools take over.
 struct SubPoolReplay::Found {
   struct Block {
     allocator::BlockId id = allocator::no_block;
@@ -74,8 +74,7 @@ void SubPoolReplay::start_from(std::int64_t cycle) {
   slack_room_ = first_slack_room;
 }
 
-// Blocks that streams have let go come back at the next allocation, and at the begin of a cycle:
-// nobody looks in between.
+// Blocks that streams have let go come back at the next allocation, and at the begin of a cycle.
 SubPoolReplay::Release SubPoolReplay::release_of(std::size_t tensor) const {
   std::int64_t when = INT64_MIN;
   for (const auto& [stream, end] : trace_.tensors[tensor].waits) when = std::max(when, end);

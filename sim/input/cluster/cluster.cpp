@@ -34,7 +34,7 @@ struct Load {
   }
 };
 
-// Where each condition stands: those of the file, then those of the settings.
+// The place of each condition: those of the file, then those of the settings.
 std::vector<std::string> places_of_conditions(const v1::Cluster& file, const Source& source,
                                               const std::vector<Setting>& settings) {
   std::vector<std::string> places;
@@ -46,9 +46,8 @@ std::vector<std::string> places_of_conditions(const v1::Cluster& file, const Sou
   return places;
 }
 
-// The rules that the whole cluster breaks, each where the field stands whose name the message
-// starts with ("node.nics must be ..."), where the condition stands without which it would not be
-// broken, or at the fabric.
+// The problems of the whole cluster, with places. A message such as "node.nics must be ..." names
+// its field. Otherwise the place is the condition that causes the problem, or the fabric.
 void check_shape(const v1::Cluster& cluster, const std::vector<std::string>& conditions,
                  const topology::Cluster& shape, Load& state) {
   std::vector<std::string> broken = topology::problems(shape);
@@ -115,7 +114,7 @@ FabricKind fabric_kind(v1::Fabric::Kind value) {
   }
 }
 
-// The GPUs need NVLinks of the kind that `interconnect` names, and no others.
+// Checks that the NVLink fields match `interconnect`, and that no others are set.
 void check_links(const v1::Node& node, Load& load) {
   const bool has_links = node.interconnect() != v1::Node::pcie && node.gpus() > 1;
   if (has_links && node.nvlink_bandwidth().empty())
@@ -287,8 +286,8 @@ topology::Condition to_condition(const v1::Condition& from) {
   return to;
 }
 
-// The measured rates between nodes; a table of fewer nodes than the cluster has is of those that
-// the job may use. What the text of the table adds to what an answer depends on.
+// Loads measured rates between nodes. A table with fewer nodes than the cluster restricts the job
+// to those nodes. Returns text to add to the digest of an answer.
 std::string add_rates(const v1::Cluster& from, const std::string& beside, topology::Cluster& to,
                       Load& load) {
   if (from.node_bandwidth().empty()) return "";
@@ -309,7 +308,7 @@ std::string add_rates(const v1::Cluster& from, const std::string& beside, topolo
 Result<Machine> load_machine(const std::string& path, const std::vector<std::string>& overrides,
                              bool with_others, const std::string* text = nullptr);
 
-// Nodes with another GPU: their kinds, the GPUs, and what an answer depends on.
+// Reads nodes with another GPU: their kinds and GPUs, and text to add to the digest of an answer.
 std::string add_others(const v1::Cluster& from, const std::string& beside, Machine& machine,
                        Load& load) {
   topology::Cluster& to = machine.cluster;
@@ -380,7 +379,7 @@ void add_jitter(const v1::Cluster& from, topology::Cluster& to, Load& load) {
     topology::Condition condition;
     condition.node = gpu / to.node.gpus;
     condition.gpu = gpu % to.node.gpus;
-    // Six digits: what the machine's logarithm does to the last bits does not matter.
+    // Six digits: independent of the last bits of the machine's logarithm.
     const double slowdown = 1 + from.jitter().sigma() * std::abs(random.normal());
     condition.speed = std::round(1e6 / slowdown) / 1e6;
     to.conditions.push_back(condition);
@@ -393,7 +392,7 @@ void add_sources(std::string_view block,
   for (const std::string& source : from) to.push_back(fmt::format("{}: {}", block, source));
 }
 
-// `with_others`: false where only the cluster's own GPU is wanted. `text`: instead of the file's.
+// `with_others`: false to load only the cluster's own GPU. `text`: replaces the file's contents.
 Result<Machine> load_machine(const std::string& path, const std::vector<std::string>& overrides,
                              bool with_others, const std::string* text) {
   v1::Cluster cluster;
@@ -464,7 +463,7 @@ Result<Machine> load_cluster(const std::string& path, const std::vector<std::str
   for (const std::string& one : overrides) key += '\0' + one;
   if (const auto machine = kept.find(key)) return *machine;
   const Result<Machine> machine = load_machine(path, overrides, true, &*text);
-  // What other files say, the key does not know.
+  // The key does not contain the contents of other files: do not cache.
   if (machine && machine->cluster.rates.empty() && machine->others.empty()) kept.add(key, *machine);
   return machine;
 }

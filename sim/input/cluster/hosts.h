@@ -1,4 +1,6 @@
-// hosts.h — what was measured of the CPUs of nodes (calibration/hosts.csv): quantities by host.
+// hosts.h — reads measured rates of host CPUs (calibration/hosts.csv): quantities by host.
+//
+// The cluster loader and the offload tables of calibrate call it.
 #pragma once
 
 #include <map>
@@ -10,11 +12,11 @@
 
 namespace sim::input {
 
-// Reads the quantities of a host to where `wanted` has them, by name. One that is missing, unknown
-// or not above zero is an error.
+// Stores the quantities of a host in the variables of `wanted`, by name. Error: a quantity that is
+// missing, unknown or not above 0.
 Diagnostics read_host(std::string_view host, const std::map<std::string, double*>& wanted);
 
-// Of a node whose CPUs nobody measured.
-const Result<topology::HostLevels>& host_levels();  // read once
+// Default rates for a node without measured CPUs.
+const Result<topology::HostLevels>& host_levels();  // read once per process
 
 }  // namespace sim::input

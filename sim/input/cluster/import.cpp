@@ -8,7 +8,7 @@ namespace sim::input {
 
 namespace {
 
-// Without the escape sequences that underline the heading of `nvidia-smi topo -m`.
+// Removes the escape sequences that underline the heading of `nvidia-smi topo -m`.
 std::string without_escapes(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -37,7 +37,7 @@ void take_nvlinks(const v1::Node& from, v1::Node& to) {
   if (from.has_nvlink_sharp()) to.set_nvlink_sharp(from.nvlink_sharp());
 }
 
-// What the machine's file says, and the rest of the node as it is known.
+// The imported node, with unknown values taken from the known cluster.
 Diagnostics set_node(const ImportedFile& file, const std::string& like, v1::Node& node) {
   const v1::Node known = node;
   node.Clear();

@@ -1,5 +1,7 @@
-// import_cluster.h — a whole cluster from what other tools said of a machine and of a fabric, and
-// from a cluster that is known for what they do not say: the GPU, rates, latencies.
+// import_cluster.h — builds a complete cluster file from imports and a known cluster.
+//
+// `rehearse topo import --like` calls it. The imports give node and wiring; the known cluster
+// `like` gives the GPU, rates and latencies.
 #pragma once
 
 #include <span>
@@ -14,9 +16,9 @@ struct ImportedFile {
   Imported read;
 };
 
-// A cluster description, which was read back and broke no rule. `like`: a cluster by name or path.
-// NVLinks that a file cannot know (the files of clouds list PCI functions alone) are those of
-// `like` where it has as many GPUs a node. An import of one kind twice is a problem.
+// The text of a cluster file. It was parsed again and satisfies all rules. `like`: a cluster name
+// or path. An import without NVLinks (cloud files list PCI devices only) takes those of `like`, if
+// both have the same number of GPUs per node. Error: two imports of one kind.
 Result<std::string> cluster_text(std::span<const ImportedFile> files, const std::string& like,
                                  const std::string& name);
 

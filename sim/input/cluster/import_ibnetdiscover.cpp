@@ -1,10 +1,10 @@
-// import_ibnetdiscover.cpp — what the subnet manager sees: ibnetdiscover's listing of switches and
-// channel adapters with the peer of each port.
+// import_ibnetdiscover.cpp — reads ibnetdiscover's listing: switches, channel adapters, and the
+// peer of each port.
 //
 //     Switch  41 "S-0002c9030060dc60"   # "leaf0" enhanced port 0 lid 4 lmc 0
 //     [1]     "H-0002c90300f51b90"[1](2c90300f51b91)   # "node1 mlx5_0" lid 17 4xHDR
 //
-// linux-rdma, infiniband-diags, ibnetdiscover(8).
+// Source: linux-rdma, infiniband-diags, ibnetdiscover(8).
 #include <algorithm>
 #include <map>
 
@@ -24,7 +24,7 @@ std::string_view quoted(std::string_view line, std::size_t from = 0) {
   return line.substr(open + 1, close - open - 1);
 }
 
-// Bytes per second of a width and speed like 4xHDR; 0: not said.
+// Bytes per second of a width and speed such as 4xHDR; 0: not given.
 double rate_of(std::string_view line) {
   const std::pair<std::string_view, double> lanes[] = {
       {"SDR", 0.25e9},  {"DDR", 0.5e9},  {"QDR", 1e9},    {"FDR", 1.7045e9},
@@ -43,18 +43,19 @@ double rate_of(std::string_view line) {
 struct Device {
   bool is_switch = false;
   std::string name;
-  bool is_host = true;  // of adapters
+  bool is_host = true;  // for adapters: belongs to a host
 };
 
-// Adapters that are no host's: the aggregation node of a switch (SHARP), and what still has the
-// name of its model ("MT4123 ConnectX6   Mellanox Technologies"): its node is off or not set up.
+// True for adapters without a host: the aggregation node of a switch (SHARP), or an adapter whose
+// name is still its model ("MT4123 ConnectX6   Mellanox Technologies"), because its node is off or
+// not set up.
 bool is_no_host(std::string_view description) {
   if (description.find("Aggregation Node") != description.npos) return true;
   return description.starts_with("MT") && description.size() > 2 && description[2] >= '0' &&
          description[2] <= '9' && description.find("Mellanox") != description.npos;
 }
 
-// The host of an adapter: "node1" of "node1 mlx5_0" and of "node1 HCA-1".
+// The host of an adapter: "node1" for "node1 mlx5_0" and for "node1 HCA-1".
 std::string host_name(std::string_view description, std::string_view guid) {
   const std::string_view word = description.substr(0, description.find(' '));
   return std::string(word.empty() ? guid : word);
@@ -67,7 +68,7 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
   struct Port {
     std::string from, to;
     double rate;
-    std::string peer;  // what the listing says about it
+    std::string peer;  // peer's description in the listing
   };
   std::vector<Port> ports;
   Diagnostics problems;
@@ -104,7 +105,7 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
   }
   if (devices.empty() && problems.empty()) problems.push_back({path, "no device is listed"});
   if (!problems.empty()) return problems;
-  // Adapters that only a switch lists are hosts all the same.
+  // Adapters that appear only in a switch's ports are hosts too.
   for (const Port& port : ports) {
     if (devices.contains(port.to)) continue;
     const bool is_switch = port.to.starts_with("S-");
@@ -126,7 +127,7 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
     number[guid] = static_cast<int>(wiring.switches.size()) + at->second;
   }
   for (const Port& port : ports) {
-    // Both ends list a cable; the switch's line counts, of two switches the first one's.
+    // Both ends list a cable. Use the switch's line; of two switches, the first one's.
     const bool from_switch = devices.at(port.from).is_switch;
     if (!from_switch || (devices.at(port.to).is_switch && port.to < port.from)) continue;
     if (!devices.at(port.to).is_host) continue;

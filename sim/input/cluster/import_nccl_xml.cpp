@@ -1,16 +1,17 @@
-// import_nccl_xml.cpp — NCCL's topology file (NCCL_TOPO_DUMP_FILE, or what a cloud ships): CPUs,
-// PCI switches, GPUs with their NVLinks, NICs.
+// import_nccl_xml.cpp — reads NCCL's topology XML: CPUs, PCI switches, GPUs with NVLinks, NICs.
+//
+// NCCL writes it to NCCL_TOPO_DUMP_FILE; clouds ship such files.
 //
 //     <system><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD"><pci class="0x060400" ...>
-//       <pci class="0x030200" busid="..." link_speed="16 GT/s" link_width="16"><gpu dev="0"
-//       sm="80">
+//       <pci class="0x030200" busid="..." link_speed="16 GT/s" link_width="16">
+//         <gpu dev="0" sm="80">
 //         <nvlink target="..." count="12" tclass="0x068000"/></gpu></pci>
 //       <pci class="0x020700"><nic><net name="mlx5_0" dev="0" speed="200000"/></nic></pci> ...
 //
-// AMD's RCCL writes <xgmi> where NCCL writes <nvlink>. The file of a cloud may have neither <gpu>
-// nor <net>: GPUs and NICs are then the PCI functions of their classes, and NVLinks are not said.
+// AMD's RCCL writes <xgmi> instead of <nvlink>. A cloud's file may have neither <gpu> nor <net>.
+// GPUs and NICs are then the PCI devices of their classes, and the NVLinks are unknown.
 //
-// Read with expat; a document type, where entities could be declared, is refused.
+// expat parses the file. A document type is refused, because it could declare entities. Source:
 // NVIDIA/nccl v2.27, src/graph/xml.cc.
 #include <expat.h>
 
@@ -29,7 +30,7 @@ constexpr std::size_t most_devices = 1024;
 
 struct Gpu {
   int socket = 0, dev = 0;
-  std::vector<int> switches;  // elements above it, outermost first
+  std::vector<int> switches;  // its parent elements, outermost first
   double pcie = 0;
   std::string bus;
   int links_to_switches = 0, sm = 0;
@@ -46,14 +47,14 @@ struct XmlReader {
   XML_Parser parser = nullptr;
   std::string path;
   Diagnostics problems;
-  std::vector<int> above;  // numbers of the elements that are open
+  std::vector<int> above;  // numbers of the open elements
   int elements = 0, sockets = 0;
   std::string bus;
   double pcie = 0;
   std::vector<Gpu> gpus;
   std::vector<Nic> nics;
-  // Functions of a GPU's or a network controller's PCI class: what counts where a cloud's file has
-  // no <gpu> or <net>, as NCCL finds them then.
+  // PCI devices of the GPU or network controller class. They count if the file has no <gpu> or
+  // <net>, as in NCCL.
   std::vector<Gpu> gpu_functions;
   std::vector<Nic> nic_functions;
   topology::HostCpu cpu = topology::HostCpu::intel;
@@ -74,11 +75,11 @@ std::string value_of(const char** attributes, std::string_view name) {
   return "";
 }
 
-// "16 GT/s PCIe" and "16": bytes per second after the encoding of the generation.
+// Bytes per second of "16 GT/s PCIe" and width "16", after the encoding of the PCIe generation.
 double pcie_rate(const std::string& speed, const std::string& width) {
   const double transfers = std::atof(speed.c_str());
   const double said = std::atof(width.c_str());
-  const double lanes = said > 0 ? said : 16;  // NCCL: a width of 0 is not known, and taken as 16
+  const double lanes = said > 0 ? said : 16;  // NCCL: width 0 is unknown, counts as 16
   const double coded = transfers > 5 ? 128.0 / 130.0 : 0.8;
   const double rate = transfers * 1e9 * lanes / 8 * coded;
   return rate > 0 && rate < 1e13 ? rate : 0;
@@ -137,7 +138,7 @@ void begin_element(void* data, const char* name_text, const char** attributes) {
     }
   } else if (name == "net") {
     if (r.nics.size() >= most_devices) return r.problem("more than 1024 NICs");
-    // Mb/s; files of Slingshot's NICs say it in kb/s (200000000 for 200 Gb/s).
+    // Mb/s. Files with Slingshot NICs use kb/s (200000000 for 200 Gb/s).
     constexpr int fastest = 10'000'000;
     const int speed = std::max(0, number_of(text("speed")));
     r.nics.push_back(
@@ -153,7 +154,7 @@ void refuse_doctype(void* data, const char*, const char*, const char*, int) {
   static_cast<XmlReader*>(data)->problem("a document type: entities are not read");
 }
 
-// Elements that two devices are both inside of: the more, the nearer.
+// The number of common parent elements of two devices: more means nearer.
 std::size_t common(const std::vector<int>& a, const std::vector<int>& b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }

@@ -1,8 +1,9 @@
-// import_nvidia_smi.cpp — the matrix of `nvidia-smi topo -m`: how each two devices are connected.
+// import_nvidia_smi.cpp — reads the matrix of `nvidia-smi topo -m`: the connection between each two
+// devices.
 //
 //     NV#   # NVLinks    PIX, PXB   PCIe switches    PHB   the CPU's root    NODE, SYS   farther
 //
-// NVIDIA, "nvidia-smi", topo -m legend.
+// Source: NVIDIA, "nvidia-smi", topo -m legend.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> ranks = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
 
-// How far apart; -1: not a word of the matrix. NVLinks say nothing about PCIe.
+// The distance of a matrix word; -1: not a word of the matrix. NVLink words give no PCIe distance.
 int distance(std::string_view word) {
   if (word == "SOC") word = "SYS";
   const auto found = std::ranges::find(ranks, word);
@@ -35,8 +36,8 @@ bool is_nic(std::string_view word) {
 }
 
 struct Matrix {
-  std::vector<std::vector<std::string_view>> rows;  // of the GPUs, a word per device
-  std::vector<int> numa;                            // of the GPUs; -1: not said
+  std::vector<std::vector<std::string_view>> rows;  // one row per GPU, one word per device
+  std::vector<int> numa;                            // of each GPU; -1: unknown
   std::size_t gpus = 0, nics = 0;
 };
 
@@ -81,7 +82,7 @@ topology::Node node_of(const Matrix& matrix) {
   if (most == 0) {
     node.interconnect = GpuInterconnect::pcie;
   } else if (least == most && most * static_cast<int>(matrix.gpus - 1) > 18) {
-    // More links to each peer than a GPU has for all of them together: a switch.
+    // The links to all peers together are more than the 18 NVLinks of one GPU: there is a switch.
     node.interconnect = GpuInterconnect::nvswitch;
     node.nvlinks_per_gpu = most;
     node.pairs.clear();
@@ -97,7 +98,7 @@ topology::Node node_of(const Matrix& matrix) {
   numas.erase(std::unique(numas.begin(), numas.end()), numas.end());
   const bool known = !numas.empty() && numas.front() >= 0;
   node.sockets = known ? static_cast<int>(numas.size()) : 1;
-  // A GPU's NIC is the nearest, of equals the one that fewest GPUs before it took.
+  // A GPU uses the nearest NIC. Among equal ones: the NIC with the fewest earlier GPUs.
   std::vector<int> taken(matrix.nics, 0);
   node.socket_of_nic.assign(matrix.nics, 0);
   std::vector<int> nearest(matrix.nics, 1 << 20);
@@ -132,7 +133,7 @@ Result<Imported> import_nvidia_smi(const std::string& text, const std::string& p
     const std::vector<std::string_view> words = words_of(lines[i]);
     if (words.empty()) continue;
     if (matrix.gpus == 0) {
-      // The heading: devices, then words about affinity.
+      // The heading: devices, then affinity columns.
       std::size_t gpus = 0, nics = 0;
       for (const std::string_view word : words) {
         gpus += is_gpu(word) && nics == 0;

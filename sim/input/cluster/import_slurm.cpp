@@ -1,10 +1,12 @@
-// import_slurm.cpp — Slurm's topology.conf. topology/tree: switches with nodes or switches below;
-// topology/block: blocks of nodes, which base blocks make larger ones of (BlockSizes).
+// import_slurm.cpp — reads Slurm's topology.conf.
+//
+// topology/tree lists switches with nodes or with switches below them. topology/block lists blocks
+// of nodes; BlockSizes combines base blocks into larger ones.
 //
 //     SwitchName=leaf0 Nodes=n[000-019,040]     SwitchName=spine Switches=leaf[0-3]
 //     BlockName=b0 Nodes=n[0-17]                BlockSizes=18,36
 //
-// SchedMD, "topology.conf" and "hostlist" manual pages.
+// Source: SchedMD, "topology.conf" and "hostlist" manual pages.
 #include <algorithm>
 #include <map>
 
@@ -15,7 +17,7 @@
 namespace sim::input {
 namespace {
 
-// Names that a list like "a[01-03,7],b" stands for, appended; "" or what is wrong.
+// Appends the names of a host list such as "a[01-03,7],b". Returns the problem, or "".
 std::string expand(std::string_view list, std::vector<std::string>& names) {
   while (!list.empty()) {
     std::size_t end = 0;
@@ -62,9 +64,9 @@ struct Switch {
   std::vector<std::string> nodes, switches;
 };
 
-// "" or the name of a switch that is below itself.
+// The name of a switch that is below itself, or "".
 std::string cycle(const std::map<std::string, Switch>& tree) {
-  std::map<std::string, int> open;  // switches above that are not yet taken away
+  std::map<std::string, int> open;  // parents that are not yet removed
   for (const auto& [name, one] : tree) {
     for (const std::string& below : one.switches) ++open[below];
   }
@@ -130,7 +132,7 @@ Result<Imported> import_slurm(const std::string& text, const std::string& path) 
         name = value;
         if (key == "BlockName") blocks.push_back(name);
       } else if (key == "BlockSizes") {
-        continue;  // which blocks are scheduled together; the wires are not said
+        continue;  // groups blocks for scheduling only
       } else if (key == "Nodes") {
         problem = expand(value, one.nodes);
       } else if (key == "Switches") {
@@ -152,7 +154,7 @@ Result<Imported> import_slurm(const std::string& text, const std::string& path) 
           {at_line(path, i), fmt::format("switch '{}' is there twice", shown(name))});
     }
   }
-  // Blocks meet above; Slurm does not say how.
+  // Blocks are connected above the listed level; Slurm does not describe the wiring.
   if (blocks.size() > 1 && problems.empty() && !tree.contains("above the blocks"))
     tree["above the blocks"] = {0, {}, blocks};
   for (const auto& [name, one] : tree) {

@@ -1,4 +1,7 @@
-// import_text.h — lines and words of the text that other tools print.
+// import_text.h — splits printed text into lines, words and numbers, for the importers.
+//
+// The importers of nvidia-smi, Slurm and ibnetdiscover output use it. A word is text between
+// blanks.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,19 +36,19 @@ inline std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-// A whole number and nothing else; -1: it is none.
+// The text as a whole number of 0 or more; -1 if it is none.
 inline int number_of(std::string_view text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && value >= 0 ? value : -1;
 }
 
-// Where in a file.
+// "path:line" for a diagnostic; `line` counts from 0.
 inline std::string at_line(const std::string& path, std::size_t line) {
   return fmt::format("{}:{}", path, line + 1);
 }
 
-// As much of a word as belongs into a message.
+// At most 60 characters of a word, for messages.
 inline std::string shown(std::string_view text) {
   return std::string(text.substr(0, 60));
 }

@@ -13,7 +13,7 @@
 namespace sim::input {
 namespace {
 
-// A number above 0, or 0.
+// The text as a number above 0; 0 if it is none.
 double rate_of(const std::string& cell) {
   char* end = nullptr;
   const double value = std::strtod(cell.c_str(), &end);

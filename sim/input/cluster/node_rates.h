@@ -1,14 +1,15 @@
-// node_rates.h — loads a table of what each node of a cluster sends to each other, as it was
-// measured (nccl-tests sendrecv between two nodes, or any point-to-point benchmark that keeps all
-// NICs busy).
+// node_rates.h — loads a table of measured bandwidths between all pairs of nodes.
+//
+// The cluster loader calls it for a cluster with the field node_bandwidth. Measure with nccl-tests
+// sendrecv between two nodes, or any point-to-point benchmark that keeps all NICs busy.
 //
 //     GB/s,gpu-01,gpu-02,gpu-03      the unit (GB/s or Gb/s), then the nodes
-//     gpu-01,,46.1,46.3              what gpu-01 sends to each; the diagonal is ignored
+//     gpu-01,,46.1,46.3              rates from gpu-01 to each node; the diagonal is ignored
 //     gpu-02,46.0,,11.8
 //     gpu-03,46.2,11.9,
 //
-// Invariant: nodes stand in one order in rows and columns, and every rate off the diagonal is above
-// 0.
+// A table that is returned has the same order of nodes in rows and columns, and each rate off the
+// diagonal is above 0.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ namespace sim::input {
 
 struct NodeRatesFile {
   topology::NodeRates rates;
-  std::string text;  // of the file: what an answer depends on
+  std::string text;  // text of the file; part of an answer's digest
 };
 
 Result<NodeRatesFile> load_node_rates(const std::string& path);

@@ -43,7 +43,7 @@ std::string in_text_format(const FieldDescriptor& field, const std::string& valu
   return text + '"';
 }
 
-// The message that a key names a field of, "node.nics".
+// The message and field that a key such as "node.nics" names.
 struct Target {
   Message* message;
   const FieldDescriptor* field;
@@ -95,7 +95,7 @@ Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
   if (problems.empty()) problems = single.check(*parsed, false);
   std::vector<const FieldDescriptor*> filled;
   parsed->GetReflection()->ListFields(*parsed, &filled);
-  // A plain number that is the default of its type counts as left out; that is what it says.
+  // proto3 does not store a value that is the type's default; it is still one value of the field.
   const bool only = filled.empty() || (filled.size() == 1 && filled.front() == field);
   if (problems.empty() && !only)
     problems.push_back(

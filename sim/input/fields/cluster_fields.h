@@ -1,4 +1,7 @@
-// cluster_fields.h — settings "key=value" applied to a cluster description: what a what-if changes.
+// cluster_fields.h — applies settings "key=value" to a cluster description.
+//
+// load_cluster calls it for overrides of the command line, for what-if variants and for the cluster
+// settings of a framework.
 #pragma once
 
 #include <span>
@@ -12,17 +15,18 @@
 
 namespace sim::input {
 
-// A setting of a cluster rather than of a plan: "fabric.oversubscription=4", "node.nics=8",
-// "cluster.nodes=64", "condition={node: 3 gpu: 1 speed: 0.8}".
+// True for a setting of a cluster: "fabric.oversubscription=4", "node.nics=8", "cluster.nodes=64",
+// "condition={node: 3 gpu: 1 speed: 0.8}".
 bool is_cluster_setting(std::string_view text);
-// Those of the settings, in their order.
+// The cluster settings among `settings`, in their order.
 std::vector<std::string> cluster_settings_of(const std::vector<std::string>& settings);
 
-// What is wrong with a key by itself: a cluster has no such setting; "" if it has.
+// The problem of a key: a cluster has no such setting. "" if it has.
 std::string cluster_setting_problem(std::string_view key);
 
-// Applies the settings in order; the place of NICs and sockets that a new number of them makes
-// untrue is dropped and dealt out again. A list is replaced; `condition` adds one.
+// Applies the settings in order. A new number of GPUs, NICs or sockets drops the old mapping
+// between them; the loader then distributes them evenly. A list is replaced; `condition` adds one
+// element.
 Diagnostics apply(std::span<const Setting> settings, rehearse::v1::Cluster& cluster,
                   Source& source);
 

@@ -1,4 +1,4 @@
-// cluster_table.cpp — the fields of a cluster (cluster.proto), as settings name them.
+// cluster_table.cpp — rows of the field table for clusters (cluster.proto).
 #include <array>
 
 #include "sim/input/fields/fields.h"

@@ -15,7 +15,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Calls `use` with each word of a list whose words blanks keep apart.
+// Calls `use` for each word of a blank-separated list.
 template <class Use>
 void each_word(std::string_view list, Use use) {
   while (!list.empty()) {
@@ -25,7 +25,7 @@ void each_word(std::string_view list, Use use) {
   }
 }
 
-// "precision=bf16" of the flag "bf16:bf16" of the field precision.
+// The setting of a flag: "precision=bf16" for "bf16:bf16" of the field precision.
 std::string setting_of(const Field& field, std::string_view flag) {
   if (flag.ends_with('=')) return fmt::format("{}=", field.name);
   return fmt::format("{}={}", field.name, flag.substr(flag.find(':') + 1));
@@ -35,7 +35,7 @@ std::string_view name_of_flag(std::string_view flag) {
   return flag.substr(0, flag.find_first_of("=:"));
 }
 
-// The schema's field of "fabric.oversubscription", as its names lead to it.
+// The schema's field for a dotted name such as "fabric.oversubscription".
 const FieldDescriptor* descriptor(const Descriptor* message, std::string_view name) {
   for (;;) {
     const std::size_t dot = std::min(name.find('.'), name.size());

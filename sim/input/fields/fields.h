@@ -1,10 +1,15 @@
-// fields.h — one table of everything a plan and a cluster can say. A row drives settings of the
-// command line, axes of grids and what-ifs, synonyms, Megatron-LM's flags, the step from a file to
-// a plan, the plan in JSON, `rehearse list fields` and sim/formats.md.
+// fields.h — the table of all fields of a plan and of a cluster: names, synonyms, flags, units,
+// help.
 //
-// Types and ranges are the schema's (plan.proto, cluster.proto); a test holds that schema, table
-// and the members of program::Plan name the same things. A new field of a plan is a member, a line
-// of the schema and a row (sim/extending.md).
+// One row of the table drives these features:
+//   settings     "key=value" on the command line, axes of grids, what-ifs, synonyms
+//   launch       translation of Megatron-LM flags
+//   resolve      copy from the file's message to program::Plan
+//   output       the plan in JSON, `rehearse list fields`, sim/formats.md
+//
+// Types and ranges come from the schema (plan.proto, cluster.proto). A test checks that the schema,
+// the table and program::Plan have the same fields. To add a field: add a member, a schema line and
+// a row (sim/extending.md).
 #pragma once
 
 #include <cstdint>
@@ -20,12 +25,12 @@
 
 namespace sim::input {
 
-// What a field holds; a choice is its name.
+// The value of a field; an enumeration value is stored by name.
 using Value = std::variant<bool, std::int64_t, double, std::string>;
 std::string text_of(const Value& value);
 
-// The member of a plan that a field is; a field without one is resolved together with others
-// (resolve.cpp).
+// Reads and writes the member of program::Plan that belongs to a field. Fields without a Place are
+// resolved together with other fields (resolve.cpp).
 struct Place {
   Value (*get)(const program::Plan&) = nullptr;
   void (*set)(program::Plan&, const Value&) = nullptr;
@@ -34,34 +39,34 @@ struct Place {
 };
 
 struct Field {
-  std::string_view name;  // as in a setting: "tp", "fsdp.no_sync", "gpu.memory"
+  std::string_view name;  // name in a setting: "tp", "fsdp.no_sync"
   Place place = {};
-  std::string_view unit = {};       // "" for what has none
-  std::string_view otherwise = {};  // the default, where it is not the member's own
-  // Megatron-LM's, apart by blanks: "tensor-model-parallel-size=" takes the flag's value,
-  // "bf16:bf16" says this one.
+  std::string_view unit = {};       // "": no unit
+  std::string_view otherwise = {};  // default, if not the member's initial value
+  // Megatron-LM flags, separated by blanks. "tensor-model-parallel-size=" takes the flag's value;
+  // "bf16:bf16" sets the value after the colon.
   std::string_view flags = {};
-  std::string_view synonyms = {};  // names from other programs and from published tables
-  std::string_view line = {};      // what it is
+  std::string_view synonyms = {};  // names in other programs and tables
+  std::string_view line = {};      // help text
 };
 
 std::span<const Field> plan_fields();
 std::span<const Field> cluster_fields();
 
-// The field by its name; nullptr when the table has none.
+// The field of a name; nullptr if unknown.
 const Field* find_plan_field(std::string_view name);
 
-// The setting that one of Megatron-LM's flags makes: "tp=" (takes the flag's value),
-// "precision=bf16", or "" where the flag is no field's alone.
+// The setting of a Megatron-LM flag: "tp=" (takes the flag's value) or "precision=bf16". "" if no
+// single field belongs to the flag.
 std::string megatron_setting(std::string_view flag);
 
-// Every flag of the table.
+// All flags in the table.
 std::vector<std::string_view> megatron_flags();
 
-// Copies what a plan file says to the members it names.
+// Copies the fields that are set in a plan message to the members of program::Plan.
 void copy_fields(const rehearse::v1::Plan& from, program::Plan& to);
 
-// For `list fields` and the documentation.
+// One row as text, for `rehearse list fields` and the documentation.
 struct FieldText {
   std::string name, type, unit, otherwise, flags, synonyms, line;
 };

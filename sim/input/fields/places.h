@@ -1,4 +1,6 @@
-// places.h — a member of a plan, by the members that lead to it: at<&Plan::mesh, &MeshPlan::tp>().
+// places.h — reads and writes a member of a plan by its path: at<&Plan::mesh, &MeshPlan::tp>().
+//
+// The tables of plan fields (plan_table*.cpp) use it to fill Field::place.
 #pragma once
 
 #include <array>
@@ -9,7 +11,7 @@
 
 namespace sim::input {
 
-// The names of a choice's values, in the order of its enumeration.
+// Names of an enumeration's values, in the order of the enumeration.
 constexpr std::array<std::string_view, 3> names_of(program::Recompute) {
   return {"none", "selective", "full"};
 }
@@ -70,7 +72,7 @@ Value to_value(const Member& member) {
   }
 }
 
-// REQUIRES: the schema allows the value.
+// Sets a member. REQUIRES: the schema allows the value.
 template <class Member>
 void from_value(const Value& value, Member& member) {
   if constexpr (std::is_enum_v<Member>) {
@@ -84,10 +86,11 @@ void from_value(const Value& value, Member& member) {
   }
 }
 
-// plan_table_experts.cpp
+// Rows of plan_table_stack.cpp and plan_table_experts.cpp.
 std::span<const Field> stack_fields();
 std::span<const Field> expert_fields();
 
+// The Place of the member that the path leads to.
 template <auto... path>
 constexpr Place at() {
   return {[](const program::Plan& plan) { return to_value((plan.*....*path)); },

@@ -17,7 +17,7 @@ namespace v1 = rehearse::v1;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// From the table of fields: names that other programs and published tables use.
+// All synonyms of the field table.
 const std::vector<Synonym>& synonyms() {
   static const std::vector<Synonym> all = [] {
     std::vector<Synonym> found;
@@ -63,7 +63,7 @@ std::string in_quotes(std::string_view value) {
   return text + '"';
 }
 
-// The value as the text format would have it.
+// The value in protobuf's text format.
 std::string written(const FieldDescriptor& field, std::string value) {
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return in_quotes(value);
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
@@ -82,7 +82,7 @@ std::string block_example(const FieldDescriptor& block) {
   return text;
 }
 
-// Where the value of a key goes.
+// The message and field that a key names.
 struct Target {
   Message* message = nullptr;
   const FieldDescriptor* field = nullptr;
@@ -138,7 +138,7 @@ Diagnostics one(const Setting& setting, v1::Plan& plan, Source& source, std::str
   if (problems.empty() && (filled.size() != 1 || filled.front() != field))
     problems.push_back({"", fmt::format("'{}' is not one value of '{}'", value, key)});
   for (Diagnostic& problem : problems) problem.where = setting.where;
-  if (!problems.empty()) return {problems.front()};  // the rest follows from it
+  if (!problems.empty()) return {problems.front()};  // the others follow from it
   target->GetReflection()->ClearField(target, field);
   target->MergeFrom(*parsed);
   source.place(*target, key, setting.where);
@@ -169,7 +169,7 @@ FieldName plan_field(std::string_view given) {
 
 namespace {
 
-// Ways to say which layers the parts of a model have: one of them holds.
+// Groups of fields that split layers over parts. A plan uses one group.
 using SplitFields = std::vector<std::string_view>;
 const std::array<SplitFields, 4> split_fields{
     SplitFields{"first_stage_layers", "last_stage_layers"},
@@ -224,7 +224,8 @@ void drop_implied(std::span<const std::string> fields, v1::Plan& plan) {
 Diagnostics apply(std::span<const Setting> settings, v1::Plan& plan, Source& source) {
   Diagnostics problems;
   std::vector<std::string> set;
-  // What was described before is another network; what is described beside the model changes it.
+  // A new model drops the old description; a description in the same settings changes the new
+  // model.
   const auto names_model = [](const Setting& s) {
     return plain_key(s.text.substr(0, s.text.find('='))) == "model";
   };

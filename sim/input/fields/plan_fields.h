@@ -1,4 +1,8 @@
-// plan_fields.h — the fields of a plan by all their names, and settings "key=value" applied to it.
+// plan_fields.h — finds plan fields by any of their names and applies settings "key=value" to a
+// plan.
+//
+// load_plan, load_grid, the launch reader and validate tables call `apply`. An applied setting is
+// already checked against its field's type and range.
 #pragma once
 
 #include <span>
@@ -11,32 +15,33 @@
 
 namespace sim::input {
 
-// Names from Megatron-LM, torchtitan, NeMo and the tables people publish.
+// Synonyms of fields: names in Megatron-LM, torchtitan, NeMo and published tables.
 std::span<const Synonym> plan_synonyms();
 
-// One "key=value"; `where` is what diagnostics of the field say from now on.
+// One "key=value". `where`: the place that later diagnostics of the field show.
 struct Setting {
   std::string text;   // "tp=4"
   std::string where;  // "command line 'tp=4'", "train.sh:12:5"
 };
 
-// Applies the settings in order. What they imply is dropped from the plan: other statements of the
-// world's size, of the chunks, of the model.
+// Applies the settings in order. Older fields that they contradict are cleared: other sizes of the
+// job, numbers of chunks, a description of another model. Returns the errors.
 Diagnostics apply(std::span<const Setting> settings, rehearse::v1::Plan& plan, Source& source);
 
-// Only that: drops from the plan what setting these fields makes untrue.
+// Clears the fields of the plan that contradict newly set `fields`.
 void drop_implied(std::span<const std::string> fields, rehearse::v1::Plan& plan);
 
-// Drops ways to split layers from `from` where `said` splits them in another way.
+// Clears layer-split fields in `from` if `said` splits the layers in another way.
 void drop_splits(const rehearse::v1::Plan& said, rehearse::v1::Plan& from);
 
-// The field of plan.proto that a key names ("mbs" -> "micro_batch"), "" with a message when none.
+// The field of plan.proto for a key: "mbs" gives "micro_batch". "" with a message if there is none.
 struct FieldName {
   std::string field, problem;
 };
 FieldName plan_field(std::string_view key);
 
-// Why a key is no setting, of a plan or of one of its blocks ("fsdp.replicas"); "": it is one.
+// The problem of a key that is no setting of a plan or of its blocks ("fsdp.replicas"); "" if it is
+// one.
 std::string setting_problem(std::string_view key);
 
 }  // namespace sim::input

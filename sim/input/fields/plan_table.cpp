@@ -1,4 +1,4 @@
-// plan_table.cpp — the fields of a plan: the model, the degrees, the batch, the schedule, shards.
+// plan_table.cpp — rows of the field table for plans: model, degrees, batch, schedule, sharding.
 #include <array>
 #include <vector>
 
@@ -307,7 +307,7 @@ constexpr std::array plan_rows{
 
 }  // namespace
 
-// The rows of this file, then those of the others.
+// The rows of this file, then those of plan_table_stack.cpp and plan_table_experts.cpp.
 std::span<const Field> plan_fields() {
   static const std::vector<Field> all = [] {
     std::vector<Field> together(plan_rows.begin(), plan_rows.end());

@@ -1,4 +1,4 @@
-// plan_table_experts.cpp — the fields of a plan about experts and latent attention.
+// plan_table_experts.cpp — rows of the field table for plans: experts and latent attention.
 #include <array>
 
 #include "sim/input/fields/places.h"

@@ -1,5 +1,5 @@
-// plan_table_stack.cpp — the fields of a plan about memory, numbers, kernels, the optimizer, uneven
-// stages and the environment.
+// plan_table_stack.cpp — rows of the field table for plans: memory, numerics, kernels, optimizer,
+// uneven stages, environment.
 #include <array>
 
 #include "sim/input/fields/places.h"

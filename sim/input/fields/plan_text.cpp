@@ -18,14 +18,14 @@ using Problems = std::vector<PlanProblem>;
 constexpr std::int64_t most_slices = 4096;
 constexpr std::int64_t most_replicas = 1 << 20, most_microbatches = 1 << 24;
 
-// A number of tokens, slices or others; 0 where the word is none.
+// The word as a whole number; 0 if it is none.
 std::int64_t number(std::string_view word) {
   std::int64_t n = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
   return error == std::errc{} && end == word.data() + word.size() ? n : 0;
 }
 
-// The word up to the next comma, which is taken away with it; `more`: was there one?
+// Takes the word up to the next comma. `more`: true if there was a comma.
 std::string_view take_word(std::string_view& rest, bool& more) {
   const std::size_t comma = rest.find(',');
   more = comma != rest.npos;
@@ -34,7 +34,7 @@ std::string_view take_word(std::string_view& rest, bool& more) {
   return word;
 }
 
-// One number is a count of even slices, several are the tokens of each.
+// One number is a count of even slices. Several numbers are the tokens of each slice.
 void slices(const v1::Plan& from, program::Plan& to, Problems& problems) {
   if (!from.has_slices()) return;
   program::PipelinePlan& pipeline = to.pipeline;
@@ -68,7 +68,7 @@ void slices(const v1::Plan& from, program::Plan& to, Problems& problems) {
   pipeline.slice_lengths.assign(static_cast<std::size_t>(count), from.sequence() / count);
 }
 
-// "12,12,4" or "2x12,4": a number for each replica.
+// "12,12,4" or "2x12,4": one number for each replica.
 void replica_microbatches(const v1::Plan& from, program::Plan& to, Problems& problems) {
   if (!from.has_replica_microbatches()) return;
   std::string_view rest = from.replica_microbatches();
@@ -106,7 +106,7 @@ void layer_choices(const v1::Plan& from, program::Plan& to, Problems& problems) 
   to.policy.choices = std::move(read.choices);
 }
 
-// A plan without a codec is one plan, whether it says none or nothing.
+// `none` and a missing name are the same: no codec.
 void codec(const char* field, std::string& name, std::optional<collective::Codec>& to,
            Problems& problems) {
   if (name == "none") name.clear();
@@ -131,7 +131,7 @@ void read_words(const v1::Plan& from, program::Plan& to, Problems& problems) {
   codec("codec", to.codec.tensor, to.codec.found.tensor, problems);
   codec("codec", to.codec.data, to.codec.found.data, problems);
   codec("codec", to.codec.pipeline, to.codec.found.pipeline, problems);
-  // Here `none` is not what leaving it out is.
+  // For parameters, `none` differs from a missing name: a missing name takes the codec of `data`.
   std::string parameters = to.codec.parameters;
   codec("codec", parameters, to.codec.found.parameters, problems);
   if (to.codec.parameters.empty()) to.codec.found.parameters = to.codec.found.data;

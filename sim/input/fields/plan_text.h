@@ -1,5 +1,6 @@
-// plan_text.h — fields of a plan whose text is read: slices of a sequence, microbatches of
-// replicas, choices of layers, names of codecs.
+// plan_text.h — parses plan fields that hold lists as text, and loads the codecs that a plan names.
+//
+// `resolve` calls read_words once. Fields: slices, replica_microbatches, layer_choices, codec.
 #pragma once
 
 #include <vector>
@@ -8,6 +9,7 @@
 
 namespace sim::input {
 
+// Parses the fields of `from` into `to`. Errors are appended to `problems`.
 void read_words(const rehearse::v1::Plan& from, program::Plan& to,
                 std::vector<PlanProblem>& problems);
 

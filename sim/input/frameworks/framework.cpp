@@ -23,7 +23,7 @@ namespace v1 = rehearse::v1;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// --- what is wrong with a file ---------------------------------------------------------------
+// --- problems of a file -----------------------------------------------------------------------
 
 bool has_condition(const v1::Given& given) {
   return given.is_size() + given.starts_size() + given.has_size() > 0 || given.has_min() ||
@@ -167,9 +167,9 @@ bool holds(const v1::Statement& statement, const Columns& columns, const program
          std::none_of(statement.unless().begin(), statement.unless().end(), true_now);
 }
 
-// --- filling ---------------------------------------------------------------------------------
+// --- filling a plan ---------------------------------------------------------------------------
 
-// Copies the fields of `from` that `to` has not.
+// Copies the fields of `from` that are not set in `to`.
 void fill_missing(const Message& from, Message& to) {
   std::vector<const FieldDescriptor*> fields;
   from.GetReflection()->ListFields(from, &fields);
@@ -189,7 +189,7 @@ void fill_missing(const Message& from, Message& to) {
   }
 }
 
-// Is any field of `from` one that `to` leaves out?
+// True if a field of `from` is not set in `to`.
 bool adds(const Message& from, const Message& to) {
   std::vector<const FieldDescriptor*> fields;
   from.GetReflection()->ListFields(from, &fields);
@@ -206,7 +206,7 @@ bool shards_parameters(const v1::Plan& plan) {
          plan.zero() >= 2;
 }
 
-// Defaults that the plan makes untrue by what it says instead.
+// Clears defaults that contradict the plan.
 void drop_contradicted(const v1::Plan& plan, v1::Plan& defaults) {
   if (!plan.has_architecture()) defaults.clear_architecture();
   if (plan.has_layers_per_virtual_stage()) defaults.clear_virtual_stages();
@@ -228,7 +228,7 @@ void drop_contradicted(const v1::Plan& plan, v1::Plan& defaults) {
   defaults.clear_check_for_nan();
 }
 
-// The statement's fields, the quotient among them.
+// The fields that a statement sets, including its quotient.
 v1::Plan fields_of(const v1::Statement& statement, const Columns& columns,
                    const program::Plan& plan) {
   v1::Plan says = statement.plan();
@@ -252,13 +252,13 @@ std::string about(const v1::Statement& statement) {
   return fields.empty() ? "" : fields.front()->name();
 }
 
-// The last assumption about a field is the one that counts.
+// Adds an assumption; a later one replaces an earlier one about the same field.
 void assume(std::vector<Assumption>& all, Assumption one) {
   std::erase_if(all, [&](const Assumption& other) { return other.field == one.field; });
   all.push_back(std::move(one));
 }
 
-// --- the folder ------------------------------------------------------------------------------
+// --- all files of a folder --------------------------------------------------------------------
 
 struct File {
   std::shared_ptr<v1::Framework> message = std::make_shared<v1::Framework>();
@@ -300,7 +300,7 @@ Framework framework_of(const std::string& name, const std::map<std::string, File
   return out;
 }
 
-// How much the conditions say, where all hold; 0 where one does not.
+// The weight of the conditions if all are true; 0 otherwise.
 std::size_t said_by(const v1::Runs& runs, const Columns& columns) {
   std::size_t much = 0;
   for (const v1::Given& given : runs.when()) {
@@ -434,7 +434,7 @@ std::vector<std::string> statements_text(const Framework& framework) {
 Completion complete(const Framework& framework, v1::Plan& plan, const Columns& columns) {
   Completion out;
   v1::Plan defaults;
-  program::Plan now;  // what holds so far
+  program::Plan now;  // plan with the statements so far
   copy_fields(plan, now);
   for (const auto& file : framework.files) {
     for (const v1::Statement& statement : file->says()) {

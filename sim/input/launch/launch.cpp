@@ -9,7 +9,7 @@
 namespace sim::input {
 namespace {
 
-// Nested deeper than a launch file is: brackets outside of strings, counted.
+// True if brackets outside strings are nested too deep for a launch file.
 bool too_deep(const std::string& json) {
   int depth = 0;
   bool text = false;
@@ -61,8 +61,8 @@ bool asks_for_fp32_gradients(const nlohmann::json& deepspeed) {
          (types != deepspeed.end() && types->is_object() && is_fp32(*types, "grad_accum_dtype"));
 }
 
-// The keys of DeepSpeed's configuration that say how a step runs; the model and the sequence come
-// from the command line. microsoft/DeepSpeed, docs/_pages/config-json.md.
+// Reads the keys of a DeepSpeed configuration that affect a step. The command line gives the model
+// and the sequence. Source: microsoft/DeepSpeed, docs/_pages/config-json.md.
 LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
   using nlohmann::json;
   if (text.size() > max_launch_bytes || too_deep(text))
@@ -111,8 +111,8 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
       set(fmt::format("optimizer_offload_fraction={}", (*part)["ratio"].get<double>()));
     if (!shards) set("precision_aware_optimizer=true");
   }
-  // Gradients are added and summed in the type of the model [runtime/engine.py: get_data_types,
-  // communication_data_type].
+  // Gradients are accumulated and communicated in the type of the model [runtime/engine.py:
+  // get_data_types, communication_data_type].
   const bool short_types = enabled("fp16") || enabled("bf16");
   if (has_zero && whole(*zero, "stage") >= 2 && short_types)
     set(fmt::format("fp32_gradients={}", asks_for_fp32_gradients(root)));

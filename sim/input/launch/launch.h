@@ -1,11 +1,17 @@
-// launch.h — what people start a training run with, whatever program reads it: launch scripts of
-// Megatron-LM and its relatives, Megatron-LM's own test configurations (MODEL_ARGS), the YAML of
-// NeMo, Megatron-Bridge and Hugging Face accelerate, the JSON of DeepSpeed, the TOML of torchtitan.
+// launch.h — reads launch scripts and launch configurations of training programs, as settings of a
+// plan.
+//
+// `--megatron-args FILE` and load_megatron (plan/plan.h) call read_launch. The suffix of the file
+// selects the format:
+//   .yaml .yml   Megatron-LM test configuration (MODEL_ARGS), NeMo, Megatron-Bridge, HF accelerate
+//   .json        DeepSpeed configuration
+//   .toml        torchtitan
+//   any other    shell script of Megatron-LM and its forks
 //
 // Invariants
 //  (1) Bounded: structured files up to max_launch_bytes, nested up to max_launch_depth, at most
-//      max_launch_values values; aliases cost their size each time they are followed.
-//  (2) Nothing is lost in silence: what is not read is named in a note.
+//      max_launch_values values. A YAML alias counts its size each time it is used.
+//  (2) Every setting that is not translated is named in a note or an error.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -25,19 +31,20 @@ struct LaunchFile {
 
 LaunchFile read_launch(const std::string& text, const std::string& path);
 
-// That nothing could be read of: one problem, at `where`.
+// A file that cannot be read: one problem at `where`.
 LaunchFile refused_launch(std::string where, std::string message);
 
-// By its name a script, YAML or TOML: never a plan. JSON may be other things.
+// True if the suffix is that of a script, YAML or TOML: never a plan. JSON may be another kind of
+// file.
 bool named_as_launch(std::string_view path);
 
-// Each format by itself.
+// One function for each format. Errors are in `arguments.problems`.
 LaunchFile read_launch_yaml(const std::string& text, const std::string& path);
 LaunchFile read_deepspeed(const std::string& text, const std::string& path);
 LaunchFile read_torchtitan(const std::string& text, const std::string& path);
 
-// Whether DeepSpeed is told to add gradients up, or to send them, in fp32; without a word it does
-// both in the type of the model [runtime/engine.py: get_data_types, communication_data_type;
+// True if a DeepSpeed configuration accumulates or communicates gradients in fp32. The default is
+// the type of the model [runtime/engine.py: get_data_types, communication_data_type;
 // inference/config.py: DtypeEnum].
 bool asks_for_fp32_gradients(const nlohmann::json& deepspeed);
 

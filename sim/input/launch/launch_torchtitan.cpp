@@ -1,4 +1,4 @@
-// launch_torchtitan.cpp — the TOML that torchtitan is started with.
+// launch_torchtitan.cpp — reads the TOML configuration of torchtitan.
 #include <fmt/format.h>
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace sim::input {
 namespace {
 
-// torchtitan's keys; `setting` ends in '=' where it takes the value.
+// Keys of torchtitan and their settings. A setting that ends in '=' takes the key's value.
 struct TitanKey {
   std::string_view key, setting;
 };
@@ -30,12 +30,12 @@ constexpr std::array titan_keys{
     TitanKey{"training.global_batch_size", "global_batch="},
     TitanKey{"training.seq_len", "sequence="},
 };
-// Those that change the cost and are not read.
+// Keys that change the cost and are not simulated.
 constexpr std::array<std::string_view, 4> titan_left = {
     "parallelism.expert_parallel_degree", "training.enable_cpu_offload",
     "parallelism.pipeline_parallel_layers_per_stage", "parallelism.module_fqns_per_model_part"};
 
-// A value of TOML: without its comment and its quotes.
+// A TOML value without comment and quotes.
 std::string plain_value(std::string value) {
   if (!value.empty() && (value[0] == '"' || value[0] == '\'')) {
     const std::size_t close = value.find(value[0], 1);
@@ -46,7 +46,7 @@ std::string plain_value(std::string value) {
   return value;
 }
 
-// "llama3" and "8B": a file of models/.
+// The file of models/ for a name and size such as "llama3" and "8B".
 std::string titan_model(const std::string& name, const std::string& flavor) {
   const std::string size = lower(flavor);
   if (name == "llama3")
@@ -57,7 +57,7 @@ std::string titan_model(const std::string& name, const std::string& flavor) {
   return name + "-" + size;
 }
 
-// What the file says, "section.key" -> value, and where: "FILE:LINE".
+// The values of the file by "section.key", with their places "FILE:LINE".
 struct Values {
   std::map<std::string, std::string, std::less<>> texts;
   std::map<std::string, std::string, std::less<>> places;
@@ -73,7 +73,7 @@ struct Values {
   }
 };
 
-// The INI reader keeps no places: the lines of the file are gone through once more.
+// The INI reader records no places, so the lines of the file are scanned again.
 void find_places(const std::string& text, Values& values) {
   std::istringstream in(text);
   std::string section;
@@ -106,7 +106,8 @@ void titan_recompute(const Values& values, MegatronArguments& out) {
         "simulated; selective recomputes attention");
 }
 
-// A converter since 2025, a switch before; its options moved to a section of their own later on.
+// fp8 is a converter since 2025 and was a switch before. Its options later moved to their own
+// section.
 void titan_fp8(const Values& values, MegatronArguments& out) {
   const bool converted = values.of("model.converters").find("float8") != std::string::npos;
   std::string key = converted ? "model.converters" : "";
@@ -122,9 +123,9 @@ void titan_fp8(const Values& values, MegatronArguments& out) {
 
 }  // namespace
 
-// The sections and keys of torchtitan's configuration before 2026 (torchtitan/config_manager.py).
-// Its files are a subset of TOML that the INI reader of Boost.PropertyTree reads; the TOML
-// libraries of Debian 12 do not survive damaged input (marzer/tomlplusplus#294).
+// Reads torchtitan's configuration format before 2026 (torchtitan/config_manager.py). Its files are
+// a subset of TOML, which the INI reader of Boost.PropertyTree reads. The TOML libraries of Debian
+// 12 crash on damaged input (marzer/tomlplusplus#294).
 LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
   if (text.size() > max_launch_bytes) return refused_launch(path, "too large for a configuration");
   boost::property_tree::ptree tree;
@@ -163,20 +164,20 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
       set(key, "context=torch-" + of(key));
   const bool compiled = of("compile.enable") == "true" || of("training.compile") == "true";
   if (compiled) set("compile.enable", "layer_kernels=compiled");
-  // A compiler leaves out what nobody reads, whatever this says.
+  // A compiler removes unused results, whatever this key says.
   if (const std::string key = "activation_checkpoint.early_stop"; !compiled && !of(key).empty())
     set(key, "checkpoint_early_stop=" + of(key));
   for (const std::string section : {"parallelism", "experimental"}) {
     const std::string key = section + ".enable_async_tensor_parallel";
     if (of(key) != "true") continue;
-    // The compiler is what cuts products beside their gathers and scatters
+    // The compiler splits matmuls to overlap them with their gathers and scatters
     // [torchtitan/distributed/tensor_parallel.py:maybe_enable_async_tp].
     if (!compiled)
       return refused_launch(values.place(key),
                             key + " needs torch.compile: set enable = true in [compile]");
     set(key, "tp_comm_overlap=true");
   }
-  // "always", "never"; "default" is what the plan's own default is.
+  // "always" or "never"; "default" is the plan's own default.
   if (const std::string key = "parallelism.fsdp_reshard_after_forward", way = of(key);
       way == "always" || way == "never")
     set(key,

@@ -1,5 +1,7 @@
-// launch_yaml.cpp — configurations in YAML: Megatron-LM's own (MODEL_ARGS), NeMo's, Megatron-
-// Bridge's, Hugging Face accelerate's. Keys become flags of Megatron-LM where they mean the same.
+// launch_yaml.cpp — reads YAML configurations: Megatron-LM (MODEL_ARGS), NeMo, Megatron-Bridge,
+// accelerate.
+//
+// Keys become Megatron-LM flags of the same meaning. The Translator then reads them.
 //
 // Sources: NVIDIA/Megatron-LM tests/functional_tests/test_cases; NVIDIA/NeMo
 // examples/nlp/language_modeling/conf/megatron_gpt_config.yaml; NVIDIA-NeMo/Megatron-Bridge
@@ -19,7 +21,7 @@
 namespace sim::input {
 namespace {
 
-// A scalar or a list of them, by the keys above it: "model.optim.name".
+// A scalar or a list of scalars, with the path of its keys: "model.optim.name".
 struct YamlValue {
   std::vector<std::string> words;
   std::size_t at = 0;
@@ -68,13 +70,13 @@ bool says_off(const std::string& text) {
 
 shell::Word word_of(const std::string& text, std::size_t at) {
   shell::Word word{text, at, {}};
-  // ${NAME}: what another program puts there.
+  // ${NAME}: another program substitutes it.
   if (const std::size_t dollar = text.find("${"); dollar != std::string::npos)
     word.unknowns.push_back(text.substr(dollar, text.find('}', dollar) - dollar + 1));
   return word;
 }
 
-// As if it had been written --name value.
+// Adds a flag as if the command line had `--name value`.
 void give(Launch& launch, const std::string& name, const YamlValue& value) {
   Given given;
   given.flag = {"--" + name, value.at, {}};
@@ -105,7 +107,7 @@ Launch of_arguments(const Values& values) {
     if (lower(value.text()) == "false") continue;
     give(launch, name, is_true(value.text()) ? YamlValue{{}, value.at} : value);
   }
-  // What such a file configures is only in the name of its folder, and in a few flags.
+  // Such a file names its program only in its folder, and in a few flags.
   if (launch.flags.contains("decoder-seq-length") || launch.flags.contains("decoder-num-layers"))
     launch.program = "pretrain_t5.py";
   if (launch.flags.contains("language-model-type") || launch.flags.contains("img-h"))
@@ -113,7 +115,7 @@ Launch of_arguments(const Values& values) {
   return launch;
 }
 
-// The folder says which program it is for: .../test_cases/bert/NAME/model_config.yaml.
+// The folder names the program: .../test_cases/bert/NAME/model_config.yaml.
 void program_of_folder(const std::string& path, Launch& launch) {
   std::string_view rest = path;
   for (int up = 0; up < 3; ++up) {
@@ -146,7 +148,7 @@ constexpr std::array renamed{
     Renamed{"num_moe_experts", "num-experts"},
     Renamed{"layernorm_epsilon", "norm-epsilon"},
 };
-// Switches: the flag stands where the value is `when`.
+// Switches: the flag is given if the value is `when`.
 struct Switch {
   std::string_view key;
   bool when;
@@ -206,7 +208,7 @@ void precision(const std::string& path, const YamlValue& value, Launch& launch) 
     give(launch, "fp8-recipe", {{"tensorwise"}, value.at});
 }
 
-// One key; false: it is not known.
+// Translates one key. False: the key is unknown.
 bool nemo_key(const std::string& path, const YamlValue& value, Launch& launch) {
   const std::string key = last_part(path);
   for (const Renamed& one : renamed) {
@@ -347,7 +349,7 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   std::vector<std::string> left;
   Launch launch;
   if (has("MODEL_ARGS.trainer.") || has("MODEL_ARGS.model.")) {
-    // NeMo's command line in the same kind of file.
+    // A NeMo command line in a file of the same format.
     Values inner;
     for (const auto& [key, value] : values)
       if (key.starts_with("MODEL_ARGS.")) inner[key.substr(11)] = value;

@@ -15,7 +15,7 @@
 namespace sim::input {
 namespace {
 
-// Parts of the names of programs that train no GPT, or train nothing.
+// Name parts of programs that train something other than a GPT, or do not train.
 struct Other {
   std::string_view part, what;
 };
@@ -54,7 +54,7 @@ constexpr std::array others{
     Other{"mmlu", "nothing"},
 };
 
-// Is `part` in the name, and no part of a longer word there?
+// True if the name contains `part` as a word.
 bool has_part(std::string_view program, std::string_view part) {
   const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
   for (std::size_t at = program.find(part); at != std::string_view::npos;
@@ -66,7 +66,7 @@ bool has_part(std::string_view program, std::string_view part) {
   return false;
 }
 
-// "examples/multimodal/train.py": the name and the two folders above it.
+// The name with its two parent folders: "examples/multimodal/train.py".
 std::string with_folders(const std::string& word, const std::string& name) {
   std::size_t start = word.size();
   for (int up = 0; up < 3 && start != std::string::npos && start > 0; ++up)
@@ -80,7 +80,7 @@ bool is_off(const std::string& value) {
          value == "false" || value == "null";
 }
 
-// The whole numbers of all values: "[2 2]", "128,0" and "128 0" alike.
+// The whole numbers in all values: "[2 2]", "128,0" and "128 0".
 std::vector<std::int64_t> numbers_of(const Given& given) {
   std::vector<std::int64_t> numbers;
   for (const shell::Word& word : given.values) {
@@ -175,7 +175,7 @@ void Translator::gather_notes() {
 }
 
 void Translator::program() {
-  // A program that does not say so itself may stand in a folder that does.
+  // If the program's name has no "gpt" or "llama", its folders count too.
   std::string name = launch_.program;
   if (name.find("gpt") == std::string::npos && name.find("llama") == std::string::npos)
     name = with_folders(launch_.program_word.text, name);
@@ -194,7 +194,7 @@ void Translator::program() {
   for (const shell::Word& word : launch_.lost)
     say(fmt::format("{}: nothing in the script says what {} holds; it is taken as empty",
                     where(word), word.text));
-  // What sets up a shell says nothing about a run.
+  // Files that set up a shell do not affect a run.
   constexpr std::array<std::string_view, 6> of_shells = {"activate", "conda",   "bashrc",
                                                          "/etc/",    "profile", "modules"};
   const bool launches = !launch_.program.empty() || !launch_.flags.empty();
@@ -272,7 +272,7 @@ MegatronArguments Translator::run() {
   return std::move(out_);
 }
 
-// Pairs of numbers: so many data-parallel ranks, and what each of them does
+// Flags with pairs of numbers: a number of data-parallel ranks, and a value for each of them
 // [SynerFuse/SynerFuse README.md, a fork of Megatron-LM].
 void Translator::replicas() {
   const auto words = [this](const Given& given) {
@@ -299,7 +299,7 @@ void Translator::replicas() {
   if (!has("micro-batch-size")) set(*sizes, "micro_batch=" + first);
 }
 
-// The implementation alone changes nothing.
+// --cross-entropy-fusion-impl has no effect without --cross-entropy-loss-fusion.
 void Translator::cross_entropy() {
   const Given* fused = find("cross-entropy-loss-fusion");
   if (!fused) return;
@@ -336,8 +336,8 @@ void Translator::attention() {
   context();
 }
 
-// Tokens before a query and behind it; every so-many-th layer sees all [core 0.15
-// transformer_config.py:window_size, window_attn_skip_freq].
+// --window-size: tokens before and after a query. --window-attn-skip-freq n: every n-th layer
+// attends to all tokens [core 0.15 transformer_config.py:window_size, window_attn_skip_freq].
 void Translator::windows() {
   const Given* size = find("window-size");
   if (!size) return;
@@ -352,8 +352,9 @@ void Translator::windows() {
     note(*skip, "every layer has windows");
 }
 
-// [Megatron-LM core 0.14 arguments.py: one type, or one for each layer; of the sizes the first is
-// that of the exchange, parallel_state.py:create_hierarchical_groups]
+// --cp-comm-type is one type, or one for each layer. The first of the hierarchical sizes is that of
+// the all-to-all [Megatron-LM core 0.14 arguments.py;
+// parallel_state.py:create_hierarchical_groups].
 void Translator::context() {
   if (const Given* kind = find("cp-comm-type"); kind && !kind->values.empty()) {
     if (const context::Method* method = context::of_megatron(kind->value()))
@@ -378,7 +379,7 @@ void Translator::context() {
 }
 
 void Translator::numerics() {
-  // Megatron-LM turns fp32 accumulation on with bf16 by itself.
+  // Megatron-LM enables fp32 accumulation with bf16 by default.
   if (has("bf16") && !has("grad-reduce-in-bf16")) set(*find("bf16"), "fp32_gradients=true");
   if (const Given* clip = find("clip-grad");
       clip && !clip->values.empty() && clip->value().find_first_not_of("0.") == std::string::npos)
@@ -411,8 +412,8 @@ void Translator::numerics() {
   }
 }
 
-// Where the flags of experts say nothing, Megatron-LM gathers every token, runs the experts one by
-// one and sorts with PyTorch's kernels [core 0.14 training/arguments.py:_add_moe_args].
+// Defaults of a model with experts: Megatron-LM gathers all tokens, runs experts one by one and
+// sorts with PyTorch kernels [core 0.14 training/arguments.py:_add_moe_args].
 bool Translator::has_experts() const {
   const Given* count = find({"num-experts", "moe"});
   return count && std::any_of(count->values.begin(), count->values.end(), [](const auto& word) {
@@ -462,9 +463,9 @@ void Translator::sharding() {
   }
 }
 
-// The workers of the data loader make masks only where each sample has one of its own.
+// Data loader workers create masks only if each sample has its own mask.
 void Translator::loading() {
-  // DeepSpeed may count the embedding and the head as a layer each.
+  // DeepSpeed can count the embedding and the head as one layer each.
   if (const Given* parts = find("pp-partition-method"); parts && !parts->values.empty()) {
     if (parts->value().find("embedding") != std::string::npos) {
       set(*parts, "account_for_embedding=true");

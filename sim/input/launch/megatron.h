@@ -1,9 +1,12 @@
-// megatron.h — what a launch script trains: the arguments of Megatron-LM and its relatives as
-// settings of a plan.
+// megatron.h — translates a launch script of Megatron-LM or a fork into settings of a plan.
 //
-// The script is followed as a shell would (sim/shell), and nothing is run. The command that starts
-// a training program is found, its flags are looked up in one table (megatron_flags.h), and what
-// the launcher (torchrun, srun, mpirun, deepspeed, #SBATCH) says about the number of GPUs is added.
+// read_launch (launch.h) calls read_megatron for every file that is no YAML, JSON or TOML. Steps:
+//  (1) shell/script.h follows the script as a shell would, without running anything.
+//  (2) find_launch selects the command that starts the training program.
+//  (3) Translator (megatron_translator.h) looks up each flag in the table of megatron_flags.h.
+//  (4) The launcher (torchrun, srun, mpirun, deepspeed, #SBATCH) gives the number of GPUs.
+//
+// No program is started and no file is written.
 //
 // Source of the flags and their defaults: NVIDIA/Megatron-LM 23.06 and core 0.8-0.14,
 // megatron/training/arguments.py; Megatron-DeepSpeed, megatron/arguments.py.
@@ -19,7 +22,8 @@
 
 namespace sim::input {
 
-// A setting whose value the script does not say. It is asked for where nothing else gives it.
+// A setting whose value is unknown, because the script takes it from outside. It is an error unless
+// the command line gives the value.
 struct Missing {
   std::string setting;  // "tp", "architecture.layers"
   Diagnostic problem;
@@ -28,30 +32,30 @@ struct Missing {
 struct MegatronArguments {
   std::vector<Setting> settings;
   std::vector<Missing> missing;
-  std::vector<std::string> notes;  // what matters to a run and is not simulated
+  std::vector<std::string> notes;  // settings that affect a run but are not simulated
   Diagnostics problems;
-  // What holds where the script is silent (workloads/frameworks); "": the plan's own defaults.
+  // Framework with the defaults (workloads/frameworks); "": the defaults of the plan.
   std::string framework = "megatron-lm";
 };
 
-// A flag as it is given: the words up to the next flag.
+// A flag of the command and its values: the words up to the next flag.
 struct Given {
   std::vector<shell::Word> values;
   shell::Word flag;
 
   std::string value() const { return values.empty() ? "" : values.front().text; }
 };
-using Flags = std::map<std::string, Given, std::less<>>;  // by name: no dashes, '_' as '-'
+using Flags = std::map<std::string, Given, std::less<>>;  // key: name without dashes, '_' as '-'
 
-// The command that trains, and what surrounds it.
+// The training command, its launcher and its environment.
 struct Launch {
-  std::string program;  // "pretrain_gpt.py"; "" for arguments pasted by themselves
+  std::string program;  // "pretrain_gpt.py"; "": flags only
   shell::Word program_word;
-  Flags flags;     // of the program
-  Flags launcher;  // of what stands before it, and of #SBATCH
+  Flags flags;     // flags of the program
+  Flags launcher;  // flags of the launcher and of #SBATCH
   std::map<std::string, shell::Word, std::less<>> environment;
-  std::vector<shell::Word> lost;  // words that stand for arguments nobody knows: $EXTRA_ARGS
-  int started = 0;                // commands that train; the first one is taken
+  std::vector<shell::Word> lost;  // words with unknown arguments: $EXTRA_ARGS
+  int started = 0;                // number of training commands; the first is used
 };
 Launch find_launch(const shell::Script& script);
 

@@ -15,7 +15,7 @@ struct Mapped {
   std::string_view name;
   std::string setting;
 };
-// The flags of the table of fields (fields.h).
+// Flags in the table of fields (fields/fields.h).
 const std::vector<Mapped>& mapped() {
   static const std::vector<Mapped> all = [] {
     std::vector<Mapped> found;
@@ -217,7 +217,7 @@ std::vector<std::string_view> words(std::string_view names) {
   return all;
 }
 
-// Every flag by its name. Scripts that loop ask often.
+// All flags by name, in a hash map: scripts with loops look up flags often.
 using Meanings = std::unordered_map<std::string_view, FlagMeaning>;
 const Meanings& meanings() {
   static const Meanings all = [] {

@@ -1,10 +1,10 @@
-// megatron_flags.h — every flag that Megatron-LM and its relatives take, and what becomes of each.
+// megatron_flags.h — the table of all flags of Megatron-LM and its forks, with their effect.
 //
-// A flag is in exactly one row: nothing of a script is lost in silence, and a flag that no row has
-// is misspelt or of another program.
+// The Translator looks up every flag of a launch script. Each flag is in exactly one row. A flag
+// without a row is an error: it is misspelt or belongs to another program.
 //
 // Source of the names: NVIDIA/Megatron-LM 23.06 and core 0.7 to 0.16 (arguments.py and the classes
-// that arguments are made from), bigscience-workshop/Megatron-DeepSpeed,
+// from which the arguments are generated), bigscience-workshop/Megatron-DeepSpeed,
 // microsoft/Megatron-DeepSpeed, alibaba/Pai-Megatron-Patch, alibaba/Megatron-LLaMA,
 // okoge-kaz/Megatron-LM.
 #pragma once
@@ -17,11 +17,11 @@
 namespace sim::input {
 
 enum class FlagEffect : std::uint8_t {
-  mapped,    // a setting of a plan: `text`; one that ends in '=' takes the flag's value
-  together,  // read with others (megatron.cpp)
-  harmless,  // changes no time and no memory of a training step
-  noted,     // changes them a little in a way that is not simulated; `text` is what is done instead
-  refused,   // changes what a rank does: an answer would be of another run; `text` says why
+  mapped,    // the plan setting `text`; a final '=' takes the flag's value
+  together,  // read together with other flags (Translator)
+  harmless,  // no effect on time or memory of a training step
+  noted,     // small effect, not simulated; `text`: the simulated behaviour
+  refused,   // large effect, not simulated: an error; `text`: the reason
   unknown,
 };
 struct FlagMeaning {
@@ -29,13 +29,13 @@ struct FlagMeaning {
   std::string_view text;
 };
 
-// `name` without dashes, '_' as '-'.
+// The row of a flag. `name`: without dashes, '_' as '-'.
 FlagMeaning flag_meaning(std::string_view name);
 
-// "; did you mean --seq-length?" or "".
+// The suggestion for a misspelt flag: "; did you mean --seq-length?" or "".
 std::string did_you_mean_flag(std::string_view name);
 
-// The harmless ones, separated by blanks (megatron_flags_harmless.cpp).
+// The flags without effect, separated by blanks (megatron_flags_harmless.cpp).
 extern const std::string_view harmless_flags;
 
 }  // namespace sim::input

@@ -2,8 +2,8 @@
 
 namespace sim::input {
 
-// Data, tokens, learning rates, logs, checkpoints, evaluation, serving, what other programs of the
-// same family take, and what experts take where a network has none.
+// Flags of data, tokens, learning rates, logs, checkpoints, evaluation and serving; flags of
+// related programs; flags of experts that have no effect on a dense model.
 constinit const std::string_view harmless_flags =
     "abort-on-unmet-fused-kernel-constraints activation-func-fp8-input-store "
     "activations-checkpoint-recomputation adam-beta1 adam-beta2 "

@@ -1,4 +1,4 @@
-// megatron_launch.cpp — which command of a script trains, and its flags.
+// megatron_launch.cpp — selects the command of a script that trains, and collects its flags.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -21,21 +21,22 @@ std::string flag_name(std::string_view flag) {
   return text;
 }
 
-// "pretrain_gpt.py" of "/workspace/megatron/pretrain_gpt.py", "" of anything else.
+// The program of a path: "pretrain_gpt.py" for "/workspace/megatron/pretrain_gpt.py"; "" for other
+// words.
 std::string program_of(std::string_view word) {
   if (word.size() < 4 || !word.ends_with(".py")) return "";
   const std::size_t slash = word.find_last_of('/');
   return std::string(word.substr(slash == std::string_view::npos ? 0 : slash + 1));
 }
 
-// "offline_inference.py" of `python -m examples.offline_inference`; a launcher is none.
+// The program of `python -m examples.offline_inference`: "offline_inference.py"; "" for a launcher.
 std::string module_of(std::string_view word) {
   if (word.starts_with("torch.") || word.starts_with("deepspeed") || word.starts_with("accelerate"))
     return "";
   return std::string(word.substr(word.find_last_of('.') + 1)) + ".py";
 }
 
-// A word that nobody knows and that may hold flags: all of it is one variable.
+// True for a word that is one unknown variable and may contain flags.
 bool may_hold_flags(const shell::Word& word) {
   return word.unknowns.size() == 1 && word.unknowns.front() == word.text &&
          word.text.starts_with('$') && !word.text.starts_with("$(");
@@ -84,7 +85,7 @@ bool trains(const Flags& flags) {
                      [&](std::string_view name) { return flags.contains(name); });
 }
 
-// -N 4, -np 8, -n 8 of srun and mpirun, as flags of their long names.
+// Short flags of srun and mpirun (-N 4, -np 8, -n 8), as flags with long names.
 void short_options(const std::vector<shell::Word>& words, std::size_t to, Flags& flags) {
   constexpr std::array<std::array<std::string_view, 2>, 6> names = {{{"-N", "nodes"},
                                                                      {"-np", "ranks"},
@@ -141,8 +142,8 @@ void environment(const shell::Script& script, Launch& launch) {
         launch.environment.try_emplace(word.text.substr(0, equals), word);
 }
 
-// Arguments without a program: every word of the text, and of the variables that hold flags. Where
-// Megatron-LM knows none of them they are another program's.
+// Arguments without a program: all words of the text, and of variables that contain flags. If
+// Megatron-LM knows none of them, they belong to another program.
 void pasted(const shell::Script& script, Launch& launch) {
   std::vector<shell::Word> words;
   for (const shell::Command& command : script.commands)

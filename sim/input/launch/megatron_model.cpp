@@ -1,7 +1,7 @@
-// megatron_model.cpp — the network that a launch script describes.
+// megatron_model.cpp — translates the flags that describe the network.
 //
-// Where the flags of a network say nothing, Megatron-LM builds a GPT: LayerNorm, learned positions,
-// GELU, biases, tied embeddings, dropout 0.1.
+// Defaults of Megatron-LM: a GPT with LayerNorm, learned positions, GELU, biases, tied embeddings
+// and dropout 0.1.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool is_rms(std::string_view name) {
   return name == "RMSNorm" || name == "rmsnorm" || name == "rms" || name == "RMS";
 }
 
-// Rotary, learned or none; Megatron-DeepSpeed's names too.
+// Positions: rotary, learned or none. Accepts Megatron-DeepSpeed's names too.
 void position(Translator& t, const Given& first) {
   const Given* type = t.find("position-embedding-type");
   std::string name = type ? type->value() : "learned_absolute";
@@ -40,7 +40,7 @@ void position(Translator& t, const Given& first) {
   }
 }
 
-// SwiGLU and its relatives have two halves; everything else costs as GELU.
+// SwiGLU and other gated activations have two halves. All others cost as much as GELU.
 void activation(Translator& t, const Given& first) {
   const Given* glu = t.find({"glu-activation", "quick-geglu"});
   if (t.has("swiglu")) return;
@@ -51,7 +51,7 @@ void activation(Translator& t, const Given& first) {
 
 void feed_forward(Translator& t, const Given& first) {
   if (t.has("ffn-hidden-size") || !t.has("swiglu")) return;
-  // Two thirds of 4 x hidden, in multiples of 64.
+  // The default MLP width is 2/3 of 4 x hidden, in multiples of 64.
   const std::int64_t hidden = t.number(t.find("hidden-size")).value_or(0);
   if (hidden > 0) t.set(first, fmt::format("architecture.ffn={}", 4 * hidden * 2 / 3 / 64 * 64));
 }
@@ -60,12 +60,12 @@ void groups(Translator& t) {
   const Given* count = t.find("num-query-groups");
   const bool asked = t.has("group-query-attention");
   if (!count) count = t.find({"num-key-value-heads", "n-head-kv"});
-  // Megatron-LM reads the number only where the groups are asked for.
+  // Megatron-LM reads the number of groups only with --group-query-attention.
   if (!count || (count == t.find("num-query-groups") && !asked)) return;
   t.set_value(*count, "architecture.kv_heads");
 }
 
-// The tokens that are padded to: what Megatron-LM adds above the default of 128 x tp.
+// Sets the padded vocabulary beyond Megatron-LM's default multiple of 128 x tp.
 void padding(Translator& t, const Given& first, std::int64_t tokens) {
   const auto divisor = t.number(t.find("make-vocab-size-divisible-by"));
   const auto tp = t.number(t.find("tensor-model-parallel-size")).value_or(1);
@@ -87,16 +87,16 @@ void vocabulary(Translator& t, const Given& first) {
   if (const Given* size = t.find("vocab-size")) {
     const auto tokens = t.number(size);
     if (!tokens) return t.set_value(*size, "architecture.vocab");
-    // The null tokenizer adds a token that ends a document.
+    // The null tokenizer adds an end-of-document token.
     return padding(t, *size, *tokens + extra + (type == "NullTokenizer" ? 1 : 0));
   }
   std::string name = type;
   for (const char* flag : {"tokenizer-model", "tokenizer-name-or-path", "hf-tokenizer-path"})
     name += " " + t.value(flag);
-  // Before there were types, a file of words was GPT-2's.
+  // Without a tokenizer type, a vocabulary file is GPT-2's.
   if (type.empty() && t.has("vocab-file")) name += " gpt2bpe";
   if (const auto tokens = vocabulary_of(name)) return padding(t, first, *tokens + extra);
-  // LLaMA's own programs take a tokenizer from a folder of any name.
+  // LLaMA programs read their tokenizer from a folder of any name.
   if (t.launch().program.find("llama") != std::string::npos) {
     t.say(
         "the tokenizer is not named: LLaMA's 32,000 tokens are taken; vocab= says another number");

@@ -1,5 +1,5 @@
-// megatron_policy.cpp — what the flags of a launch say that layers keep, run again or leave to the
-// CPU, and which flags say nothing without another.
+// megatron_policy.cpp — translates the flags of recomputation and offloading, and finds ignored
+// flags.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@ constexpr std::string_view latent_flag = "multi-latent-attention";
 }  // namespace
 
 std::string Translator::needed(std::string_view name, std::string_view setting) const {
-  // NeMo turns it off, Megatron-LM refuses it [training/arguments.py: validate_args].
+  // NeMo disables it; Megatron-LM raises an error [training/arguments.py: validate_args].
   if (name == "tp-comm-overlap")
     return has("sequence-parallel") ? "" : "it needs --sequence-parallel";
   const std::optional<Means> means = means_of(setting.substr(0, setting.find('=')));
   if (!means) return {};
-  // What does not describe its network may be given one that has experts.
+  // A script without a network may be used with a model that has experts.
   if (*means == Means::experts && (has_experts() || !has("num-layers"))) return {};
   const auto& flags = flags_of(*means);
   const bool there =
@@ -38,7 +38,7 @@ bool Translator::has_module(std::string_view name) const {
   if (name == "layernorm") return mixture || has(latent_flag);
   const std::string frequency = value("moe-layer-freq");
   if (name == "mlp") return !mixture || !(frequency.empty() || frequency == "1");
-  return name != "gdn";  // of layers with a state space
+  return name != "gdn";  // "gdn" belongs to state-space layers
 }
 
 void Translator::recomputation() {
@@ -65,7 +65,7 @@ void Translator::recomputation() {
     }
   if (!list.empty()) set(*modules, "recompute_modules=" + list);
   const Given* kind = find({"recompute-granularity", "activations-checkpoint-granularity"});
-  const bool nothing = modules && list.empty();  // of what is named is there
+  const bool nothing = modules && list.empty();  // the model has none of the named modules
   if (kind && nothing && kind->value() == "selective")
     set(*kind, "recompute=none");
   else if (kind)

@@ -1,5 +1,5 @@
-// megatron_script.cpp — the script around a launch: files that it reads from beside it, conditions
-// that only the run decides.
+// megatron_script.cpp — reads the script around a launch: sourced files, and conditions that stay
+// unknown.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace sim::input {
 namespace {
 
-// A file beside the script, by its path from there or, where only the run knows the folder
-// (`pwd`/CONFIG.sh), by its name.
+// The text of a file that the script sources: by its path from the script's folder. If the folder
+// is unknown (`pwd`/CONFIG.sh): by its name.
 std::optional<std::string> beside(const std::string& script, const shell::Word& word) {
   const std::filesystem::path named(word.text);
   if (named.is_absolute() && word.unknowns.empty()) return std::nullopt;
@@ -32,7 +32,7 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
   const shell::Script script = shell::follow(text, {}, sourced);
   const Launch launch = find_launch(script);
   MegatronArguments base = Translator(launch, script, text, path).run();
-  // What nobody can decide is decided the other way, one condition at a time: does it matter?
+  // Decide each unknown condition the other way, one at a time, to see whether it matters.
   constexpr std::size_t most = 16;
   std::size_t tried = 0;
   for (const shell::Undecided& condition : script.undecided) {

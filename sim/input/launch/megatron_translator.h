@@ -1,5 +1,8 @@
-// megatron_translator.h — collects what the flags of one launch say; shared by the files that each
-// translate a part of them.
+// megatron_translator.h — translates the flags of one launch into settings, notes and problems.
+//
+// read_megatron and the YAML reader create one Translator for each launch and call run() once. Its
+// parts are in megatron.cpp, megatron_model.cpp, megatron_policy.cpp and megatron_world.cpp.
+// Settings keep the place of their flag, for later diagnostics.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,7 @@ class Translator {
 
   const Given* find(std::string_view name) const { return find(launch_.flags, name); }
   static const Given* find(const Flags& flags, std::string_view name);
-  // The first of several names that is given.
+  // The first given flag among several names.
   const Given* find(std::initializer_list<std::string_view> names) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   std::string value(std::string_view name) const;
@@ -31,14 +34,15 @@ class Translator {
 
   std::string where(const shell::Word& word) const;
   void set(const Given& given, std::string setting);
-  // "field=" and the first value; when that is unknown, `field` is missing.
+  // Sets `field` to the flag's first value. If the value is unknown, `field` becomes missing.
   void set_value(const Given& given, std::string_view field);
   void miss(std::string_view field, const shell::Word& word, std::string message);
   void note(const Given& given, std::string_view instead);
   void say(std::string text) { out_.notes.push_back(std::move(text)); }
   void refuse(const shell::Word& word, std::string message);
 
-  // No TransformerEngine was known when this was written: attention is unfused unless asked for.
+  // True for a script that is older than TransformerEngine. Its attention is unfused unless a flag
+  // asks for flash attention.
   bool legacy() const;
   const shell::Script& script() const { return script_; }
   const Launch& launch() const { return launch_; }
@@ -46,11 +50,11 @@ class Translator {
  private:
   void program();
   void flag(const std::string& name, const Given& given);
-  // Why the program looks past a flag that stands for `setting`, for another one is not there; "":
-  // it does not.
+  // The reason why the program ignores a flag: a flag that it depends on is not given. "" if it
+  // uses it.
   std::string needed(std::string_view name, std::string_view setting) const;
   bool has_experts() const;
-  bool has_module(std::string_view name) const;  // of --recompute-modules
+  bool has_module(std::string_view name) const;  // is it a module of this model?
   void gather_notes();
   void world();
   void tensor_grid();
@@ -73,10 +77,10 @@ class Translator {
   const std::string& text_;
   const std::string& path_;
   MegatronArguments out_;
-  std::vector<std::pair<std::string, std::vector<std::string>>> reasons_;  // note -> flags
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons_;  // flags by reason
 };
 
-// The network that the flags describe (megatron_model.cpp).
+// Translates the flags that describe the network (megatron_model.cpp).
 void describe_model(Translator& translator);
 
 }  // namespace sim::input

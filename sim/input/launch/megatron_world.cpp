@@ -1,5 +1,4 @@
-// megatron_world.cpp — what surrounds the program: the GPUs that its launcher starts, DeepSpeed's
-// own file, and the environment.
+// megatron_world.cpp — translates the launcher, the environment and DeepSpeed's configuration file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 namespace sim::input {
 namespace {
 
-// "gpu:8", "gpu:a100:4", "8(S:0-1)": the last number.
+// The number of GPUs in "gpu:8", "gpu:a100:4" or "8(S:0-1)".
 std::optional<std::int64_t> gpus_of(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const std::string_view digits = text.substr(colon == std::string_view::npos ? 0 : colon + 1);
@@ -46,7 +45,7 @@ Started started(const Flags& launcher) {
 
 }  // namespace
 
-// The GPUs that the launcher starts; the command line may say otherwise.
+// Sets the number of GPUs that the launcher starts. The command line can override it.
 void Translator::world() {
   const Started at = started(launch_.launcher);
   const auto per_node = at.per_node ? gpus_of(at.per_node->value()) : std::nullopt;
@@ -64,8 +63,8 @@ void Translator::world() {
                               given->values.front().unknowns.front()));
 }
 
-// Megatron-AxoNN counts a microbatch over all ranks of the depth, and tensor-parallel ranks by the
-// rows and columns of their grid [axonn-ai/Megatron-AxoNN megatron/arguments.py].
+// Megatron-AxoNN's microbatch counts all ranks of the depth. Its tensor-parallel ranks are the rows
+// and columns of a grid [axonn-ai/Megatron-AxoNN megatron/arguments.py].
 void Translator::tensor_grid() {
   const Given* rows = find("row-tensor-model-parallel-size");
   const Given* columns = find("column-tensor-model-parallel-size");
@@ -87,7 +86,7 @@ void Translator::tensor_grid() {
     set(*batch, fmt::format("micro_batch={}", sequences / share));
 }
 
-// ZeRO's stage from --zero-stage, else from the file of --deepspeed_config.
+// The ZeRO stage: from --zero-stage, otherwise from the file of --deepspeed_config.
 void Translator::deepspeed() {
   const Given* on = find("deepspeed");
   if (!on || has("no-deepspeed")) return;

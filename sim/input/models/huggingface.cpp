@@ -61,7 +61,7 @@ Architecture gpt2(Keys& keys) {
   return a;
 }
 
-// Rules between numbers that are each right by themselves.
+// Rules between numbers that are valid by themselves.
 void check_products(Keys& keys, Architecture& a, std::string_view type) {
   const auto [heads, hidden] = heads_and_hidden(keys, type);
   const bool is_gpt2 = type == "gpt2";
@@ -91,7 +91,7 @@ std::vector<std::string> known_types() {
   return known;
 }
 
-// Whether the model_type can be built; says why not, as far as there is room for more problems.
+// True if the model_type is supported; adds a problem otherwise.
 bool check_type(Keys& keys, const JsonValue* type) {
   const std::vector<std::string> known = known_types();
   const std::string list = fmt::format("{}", fmt::join(known, ", "));
@@ -118,7 +118,7 @@ bool check_type(Keys& keys, const JsonValue* type) {
   return false;
 }
 
-// More parameters than are modelled, in a number that holds any product of the keys' limits.
+// Checks the number of parameters, in a type that holds any product of the keys' limits.
 double many_parameters(const Architecture& a) {
   const double experts = static_cast<double>(std::max<std::int64_t>(a.experts.count, 1));
   const double widest = static_cast<double>(std::max(a.ffn, a.experts.ffn));
@@ -138,7 +138,7 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
   Diagnostics problems;
   std::optional<JsonObject> object = JsonObject::read(text, name, problems);
   if (!object) return problems;
-  // Models that see too: the part that reads and writes text.
+  // Multimodal models: read the configuration of the text part.
   const JsonValue* inner = object->find("text_config");
   if (inner && inner->kind == JsonValue::Kind::object && !object->find("num_hidden_layers"))
     object = object->part(*inner);

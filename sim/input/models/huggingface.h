@@ -1,9 +1,12 @@
-// huggingface.h — a model from its Hugging Face config.json, as the model's authors publish it.
+// huggingface.h — loads a model from its Hugging Face config.json, as the model's authors publish
+// it.
 //
-// `model_type` decides: gpt2 (LayerNorm, learned positions, GELU, biases), the dense types of
-// huggingface_dense.cpp and the mixtures of huggingface_mixture.cpp. Keys that do not shape the
-// network are ignored; a key that is left out takes the default of the transformers library. Every
-// problem is reported at once, with its place.
+// load_plan and load_grid call it for the model of each plan. `model_type` selects the reader: gpt2
+// (LayerNorm, learned positions, GELU, biases), the dense types of huggingface_dense.cpp, or the
+// mixtures of experts of huggingface_mixture.cpp.
+//
+// Keys that do not change the network are ignored. A missing key takes the default of the
+// transformers library. All problems are reported at once, with line and column.
 #pragma once
 
 #include <string>
@@ -13,10 +16,10 @@
 
 namespace sim::input {
 
-// The architecture is named after the file, or after its folder if the file is config.json.
+// The architecture of a file. Its name is that of the file, or of the folder of a config.json.
 Result<model::Architecture> load_huggingface(const std::string& path);
 
-// `name` is the path that diagnostics show.
+// The architecture of a text. `name`: the path that diagnostics show.
 Result<model::Architecture> parse_huggingface(const std::string& text, const std::string& name);
 
 }  // namespace sim::input

@@ -1,12 +1,13 @@
-// huggingface_dense.cpp — dense models by their model_type: a row each, with the defaults of the
-// type's configuration class in the transformers library and what the type has beside the shapes
-// that all share. Where the layers of a type differ in what costs nothing here (scales of
-// embeddings and residuals, soft caps of scores, positions left out of some layers), that is not
-// read. Parallel halves of a layer with a norm each (gpt_neox) are replayed one after the other.
+// huggingface_dense.cpp — dense models by model_type: one row each.
+//
+// A row has the defaults of the type's configuration class in the transformers library, and its
+// differences from the common network. Differences without cost are not read: scales of embeddings
+// and residuals, soft caps of scores, layers without positions. gpt_neox computes attention and MLP
+// in parallel, with a norm each; they are replayed one after the other.
 //
 //     llama mistral qwen2 phi3 granite smollm3 minicpm baichuan internlm internlm2  RMSNorm, SwiGLU
-//     gemma gemma2 gemma3_text      a gated GELU, tied; 2 and 3 have norms behind both halves
-//     olmo olmo2                    norms without weights; norms behind both halves only
+//     gemma gemma2 gemma3_text      gated GELU, tied embeddings; 2 and 3: norms after both halves
+//     olmo olmo2                    norms without weights; norms after both halves only
 //     starcoder2 nemotron stablelm gpt_neox opt bloom    LayerNorm
 //     gptj phi cohere cohere2 falcon    one norm for both halves
 //     mpt cohere cohere2            LayerNorm without a bias
@@ -21,17 +22,17 @@ namespace {
 using model::Activation;
 using model::Architecture;
 
-// Between the products of the MLP. Squared or not, what stands there costs the same.
+// Activation of the MLP. Squared or not, it costs the same.
 enum class Act : std::uint8_t { silu, gated_gelu, gelu };
 
-// How a type calls what every file must say; several names in one text: the first that is given.
+// Names of the required keys of a type. Several names in one text: the first given one is used.
 struct Names {
   std::string_view layers = "num_hidden_layers", hidden = "hidden_size",
                    heads = "num_attention_heads", positions = "max_position_embeddings";
 };
 constexpr Names gpt2_names{"n_layer", "n_embd", "n_head", "n_positions"};
 
-// What a type of this file is where its file says nothing, and what it has of its own.
+// Defaults of a type, and its differences from the common network.
 struct Dense {
   std::string_view type;
   std::int64_t positions = 2048;
@@ -39,10 +40,10 @@ struct Dense {
   model::Norm norm = model::Norm::rms;
   Act act = Act::silu;
   void (*rest)(Keys& keys, Architecture& a) = nullptr;
-  // Keys that the type's files may leave out; 0: a file must say it.
+  // Defaults of optional keys; 0: the key is required.
   std::int64_t vocab = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::string_view width = "intermediate_size";
-  std::int64_t wider = 0;  // the MLP's width over hidden where the file may leave it out
+  std::int64_t wider = 0;  // default of MLP width / hidden
   Names names = {};
 };
 
@@ -52,7 +53,7 @@ void only(Keys& keys, std::string_view key, bool value, const char* why) {
     keys.problem(given, fmt::format("{} is {}; {}", key, keys.spelled(*given), why));
 }
 
-// Biases of the four products of attention, and of the MLP.
+// Sets the biases of attention's four products and of the MLP.
 void biases(Architecture& a, bool attention, bool mlp) {
   a.qkv_bias = attention;
   a.linear_bias = attention || mlp;
@@ -82,7 +83,7 @@ void internlm(Keys& keys, Architecture& a) {
 }
 
 void without_positions(Keys& keys, Architecture& a) {
-  // The 13B model names no max_position_embeddings: attention adds a bias by distance (ALiBi).
+  // The 13B model has no max_position_embeddings: it uses ALiBi.
   if (!keys.given("max_position_embeddings") && keys.given("model_max_length")) {
     a.position = model::Position::none;
     a.max_positions = keys.optional("model_max_length", 4096, max_positions);
@@ -157,7 +158,7 @@ void cohere2(Keys& keys, Architecture& a) {
   a.whole_attention = keys.optional("sliding_window_pattern", 4, max_layers);
 }
 
-// With the decoder of the larger models each half has a norm, unless it is said to be one
+// The decoder of larger models has one norm for each half, unless the file says one norm
 // [transformers models/falcon/modeling_falcon.py:FalconDecoderLayer].
 void falcon(Keys& keys, Architecture& a) {
   const bool has_biases = keys.boolean("bias", false);
@@ -192,7 +193,7 @@ void mpt(Keys& keys, Architecture& a) {
   a.attention_dropout = attention.probability("attn_pdrop", 0.0);
 }
 
-// Two rows of the table of positions are for padding [OPTLearnedPositionalEmbedding].
+// Two rows of the position table are for padding [OPTLearnedPositionalEmbedding].
 void opt(Keys& keys, Architecture& a) {
   a.position = model::Position::learned;
   a.max_positions += 2;
@@ -288,7 +289,7 @@ constexpr Dense rows[] = {
     {.type = "olmo", .norm = model::Norm::layer_without_weights, .rest = attention_bias},
     {.type = "olmo2", .rest = olmo2},
 };
-// Mixtures begin as this.
+// Mixtures of experts start with this network.
 constexpr Dense mixture{.type = "", .positions = 32768};
 
 constexpr std::array base_keys{"num_hidden_layers",

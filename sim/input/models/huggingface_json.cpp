@@ -22,8 +22,8 @@ std::string shortened(std::string_view text) {
 
 }  // namespace
 
-// Takes the parser's events. The events carry no positions, so `token` follows them in the text:
-// each event is one token, and the parser has already accepted it.
+// Receives the parser's events. They have no positions, so `token` follows them in the text. Each
+// event is one token, and the parser has already accepted it.
 class JsonReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonReader(JsonObject& object, Diagnostics& problems) : object_(object), problems_(problems) {}
@@ -59,7 +59,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
     v.text = value;
     return scalar(std::move(v));
   }
-  bool binary(binary_t&) override { return false; }  // not in text
+  bool binary(binary_t&) override { return false; }  // JSON text has no binary values
 
   bool start_object(std::size_t) override { return open(JsonValue::Kind::object); }
   bool start_array(std::size_t) override { return open(JsonValue::Kind::array); }
@@ -80,7 +80,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // `position` counts the bytes read; the offending one is the last of them.
+    // `position` counts the bytes read; the last one is the error.
     const std::size_t offset = std::min(position == 0 ? 0 : position - 1, object_.text_.size());
     problem(offset, "not valid JSON: " + shortened(json_text(error.what())));
     return false;
@@ -92,7 +92,7 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
       problems_.push_back({object_.where(offset), std::move(message)});
   }
 
-  // The start of the next token; moves behind it.
+  // Returns the start of the next token and moves past it.
   std::size_t token() {
     const std::string& text = object_.text_;
     at_ = text.find_first_not_of(" \t\r\n,:", at_);
@@ -165,9 +165,9 @@ class JsonReader : public nlohmann::json_sax<nlohmann::json> {
   Diagnostics& problems_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  std::vector<std::set<std::string>> keys_;  // of each open object
-  std::string key_, opened_;                 // `opened_`: of the value that is a list or an object
-  bool kept_ = false;                        // ... of which the first of its name counts
+  std::vector<std::set<std::string>> keys_;  // keys of each open object
+  std::string key_, opened_;                 // `opened_`: key of the open list or object
+  bool kept_ = false;                        // ... if it is the first with its name
   bool in_list_ = false;
   std::size_t key_start_ = 0;
   bool repeated_ = false;

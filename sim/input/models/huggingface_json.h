@@ -1,8 +1,10 @@
-// huggingface_json.h — the top level of a JSON file, each value with its place in the text.
+// huggingface_json.h — parses a JSON object and records the place of each value, for diagnostics.
+//
+// The readers of config.json use it. nlohmann::json does not keep places.
 //
 // Invariants
 //  (1) Bounded: files up to max_json_bytes, nested up to max_json_depth; no recursion.
-//  (2) A key given twice, at any depth, is a problem; so is anything after the object.
+//  (2) A duplicate key at any depth is a problem. Text after the object is a problem.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +27,18 @@ struct JsonValue {
   Kind kind = Kind::null;
   bool boolean = false;
   std::int64_t integer = 0;
-  double real = 0;      // also of an integer, and of one beyond 64 bits
-  std::string text;     // of a string, without quotes
-  std::size_t key = 0;  // where the key and the value start in the file
+  double real = 0;      // also for integers, even above 64 bits
+  std::string text;     // for a string, without quotes
+  std::size_t key = 0;  // byte offsets of the key and the value
   std::size_t start = 0;
-  std::size_t end = 0;           // of a scalar and of an object
-  std::vector<JsonValue> items;  // scalars of a list
+  std::size_t end = 0;           // for scalars and objects
+  std::vector<JsonValue> items;  // for a list: its scalars
 };
 
 class JsonObject {
  public:
-  // Null when the text is no JSON object; what is wrong is appended to `problems` either way.
+  // Parses a text. Nothing if it is no JSON object. Errors are appended to `problems` in either
+  // case.
   static std::optional<JsonObject> read(const std::string& text, const std::string& name,
                                         Diagnostics& problems);
 
@@ -43,11 +46,11 @@ class JsonObject {
   const std::map<std::string, JsonValue, std::less<>>& values() const { return values_; }
   // "name:line:column", columns counted in code points.
   std::string where(std::size_t offset) const;
-  std::size_t start() const { return start_; }  // the opening brace
-  // A scalar as the file spells it, shortened.
+  std::size_t start() const { return start_; }  // offset of the opening brace
+  // The source text of a scalar, shortened for messages.
   std::string spelled(const JsonValue& value) const;
-  // One of the values that is an object, with its places in the same file. What is wrong in it was
-  // told with the whole.
+  // A nested object, with places in the same file. Its errors were reported when the whole was
+  // read.
   JsonObject part(const JsonValue& object) const;
 
  private:

@@ -1,4 +1,8 @@
-// huggingface_keys.h — the keys of a config.json, by type; and the readers of mixtures of experts.
+// huggingface_keys.h — typed access to the keys of a config.json, and the readers of model
+// families.
+//
+// huggingface.cpp and the two files of model families share it. A value of wrong type or range adds
+// a problem and reads as 0, so that reading continues and reports all problems.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +23,7 @@
 
 namespace sim::input {
 
-// Limits far above any network, low enough that no product of them overflows 64 bits.
+// Limits above any real network. They are small enough that no product of them overflows 64 bits.
 inline constexpr std::int64_t max_layers = 10'000;
 inline constexpr std::int64_t max_hidden = 1 << 20;
 inline constexpr std::int64_t max_width = 1 << 24;  // ffn, vocabulary, heads x head_dim
@@ -28,11 +32,11 @@ inline constexpr std::int64_t max_positions = std::int64_t{1} << 31;
 inline constexpr std::int64_t max_experts = 1 << 14;
 inline constexpr std::int64_t max_parameters = 1'000'000'000'000'000;
 
-// Typed access to the keys; what is wrong is collected. A number that is wrong reads as 0.
+// Typed access to the keys of an object. Problems are collected; a wrong number reads as 0.
 class Keys {
  public:
   Keys(const JsonObject& object, Diagnostics& problems) : object_(object), problems_(problems) {}
-  // Of an object inside of another's values.
+  // The keys of a nested object.
   Keys(const JsonObject& object, Keys& outer) : Keys(object, outer.problems_) {}
 
   void problem(const JsonValue* at, std::string message) {
@@ -41,7 +45,7 @@ class Keys {
 
   std::string spelled(const JsonValue& value) const { return object_.spelled(value); }
 
-  // Of the names in a text with blanks between: the first that is given, else the first.
+  // The first key of a blank-separated list that is given; the first name if none is given.
   std::string_view first_of(std::string_view names) const {
     for (std::string_view rest = names; !rest.empty();) {
       const std::size_t end = std::min(rest.find(' '), rest.size());
@@ -51,19 +55,21 @@ class Keys {
     return names.substr(0, names.find(' '));
   }
 
-  // An object among the values; none where it is left out or no object.
+  // A nested object; nothing if the key is missing or holds no object.
   std::optional<JsonObject> inside(std::string_view key) {
     const JsonValue* value = given(key);
     if (!value || value->kind != JsonValue::Kind::object) return std::nullopt;
     return object_.part(*value);
   }
 
-  // Null when the key is left out or null, which means the same in a config.json.
+  // The value of a key; null if the key is missing or its value is null. Both mean the same in a
+  // config.json.
   const JsonValue* given(std::string_view key) const {
     const JsonValue* value = object_.find(key);
     return value && value->kind != JsonValue::Kind::null ? value : nullptr;
   }
 
+  // A whole number from 1 to `most`; a problem if the key is missing.
   std::int64_t required(std::string_view key, std::int64_t most, std::string_view example) {
     if (given(key)) return optional(key, 0, most);
     problem(object_.find(key),
@@ -71,6 +77,7 @@ class Keys {
     return 0;
   }
 
+  // A whole number from 1 to `most`; `otherwise` if the key is missing.
   std::int64_t optional(std::string_view key, std::int64_t otherwise, std::int64_t most) {
     const JsonValue* value = given(key);
     if (!value) return otherwise;
@@ -87,7 +94,7 @@ class Keys {
     return 0;
   }
 
-  // From 0 on.
+  // A whole number from 0 to `most`; `otherwise` if the key is missing.
   std::int64_t counted(std::string_view key, std::int64_t otherwise, std::int64_t most) {
     const JsonValue* value = given(key);
     const bool zero = value && value->kind == JsonValue::Kind::integer && value->integer == 0;
@@ -102,6 +109,7 @@ class Keys {
     return otherwise;
   }
 
+  // A number from 0 to less than 1; `otherwise` if the key is missing.
   double probability(std::string_view key, double otherwise) {
     const JsonValue* value = given(key);
     if (!value) return otherwise;
@@ -113,7 +121,7 @@ class Keys {
     return otherwise;
   }
 
-  // The value must be one of `accepted`; left out is fine.
+  // Adds a problem if the value is none of `accepted`. A missing key is accepted.
   void choice(std::string_view key, std::span<const std::string> accepted) {
     const JsonValue* value = given(key);
     if (!value) return;
@@ -123,14 +131,15 @@ class Keys {
                                fmt::join(accepted, ", ")));
   }
 
-  // A key that is almost one that is read would be ignored in silence.
+  // Adds a problem for each key that differs from a known key by at most two letters. Without it, a
+  // misspelt key would be ignored.
   void misspelt(std::span<const char* const> known) {
     std::vector<std::string> absent;
     for (const char* key : known)
       if (!object_.find(key)) absent.emplace_back(key);
     for (const auto& [key, value] : object_.values()) {
       constexpr std::size_t shortest_key = 6;
-      if (key.size() < shortest_key || key == "v_head_dim") continue;  // latent attention's own
+      if (key.size() < shortest_key || key == "v_head_dim") continue;  // a key of latent attention
       for (const std::string& name : absent)
         if (key.size() + 2 >= name.size() && key.size() <= name.size() + 2 &&
             edit_distance(key, name) <= 2)
@@ -143,23 +152,23 @@ class Keys {
     if (problems_.size() < max_problems)
       problems_.push_back({object_.where(offset), std::move(message)});
   }
-  static bool beyond(double x) { return x > 9e18 || x < -9e18; }  // whole, but not in 64 bits
+  static bool beyond(double x) { return x > 9e18 || x < -9e18; }  // whole, but above 64 bits
 
   const JsonObject& object_;
   Diagnostics& problems_;
 };
 
-// The network that all types share, with what dense types have of their own; mixtures begin as it.
+// Reads the keys that all types share and those of dense types. Mixtures start with it.
 model::Architecture read_layers(Keys& keys, std::string_view type);
-// How a type calls its heads and its hidden size.
+// The names of the keys for heads and for the hidden size in a type.
 std::pair<std::string_view, std::string_view> heads_and_hidden(Keys& keys, std::string_view type);
-// The dense types that it knows.
+// All supported dense types.
 std::vector<std::string_view> dense_types();
 
-// Sets the experts, latent attention and what else the types of mixtures have; `type` is the
-// model_type. Dense models of the type keep what read_layers read.
+// Reads experts, latent attention and the other keys of mixture types. `type`: the model_type. A
+// dense model of such a type keeps the values of read_layers.
 void read_mixture(Keys& keys, std::string_view type, model::Architecture& a);
-// The types that it reads.
+// All supported mixture types.
 std::span<const std::string_view> mixture_types();
 
 }  // namespace sim::input

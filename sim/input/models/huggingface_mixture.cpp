@@ -1,12 +1,13 @@
-// huggingface_mixture.cpp — mixtures of experts by their model_type, with the defaults of the
-// transformers library. Where a type computes its scores in another order than Megatron-LM names,
-// the shapes are the same.
+// huggingface_mixture.cpp — mixtures of experts by model_type, with the defaults of the
+// transformers library.
+//
+// Some types compute router scores in another order than Megatron-LM. The shapes are the same.
 //
 //     mixtral, qwen3_moe            softmax; qwen3 has a norm over each head
 //     deepseek_v2, deepseek_v3      latent attention, shared experts, first layers dense
 //     gpt_oss                       biases everywhere, sinks, a window in every second layer
-//     grok-1                        norms in front of and behind both halves of a layer
-//     llama4_text                   experts in every second layer beside a shared one
+//     grok-1                        norms before and after both halves of a layer
+//     llama4_text                   experts and a shared expert in every second layer
 #include <algorithm>
 #include <array>
 
@@ -24,7 +25,7 @@ constexpr std::array mixture_keys{
     "num_local_experts",     "num_experts",      "n_routed_experts", "num_experts_per_tok",
     "moe_intermediate_size", "n_shared_experts", "kv_lora_rank",     "q_lora_rank"};
 
-// "([0]*3+[1]*58)": a pattern of these layers.
+// The layer pattern in Megatron-LM's notation: "([0]*3+[1]*58)".
 std::string pattern_of(const std::vector<std::uint8_t>& mixture) {
   std::string text = "(";
   for (std::size_t i = 0; i < mixture.size();) {

@@ -14,7 +14,7 @@ namespace v1 = rehearse::v1;
 
 namespace {
 
-// What is given replaces what is there.
+// Sets `to` if the field is given.
 template <class To, class From>
 void set(bool given, To& to, const From& value) {
   if (given) to = value;
@@ -177,7 +177,7 @@ model::Architecture network_of(const v1::Plan& plan, const model::Architecture& 
 
 Diagnostics check_plan(Source& source, v1::Plan& plan, bool whole) {
   if (!plan.has_model() || !plan.has_architecture()) return source.check(plan, whole);
-  // Taken out and put back: where it stands in the file is known by its address.
+  // The block is moved out and back, not copied: Source finds its place by its address.
   std::unique_ptr<v1::Architecture> changes(plan.release_architecture());
   Diagnostics problems = source.check(plan, whole);
   plan.set_allocated_architecture(changes.release());

@@ -1,5 +1,9 @@
-// network.h — the network of a plan: a model by its name, a description (`architecture`), or both:
-// the model with the fields changed that the description gives.
+// network.h — builds the network of a plan: a model by name, a description, or a model with
+// changes.
+//
+// load_plan and load_grid call network_of for each plan. The plan field `model` names a model. The
+// block `architecture` alone describes a network; together with `model` it changes fields of the
+// model.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +14,18 @@
 
 namespace sim::input {
 
-// What a description says alone; `sequence` is the default of max_positions. Without heads it has
-// no widths of heads.
+// The network of a description alone. `sequence`: default of max_positions. Without `heads` the
+// head width stays 0.
 model::Architecture described(const rehearse::v1::Architecture& from, std::int64_t sequence);
-// A model with the fields of `from` changed; all others stay as they are (a wider one keeps its
-// ffn), but that heads which were as many as those of keys and values stay so.
+// `base` with the fields of `from` replaced. Other fields keep their values: a wider model keeps
+// its ffn. Exception: if the model has as many key-value heads as heads, this stays true.
 model::Architecture changed(const model::Architecture& base,
                             const rehearse::v1::Architecture& from);
-// `named`: the model of that name, where the plan names one.
+// The network of a plan. `named`: the model that the plan names, unused without a name.
 model::Architecture network_of(const rehearse::v1::Plan& plan, const model::Architecture& named);
 
-// The rules of a plan's fields; a description beside a model may leave out what the model says.
-// `plan` is as before afterwards.
+// Checks the rules of a plan's fields. If the plan names a model, its description may leave out
+// required fields. `plan` is unchanged afterwards.
 Diagnostics check_plan(Source& source, rehearse::v1::Plan& plan, bool whole = true);
 
 }  // namespace sim::input

@@ -21,13 +21,13 @@ namespace v1 = rehearse::v1;
 namespace fs = std::filesystem;
 namespace pb = google::protobuf;
 
-// The fields of this schema that are times, by name.
+// Names of all fields of the schema that hold times.
 constexpr std::array<std::string_view, 18> spans = {
     "after",  "background", "burn_in", "communicators", "compilation", "detection",
     "fixed",  "interval",   "length",  "load",          "mean",        "mtbf",
     "notice", "scheduling", "search",  "start",         "time",        "write"};
 
-// Every time that is none.
+// Reports each time field whose text is no time.
 void check_spans(const Source& source, const pb::Message& message, Diagnostics& problems) {
   const pb::Descriptor& descriptor = *message.GetDescriptor();
   const pb::Reflection& reflection = *message.GetReflection();
@@ -56,7 +56,7 @@ double to_span(const std::string& text) {
   return text.empty() ? 0 : std::get<double>(parse_span(text));
 }
 
-// The names of workloads/<folder>, sorted.
+// All names in workloads/<folder>, sorted.
 std::vector<std::string> names_in(const char* folder) {
   std::vector<std::string> names;
   if (repository_root().empty()) return names;
@@ -68,7 +68,7 @@ std::vector<std::string> names_in(const char* folder) {
   return names;
 }
 
-// workloads/<folder>/<name>.textproto, or a path.
+// The path of workloads/<folder>/<name>.textproto, or the path itself.
 Result<std::string> find(const char* folder, const char* noun, const std::string& name,
                          const std::string& beside) {
   const bool is_path = name.find('/') != std::string::npos || name.ends_with(".textproto");
@@ -104,12 +104,12 @@ LifetimeFields lifetime(const v1::Lifetime& from, std::string where) {
   return life;
 }
 
-// Seconds between failures of one part, from whichever rate the kind states. `nodes_of` parts of
-// the kind stand on a node of the watched cluster.
+// Mean seconds between failures of one part, from the rate that the kind states: failures per 1000
+// node-days, a count on the watched cluster, or the mean itself.
 double mean_of(const v1::FailureKind& kind, const v1::Watched& watched) {
   const double node_days = 1000 * 86400.0;
   const double gpus_per_node = std::max(1, watched.gpus_per_node());
-  // A node has one part "node", as many "gpu" and "nic" as it has GPUs, and a share of a leaf.
+  // A node has one part "node", one "gpu" and one "nic" per GPU, and a share of a leaf switch.
   const double per_node = kind.part() == v1::FailureKind::gpu || kind.part() == v1::FailureKind::nic
                               ? gpus_per_node
                               : 1;

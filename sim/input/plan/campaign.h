@@ -1,9 +1,13 @@
-// campaign.h — loads a campaign (workloads/campaigns), a table of what fails how often
-// (workloads/failures), and a recorded trace of failures.
+// campaign.h — loads a campaign, a table of failure rates, and a recorded trace of failures.
 //
-// Invariant: what comes back without diagnostics obeys the rules of campaign.proto and those that
-// join fields: a kind has one rate, a straggler has a speed and a time to be found, a trace is in
-// order of time. Times are seconds; a negative time was not given.
+// `rehearse campaign` (study/campaign) loads these files before it simulates weeks of training.
+// Names are those of workloads/campaigns and workloads/failures. Schema: campaign.proto.
+//
+// What is returned without diagnostics satisfies the rules of campaign.proto and three rules
+// between fields:
+//  (1) A failure kind has exactly one rate.
+//  (2) A straggler has a speed and a detection time.
+//  (3) A trace is in order of time. Times are seconds. A negative time means: not given.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +19,12 @@
 
 namespace sim::input {
 
+// Distribution of a time: law (exponential, ...), mean in seconds, shape, and a burn-in period with
+// another rate.
 struct LifetimeFields {
   std::string law = "exponential";
   double mean = 0, shape = 1, early = 1, burn_in = 0;
-  std::string where;  // in the file
+  std::string where;  // place in the file
 };
 
 enum class PartOf : std::uint8_t { gpu, node, nic, leaf, job };
@@ -28,10 +34,10 @@ struct FailureFields {
   std::string name, where, sure;
   PartOf part = PartOf::gpu;
   TakesWhat takes = TakesWhat::nothing;
-  LifetimeFields life;    // of one part; a mean of 0: it never fails
-  LifetimeFields repair;  // mean 0: back at once
+  LifetimeFields life;    // time to failure of one part; mean 0: never fails
+  LifetimeFields repair;  // mean 0: back immediately
   double detection = -1;
-  double speed = 1;  // below 1: a straggler
+  double speed = 1;  // below 1: straggler
   LifetimeFields found;
   std::vector<std::string> sources;
 };
@@ -42,18 +48,19 @@ struct FailureFile {
   std::vector<FailureFields> kinds;
 };
 
-// A name of workloads/failures or a path.
+// Loads a failure table by its name in workloads/failures or by path.
 Result<FailureFile> load_failures(const std::string& name, const std::string& beside = "");
 
 struct TraceRow {
   double seconds = 0;
-  int kind = 0;  // of the table
+  int kind = 0;  // index into the failure table
   int node = 0;
   double repair = -1;
 };
 
-// CSV with the columns seconds, kind, and where they are known node and repair_seconds. `nodes`: of
-// the pool. Refused: a time before the one above, a kind that the table lacks, a node that is not.
+// Loads a CSV trace with the columns seconds and kind, and optionally node and repair_seconds.
+// `nodes`: number of nodes in the pool. Errors: a time before the previous one, a kind that is not
+// in the table, a node outside the pool.
 Result<std::vector<TraceRow>> load_failure_trace(const std::string& path,
                                                  const std::vector<FailureFields>& kinds,
                                                  int nodes);
@@ -61,7 +68,7 @@ Result<std::vector<TraceRow>> load_failure_trace(const std::string& path,
 struct CheckpointFields {
   std::string name, where;
   double interval = -1;
-  int survives = -1;  // any number of nodes
+  int survives = -1;  // number of failed nodes; negative: any
   bool asynchronous = false, overlapped = false, in_memory = false;
   Bandwidth storage{}, node{}, writer{}, read{};
   int copies = 1;
@@ -101,20 +108,20 @@ struct CampaignFile {
   std::vector<CheckpointFields> checkpoints;
   RestartFields restart;
   std::string answer = "wait";
-  std::string stragglers = "now";  // or "save": when one that was found is answered
+  std::string stragglers = "now";  // or "save": found ones leave at the next save
   int missing_most = 8;
   std::vector<PhaseFields> phases;
   std::vector<PoolFields> pools;
 };
 
-// A name of workloads/campaigns or a path.
+// Loads a campaign by its name in workloads/campaigns or by path.
 Result<CampaignFile> load_campaign(const std::string& name);
 
-// Is it a campaign rather than a plan? A name of workloads/campaigns, or the path of a file that
-// states a length, which no plan does.
+// True for a campaign: a name of workloads/campaigns, or the path of a file with a `length` field.
+// No plan has that field.
 bool is_campaign(const std::string& name);
 
-// The names of workloads/campaigns and of workloads/failures, sorted.
+// All names in workloads/campaigns and in workloads/failures, sorted.
 std::vector<std::string> campaign_names();
 std::vector<std::string> failure_names();
 

@@ -1,4 +1,7 @@
-// draft.h — a plan that need not run: what a search begins from.
+// draft.h — loads a plan that may break rules of program::problems, as the start of a search.
+//
+// `rehearse plan` (study/plan) reads the space of its search with it. All other errors are the same
+// as those of load_plan.
 #pragma once
 
 #include <string>
@@ -8,7 +11,7 @@
 
 namespace sim::input {
 
-// As load_plan, but what program::problems says of the plan is left to the caller.
+// Same as load_plan, without the check of program::problems.
 Result<PlanFile> load_draft(const std::string& path, const std::vector<std::string>& overrides);
 
 }  // namespace sim::input

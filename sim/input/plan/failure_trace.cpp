@@ -1,4 +1,4 @@
-// failure_trace.cpp — a recorded trace of failures, as CSV.
+// failure_trace.cpp — reads a recorded trace of failures from CSV.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace sim::input {
 namespace {
 
-// The cell as a number; false, and a problem, when it is none or out of range.
+// Reads a cell as a number. False, with a problem, if it is none or out of range.
 bool number(const Table& table, const TableRow& row, const std::string& column, double most,
             double& value, Diagnostics& problems) {
   const auto cell = row.cells.find(column);

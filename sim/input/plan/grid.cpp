@@ -31,7 +31,7 @@ struct Block {
   std::int64_t first = 0;  // index of its first point
 };
 
-// Of a block's point: the row of each axis.
+// The row of each axis for a point of a block.
 std::vector<std::size_t> rows_of(const Block& block, std::int64_t index) {
   std::vector<std::size_t> rows(block.axes.size());
   for (std::size_t k = block.axes.size(); k-- > 0;) {
@@ -63,7 +63,7 @@ struct Grid::State {
   std::string name, path;
   std::vector<Block> blocks;
   std::int64_t size = 0;
-  // By {folder of the naming file, name}: what plans name.
+  // Key: the file that contains the name, and the name.
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const Machine>> machines;
   std::map<std::pair<std::string, std::string>, model::Architecture> models;
   std::vector<std::shared_ptr<const Machine>> machine_order;
@@ -99,13 +99,13 @@ class GridLoader {
     std::string beside;
   };
 
-  // The fields that a grid needs; those that a plan needs are checked on whole points.
+  // Checks the required fields of the grid. Those of a plan are checked on whole points.
   void required() {
     if (!problems_.empty()) return;
     for (Diagnostic& problem : source_.check(message_)) problems_.push_back(std::move(problem));
   }
 
-  // Results go to a folder of this name.
+  // The name becomes the name of the results folder.
   void check_name() {
     const std::string& name = message_.name();
     const bool plain = std::ranges::none_of(
@@ -199,7 +199,7 @@ class GridLoader {
     return false;
   }
 
-  // Every field that plans need is there in each point, and what they name exists.
+  // Checks that each point has all required fields, and that its model and cluster exist.
   void complete(const Block& block, const v1::Family& family) {
     const std::string where = source_.where(family, "name");
     v1::Plan first = point_plan(block, 0);
@@ -246,7 +246,7 @@ class GridLoader {
     state_->machine_order.push_back(shared);
   }
 
-  // Inside a block names differ because its labels do; blocks that share a family are compared.
+  // Labels make names unique within a block. Blocks of one family are compared with each other.
   void unique_names() {
     std::map<std::string, std::vector<const Block*>> by_family;
     for (const Block& block : state_->blocks) by_family[block.family].push_back(&block);

@@ -1,9 +1,12 @@
-// grid.h — loads a grid of plans (workloads/*.textproto, schema grid.proto).
+// grid.h — loads a grid: many plans in one file (workloads/*.textproto, schema grid.proto).
+//
+// `rehearse sweep` and `rehearse validate` load a grid and evaluate its points. Points are built on
+// demand, so a large grid needs little memory.
 //
 // Invariants
-//  (1) The names of the points are unique, and a point's name does not depend on other points.
-//  (2) Points are counted before any is built: more than max_points are refused.
-//  (3) A point that is impossible is a point all the same, with the reasons.
+//  (1) The names of the points are unique. A point's name does not depend on other points.
+//  (2) Points are counted before any is built. More than max_points are refused.
+//  (3) An impossible point is still a point, with its reasons.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +25,8 @@ constexpr std::int64_t max_points = 10'000'000;
 struct GridPoint {
   std::string name, family;
   std::shared_ptr<const Machine> machine;
-  program::Plan plan;                 // as far as it can be told when there are problems
-  std::vector<std::string> problems;  // why it is impossible; empty: it is possible
+  program::Plan plan;                 // incomplete when there are problems
+  std::vector<std::string> problems;  // reasons why it cannot run; empty: possible
 };
 
 class Grid {
@@ -31,11 +34,12 @@ class Grid {
   const std::string& name() const;
   const std::string& path() const;
   std::size_t size() const;
-  // Families in the order of the file, each name once.
+  // The families in file order, each name once.
   std::vector<std::string> families() const;
-  // Every machine that a point may run on, in the order of the file.
+  // The machines of all points, in file order.
   std::vector<std::shared_ptr<const Machine>> machines() const;
-  // REQUIRES: index < size(). Families in the order of the file; the first `vary` is the slowest.
+  // Builds one point. The order is that of the families in the file; the first `vary` block changes
+  // slowest. REQUIRES: index < size().
   GridPoint point(std::size_t index) const;
 
  private:
@@ -44,8 +48,8 @@ class Grid {
   std::shared_ptr<const State> state_;
 };
 
-// `overrides` are "key=value" for every point, as on the command line of a plan; a key that the
-// grid varies cannot be overridden.
+// Loads a grid file. `overrides`: "key=value" for every point, as on the command line of a plan.
+// Error: an override of a key that the grid varies.
 Result<Grid> load_grid(const std::string& path, const std::vector<std::string>& overrides = {});
 
 }  // namespace sim::input

@@ -26,7 +26,7 @@ std::vector<std::string> split(const std::string& text, const char* separators) 
   }
 }
 
-// "tp4", "schedule=zb_h1": a '-' separates labels, so it is not used inside of one.
+// "tp4", "schedule=zb_h1". A label contains no '-', because '-' separates labels.
 std::string label(const std::string& field, const std::string& value) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> brief = {
       {{"tp", "tp"},
@@ -109,7 +109,7 @@ class AxisReader {
     }
   }
 
-  // The values of a cell: "1|2|4" are three.
+  // The values of a cell: "1|2|4" has three.
   std::vector<Cell> choices(int index, const std::string& field, const std::string& text) {
     std::vector<Cell> found;
     for (const std::string& value : split(text, "|")) {

@@ -1,4 +1,6 @@
-// grid_rows.h — the rows of a `vary` block: every combination of its values, parsed and labelled.
+// grid_rows.h — expands a `vary` block of a grid: all combinations of its values, with labels.
+//
+// load_grid (grid.h) calls read_axis once for each block.
 #pragma once
 
 #include <string>
@@ -10,19 +12,19 @@
 namespace sim::input {
 
 struct AxisRow {
-  rehearse::v1::Plan plan;  // only the axis' fields are set
+  rehearse::v1::Plan plan;  // only the fields of this axis are set
   std::string label;        // "tp4-cp1"
 };
 
 struct Axis {
-  std::vector<std::string> fields;  // of plan.proto
+  std::vector<std::string> fields;  // fields of plan.proto
   std::vector<AxisRow> rows;        // distinct
 };
 
-// Rows of one block are kept; several blocks multiply without being built.
+// Limit of one block. All rows of a block are in memory; the product of several blocks is not.
 constexpr std::int64_t max_rows = 100'000;
 
-// Appends to `problems` what is wrong.
+// The rows of a block. Errors are appended to `problems`.
 Axis read_axis(const rehearse::v1::Vary& vary, const Source& source, Diagnostics& problems);
 
 }  // namespace sim::input

@@ -34,7 +34,7 @@ std::string name_of(const v1::Plan& plan, const std::string& path) {
   return path.empty() ? "plan" : std::filesystem::path(path).stem().string();
 }
 
-// The model, by name, described, or changed; {} with diagnostics.
+// The network of the plan: named, described, or named with changes. Errors are diagnostics.
 Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source& source) {
   if (!plan.has_model() && plan.has_architecture()) return network_of(plan, {});
   if (!plan.has_model())
@@ -55,7 +55,7 @@ Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source
 Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
                         const std::vector<std::string>& cluster, bool draft = false) {
   append(problems, check_plan(source, plan, problems.empty()), source.path());
-  // What the rest relies on: the plan's own values.
+  // The following steps need valid field values.
   const bool sound = problems.empty();
   Result<Machine> machine = Diagnostics{{source.path(), "names no cluster"}};
   if (plan.has_cluster() && !plan.cluster().empty()) {
@@ -69,7 +69,7 @@ Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
   if (!architecture) append(problems, architecture.errors(), source.path());
   if (!architecture) return problems;
   Resolved resolved = resolve(plan, *architecture, machine ? &*machine : nullptr);
-  // resolve() names the plan's own problems last.
+  // resolve() appends the problems of program::problems last.
   if (draft && machine)
     resolved.problems.resize(resolved.problems.size() - program::problems(resolved.plan).size());
   for (PlanProblem& problem : resolved.problems)
@@ -92,7 +92,7 @@ std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {
   return settings;
 }
 
-// Does the command line say what a script leaves open?
+// True if the command line gives a setting that the script leaves open.
 bool supplied(const std::string& setting, const v1::Plan& plan,
               const std::vector<std::string>& overrides) {
   if (setting == "gpus") return plan.has_gpus() || plan.has_nodes() || plan.has_dp();
@@ -106,7 +106,7 @@ bool supplied(const std::string& setting, const v1::Plan& plan,
   return false;
 }
 
-// Megatron-LM's step where no global batch is given: one microbatch of each replica.
+// Sets Megatron-LM's default global batch: one microbatch per replica.
 void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
                    std::vector<std::string>& notes) {
   std::int64_t world = plan.gpus();
@@ -130,8 +130,8 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
                   batch));
 }
 
-// With what is left out of the answer: what a launch says, conditions and other GPUs of nodes on
-// which the job does not run.
+// Adds notes: launch settings that are not simulated, and conditions and GPU kinds of nodes that
+// the job does not use.
 Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> notes) {
   if (!loaded) return loaded;
   const topology::Cluster& cluster = loaded->machine.cluster;
@@ -162,7 +162,7 @@ Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> 
   return file;
 }
 
-// What a plan names and nobody knows.
+// Problems of names in a plan that do not exist.
 Diagnostics unknown_names(const v1::Plan& plan, const std::string& beside) {
   Diagnostics problems;
   const auto take = [&](const auto& found) {

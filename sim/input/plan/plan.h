@@ -1,8 +1,8 @@
-// plan.h — loads a plan: a file of workloads/, a launch script of Megatron-LM, or settings given on
-// the command line, with the model and the cluster it names.
+// plan.h — loads a plan from a file, a launch script or the command line, with its model and
+// cluster.
 //
-// Invariant: a PlanFile that comes back has no problems: program::problems is empty and the world
-// fits the cluster.
+// Every command that takes a plan calls load_plan or load_megatron. A PlanFile that is returned has
+// no problems: program::problems is empty and the job fits the cluster.
 #pragma once
 
 #include <string>
@@ -17,33 +17,36 @@ namespace sim::input {
 
 struct PlanFile {
   std::string name;
-  std::string path;  // "" when everything came from the command line
+  std::string path;  // "": everything is from the command line
   program::Plan plan;
   Machine machine;
-  std::string framework;           // in residuals of measured runs; "": the plan names none
-  std::vector<std::string> notes;  // what a launch script says and the simulator leaves out
+  std::string framework;           // its family in residuals; "": none named
+  std::vector<std::string> notes;  // launch settings that are not simulated
 };
 
-// `overrides` are "key=value" with a field of plan.proto or a synonym: "tp=4", "mbs=2",
-// "tensor-model-parallel-size=4", "architecture.layers=8". They replace what the file says; the
-// data-parallel degree follows the world again unless it is given. Settings of the cluster
-// (cluster_fields.h: "fabric.oversubscription=4") change the cluster that the plan names. An empty
-// path: overrides only.
+// Loads a plan file. An empty path: overrides only. `overrides` are "key=value" and replace the
+// values of the file. A key is a field of plan.proto or a synonym: "tp=4", "mbs=2",
+// "tensor-model-parallel-size=4", "architecture.layers=8".
+//
+// The data-parallel degree is derived from the number of GPUs, unless it is given. Keys of the
+// cluster (cluster_fields.h: "fabric.oversubscription=4") change the cluster that the plan names.
 Result<PlanFile> load_plan(const std::string& path, const std::vector<std::string>& overrides = {});
 
-// What is wrong with a setting of any plan or its cluster: no such key, a value that cannot be
-// read, a name of nothing. `beside` is the plan's file. Whether a plan can be so is for load_plan
-// to say.
+// The problems of one setting by itself: unknown key, unreadable value, unknown name. `beside`:
+// path of the plan file. Rules between settings are checked by load_plan.
 Diagnostics setting_problems(const Setting& setting, const std::string& beside);
 
-// The arguments of a launch script as pasted: line continuations, quotes, NAME=value and $NAME,
-// torchrun's --nnodes and --nproc_per_node, the environment variables that matter. What the script
-// leaves out has Megatron-LM's default. The cluster (and where the script does not describe it, the
-// model or its vocabulary) comes from the overrides.
+// Loads a launch script or launch configuration (launch/launch.h). Line continuations, quotes,
+// NAME=value and $NAME are expanded as in a shell. The launcher and its environment variables give
+// the number of GPUs. Flags that the script leaves out take Megatron-LM's defaults.
+//
+// The overrides name the cluster. They also give the model or its vocabulary if the script does not
+// describe it.
 Result<PlanFile> load_megatron(const std::string& path,
                                const std::vector<std::string>& overrides = {});
 
-// The same of a text at hand; its format is told by the name of `path`, which need not exist.
+// Reads a launch text from memory. The suffix of `path` selects the format; the file need not
+// exist.
 Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
                                const std::vector<std::string>& overrides);
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace v1 = rehearse::v1;
 
-// A path is as seen from the file; a name stays one.
+// A path in the file becomes a path from the working folder. A name stays a name.
 std::string seen_from_here(Kind kind, const std::string& name, const std::string& field,
                            const v1::Search& from, const Source& source, Diagnostics& problems) {
   const Result<std::string> path = locate(kind, name, source.path());

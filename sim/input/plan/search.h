@@ -1,5 +1,6 @@
-// search.h — loads what `rehearse plan` is asked (schema search.proto) as the words of its command
-// line.
+// search.h — loads the file of a plan search (schema search.proto), as options of `rehearse plan`.
+//
+// `rehearse plan FILE` loads it and proceeds as if the options were on its command line.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@
 namespace sim::input {
 
 struct SearchFile {
-  std::string model, cluster;                                // names, or paths as seen from here
+  std::string model, cluster;                                // names or paths
   std::vector<std::pair<std::string, std::string>> options;  // "gpus", "256,512"
   struct Setting {
     std::string text;   // "tp=4"

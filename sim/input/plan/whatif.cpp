@@ -40,7 +40,7 @@ Result<Vary> parse_vary(const std::string& text) {
     }
   }
   for (std::string& value : vary.values) {
-    // What holds commas is quoted here alone.
+    // A quoted value may contain commas; remove its quotes.
     if (value.size() > 2 && value.front() == '"' && value.back() == '"')
       value = value.substr(1, value.size() - 2);
     if (value.empty())

@@ -1,7 +1,7 @@
-// whatif.h — loads a table of variants (schema whatif.proto), and makes one of the settings that a
-// command line varies.
+// whatif.h — loads variants of a plan (schema whatif.proto), or builds them from the command line.
 //
-// Invariant: names of variants are unique, and there are at most max_variants of them.
+// `rehearse whatif` evaluates the base plan and each variant. Names of variants are unique, and
+// there are at most max_variants of them.
 #pragma once
 
 #include <string>
@@ -24,17 +24,18 @@ struct Vary {
 };
 
 struct WhatifFile {
-  std::string plan;                   // "" when the file names none
-  std::vector<std::string> settings;  // of the base and of every variant
+  std::string plan;                   // "": not named in the file
+  std::vector<std::string> settings;  // for the base and all variants
   std::vector<Variant> variants;
 };
 
 Result<WhatifFile> load_whatif(const std::string& path);
 
-// "key=v1,v2": commas inside of brackets and quotes separate nothing.
+// Parses "key=v1,v2". Commas inside brackets or quotes do not separate values.
 Result<Vary> parse_vary(const std::string& text);
 
-// Every combination, the first key the slowest; a name is its settings: "tp=4 pp=2".
+// All combinations; the first key changes slowest. A variant is named after its settings: "tp=4
+// pp=2".
 Result<std::vector<Variant>> combinations(const std::vector<Vary>& varies);
 
 }  // namespace sim::input

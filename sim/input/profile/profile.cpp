@@ -15,7 +15,8 @@ namespace v1 = rehearse::v1;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// The place of "gemm.tiles[2].efficiency" in the file; as far as the path leads.
+// The place of a field path such as "gemm.tiles[2].efficiency". If the path is not in the file: the
+// place of its nearest parent.
 std::string place_of(const Source& source, const Message& message, std::string_view path) {
   const std::size_t dot = path.find('.');
   std::string name(path.substr(0, dot));

@@ -1,5 +1,8 @@
-// profile.h — loads what calibration knows of a GPU and of NCCL (calibration/*.textproto, schema
+// profile.h — loads calibration profiles of GPUs and of NCCL (calibration/*.textproto,
 // profile.proto).
+//
+// Sites::of (answer/evaluate.h) loads the profiles of each cluster; `rehearse check` loads single
+// files. A ProfileFile has passed the schema's rules and the checks of device/ and network/.
 #pragma once
 
 #include <string>
@@ -16,15 +19,16 @@ struct ProfileFile {
   network::CommunicationProfile communication;
   bool has_communication = false;
   std::string path;
-  std::string text;  // every field in a fixed order, without comments: what an answer depends on
+  std::string text;  // canonical text of all fields; part of an answer's digest
 };
 
+// The profile of a file. Errors have line and column.
 Result<ProfileFile> load_profile(const std::string& path);
 
-// Both profiles of a machine: that of its GPU, and the communication of its fabric, which another
-// file may hold. A machine whose fabric has no profile is an error.
+// Both profiles of a machine: the GPU's device profile and the fabric's communication profile. They
+// may come from two files. Error: the fabric has no communication profile.
 Result<ProfileFile> find_profiles(const Machine& machine);
-// That of one GPU; `beside`: the file that names it.
+// The profile that a GPU names. `beside`: path of the file that contains the GPU.
 Result<ProfileFile> find_profile(const device::Gpu& gpu, const std::string& beside);
 
 }  // namespace sim::input

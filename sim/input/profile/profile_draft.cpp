@@ -25,7 +25,7 @@ struct ProfileDraft::State {
 
 namespace {
 
-// One step of a path: a field, and which element of it (-1: no brackets, -2: all).
+// One step of a path: a field and its element (-1: no brackets, -2: all elements).
 struct Step {
   std::string field;
   int index = -1;
@@ -103,7 +103,7 @@ ProfileDraft& ProfileDraft::operator=(const ProfileDraft& other) {
 }
 
 Result<ProfileDraft> ProfileDraft::load(const std::string& path) {
-  const Result<ProfileFile> checked = load_profile(path);  // every rule, not only the schema's
+  const Result<ProfileFile> checked = load_profile(path);  // checks all rules
   if (!checked) return checked.errors();
   auto state = std::make_unique<State>();
   Source source(path);

@@ -1,8 +1,11 @@
-// profile_draft.h — a profile whose numbers can be read and changed by the path of their field, as
-// a fit does: "gemm.tiles[2].efficiency", "norm.ramp", "communication.achieved.nvlink".
+// profile_draft.h — a profile whose numbers are read and changed by field path, for fitting.
 //
-// Durations are seconds, byte counts are bytes, everything else is the plain number. A changed
-// number is kept to four significant digits: what is written is what was tried.
+// `rehearse calibrate` reads a profile, varies its numbers and writes the fitted file. Example
+// paths: "gemm.tiles[2].efficiency", "norm.ramp", "communication.achieved.nvlink".
+//
+// Units: durations are seconds, sizes are bytes, all other values are plain numbers. A changed
+// number is rounded to four significant digits, so the written file holds exactly the evaluated
+// values.
 #pragma once
 
 #include <memory>
@@ -22,14 +25,14 @@ class ProfileDraft {
   ProfileDraft(const ProfileDraft& other);
   ProfileDraft& operator=(const ProfileDraft& other);
 
-  // The paths that a pattern stands for, in order; "[*]" is every element. Empty: no such field, or
-  // it is left out.
+  // All paths that match a pattern, in file order; "[*]" matches every element. Empty if the field
+  // is unknown or not set.
   std::vector<std::string> paths(const std::string& pattern) const;
-  // "bf16" of "gemm.peaks[0].fraction": the first other scalar field of the element, "" when there
-  // is none.
+  // The name of an element: the first other scalar field beside the path's field. "bf16" for
+  // "gemm.peaks[0].fraction"; "" if there is none.
   std::string element(const std::string& path) const;
 
-  // REQUIRES, for both: paths(path) has one element.
+  // Read and change one number. REQUIRES: paths(path) has exactly one element.
   double get(const std::string& path) const;
   void set(const std::string& path, double value);
 
@@ -41,7 +44,7 @@ class ProfileDraft {
   void provenance(const device::Provenance& provenance, const std::vector<std::string>& sources);
   std::string communication_source() const;
   void communication_source(const std::string& source);
-  // The file: `header` as comments, then every field.
+  // The text of the file: `header` as comments, then every field.
   std::string text(const std::string& header) const;
 
  private:

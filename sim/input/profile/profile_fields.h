@@ -1,5 +1,8 @@
-// profile_fields.h — messages of profile.proto become the structs of device/ and network/.
-// REQUIRES, for all: the message satisfies its rules.
+// profile_fields.h — converts messages of profile.proto to the structs of cluster/device and
+// cluster/network.
+//
+// profile.cpp and profile_draft.cpp call it. REQUIRES for both functions: the message has passed
+// its rules.
 #pragma once
 
 #include "sim/cluster/device/profile.h"

@@ -28,7 +28,7 @@ ResidualOf quantity_of(v1::ResidualGroup::Quantity from) {
   }
 }
 
-// Text of a string field: quotes and backslashes escaped, control characters left out.
+// Text of a string field: quotes and backslashes are escaped, control characters are removed.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {

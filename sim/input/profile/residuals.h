@@ -1,5 +1,8 @@
-// residuals.h — loads how far predictions of whole runs were from measurements, by situation
-// (calibration/residuals/runs.textproto, schema residuals.proto).
+// residuals.h — loads and writes residuals: prediction errors of whole runs, grouped by situation.
+//
+// `rehearse validate --residuals` writes the file calibration/residuals/runs.textproto. Prediction
+// intervals (answer/interval.h) read it. Schema: residuals.proto. A residual is ln(measured /
+// predicted); for bubbles it is a difference in percentage points.
 #pragma once
 
 #include <string>
@@ -10,7 +13,7 @@
 namespace sim::input {
 
 enum class ResidualOf { time, allocated, reserved, bubble };
-// "step_time", as in the schema.
+// The quantity's name in the schema: "step_time".
 std::string name(ResidualOf quantity);
 
 struct ResidualGroup {
@@ -19,8 +22,8 @@ struct ResidualGroup {
   bool many_nodes = false, context_parallel = false;
   std::string source;
   bool fitted = false;
-  bool shards = false;         // parameters in shards
-  bool mixture = false;        // of experts
+  bool shards = false;         // parameters are sharded
+  bool mixture = false;        // mixture of experts
   std::vector<double> values;  // ascending
 };
 
@@ -30,10 +33,10 @@ struct RunResiduals {
 };
 
 Result<RunResiduals> load_residuals(const std::string& path);
-// The repository's own file; nothing when there is none.
+// The repository's file; empty residuals if the repository has none.
 Result<RunResiduals> find_residuals();
 
-// The file's text.
+// The text of a residuals file.
 std::string to_text(const RunResiduals& residuals);
 
 }  // namespace sim::input

@@ -16,7 +16,8 @@ bool is_word_character(char c) {
   return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'z');
 }
 
-// Does a word of the text begin so? "H200" is not in "GH200", and "H20" not in "H200".
+// True if a word of the text begins with the alias. "GH200" does not match "H200"; "H200" does not
+// match "H20".
 bool names(std::string_view text, std::string_view alias) {
   for (std::size_t at = 0; at + alias.size() <= text.size(); ++at) {
     const std::size_t end = at + alias.size();

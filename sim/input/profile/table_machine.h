@@ -1,5 +1,7 @@
-// table_machine.h — which of our clusters stands for the machine of a table of measurements. The
-// names of GPUs and sites are in topologies/*.textproto, beside the GPUs (alias, site).
+// table_machine.h — matches the GPU name in a table of measurements to one of our cluster files.
+//
+// `rehearse validate` calls it for each row of a table of runs. GPU aliases and site names are
+// fields of topologies/*.textproto (alias, site).
 #pragma once
 
 #include <string_view>
@@ -9,17 +11,17 @@
 
 namespace sim::input {
 
-// The clusters whose GPUs have aliases, by name, read once.
+// All clusters whose GPUs have aliases, in alphabetical order. Loaded once per process.
 const Result<std::vector<Machine>>& table_machines();
 
 struct TableMachine {
-  const Machine* machine = nullptr;  // nullptr: none stands for it
+  const Machine* machine = nullptr;  // nullptr: no match
   bool memory_only = false;
-  int gpus_per_node = 0;  // 0: as the table or the node says
+  int gpus_per_node = 0;  // 0: as in the table or the node
 };
-// That of the site which `remarks` or `gpu` name, else that with the longest alias in `gpu`; an
-// alias begins a word. `memory_gb` must agree; 0: not stated, then the largest memory counts.
-// REQUIRES: table_machines() has no problems.
+// The best match. A cluster of the site that `remarks` or `gpu` names wins over others; then the
+// longest alias wins, then the largest memory. An alias matches at the start of a word only.
+// `memory_gb`: GB of one GPU, must agree; 0: not stated. REQUIRES: table_machines() has no errors.
 TableMachine machine_of_table(std::string_view gpu, double memory_gb,
                               std::string_view remarks = "");
 

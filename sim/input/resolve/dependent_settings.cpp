@@ -16,7 +16,7 @@ namespace {
 namespace v1 = rehearse::v1;
 using Problems = std::vector<PlanProblem>;
 
-// What settings are of, and the way out.
+// The message for settings without their feature, and the flags that turn the feature on.
 struct Way {
   std::string_view rule;
   std::array<std::string_view, 2> flags;
@@ -100,14 +100,14 @@ bool does(const v1::Plan& given, const program::Plan& plan, Means means) {
       return plan.policy.offload_modules != 0;
     case Means::cpu_optimizer:
       return given.optimizer_cpu_offload();
-    // One that is said to be another takes what stands beside it for another time.
+    // A plan that sets another recompute mode may keep recompute_modules for later use.
     case Means::selective_recompute:
       break;
   }
   return given.has_recompute() || plan.policy.recompute == program::Recompute::selective;
 }
 
-// Whether the message says the field, and not that it is off.
+// True if the field is set, and is not a bool with the value false.
 bool says(const google::protobuf::Message& message, std::string_view name) {
   const auto* field = message.GetDescriptor()->FindFieldByName(std::string(name));
   assert(field != nullptr);

@@ -1,6 +1,10 @@
-// dependent_settings.h — settings that say how something is done that the plan does not do: each
-// would be taken in silence. What a framework sets by itself is no such setting. A plan that says
-// one is refused; of a launch it is left out with a note, for its own program looks past it too.
+// dependent_settings.h — settings that have no effect without another setting, and their rejection.
+//
+// Example: `dispatcher` has no effect on a model without experts. A plan with such a setting is
+// refused. A launch script with such a flag is accepted with a note, because Megatron-LM ignores
+// the flag too. Defaults of a framework are never refused.
+//
+// `resolve` calls `needs` for each plan. The flag translator (launch/) calls means_of and flags_of.
 #pragma once
 
 #include <array>
@@ -12,7 +16,7 @@
 
 namespace sim::input {
 
-// What is done, or not.
+// The feature that a setting depends on.
 enum class Means {
   latent_attention,
   experts,
@@ -21,14 +25,15 @@ enum class Means {
   selective_recompute,
 };
 
-// What a setting of a plan ("dispatcher", "architecture.v_head_dim") says more of; {}: of nothing
-// that a plan may lack.
+// The feature that a setting ("dispatcher", "architecture.v_head_dim") depends on; {} if it depends
+// on none.
 std::optional<Means> means_of(std::string_view setting);
 
-// Megatron-LM's flags of which one does it; the second may be empty.
+// The Megatron-LM flags that turn the feature on; one is enough. The second may be empty.
 const std::array<std::string_view, 2>& flags_of(Means means);
 
-// REQUIRES: `plan` is what `given` becomes, with the network that is trained.
+// The settings of `given` that have no effect. REQUIRES: `plan` is `given` after copying its
+// fields, with the trained network.
 std::vector<PlanProblem> needs(const rehearse::v1::Plan& given, const program::Plan& plan);
 
 }  // namespace sim::input

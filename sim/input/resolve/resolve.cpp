@@ -26,7 +26,7 @@ namespace {
 namespace v1 = rehearse::v1;
 using program::AttentionBackend;
 
-// Bytes of a type of optimizer state; 0 with a problem.
+// Bytes per element of an optimizer state type; 4 with a problem for an unknown name.
 int state_bytes(const char* field, const std::string& name, bool moment,
                 std::vector<PlanProblem>& problems) {
   if (name.empty() || name == "fp32") return 4;
@@ -114,7 +114,7 @@ void adapters(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>&
   }
 }
 
-// Parameters in shards: what Megatron-LM's data parallelism would do is off.
+// Sharded parameters: turns off the options of Megatron-LM's data parallelism.
 void sharding(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>& problems) {
   using program::DataParallelism;
   if (from.has_zero() && from.has_data_parallel()) {
@@ -135,16 +135,16 @@ void sharding(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>&
           {"fsdp", "'fsdp' is for parameters in shards; write data_parallel: fsdp2"});
     return;
   }
-  // With a pipeline fully_shard's users keep parameters whole behind a forward pass
-  // [pytorch/torchtitan distributed/fsdp.py:get_fsdp_reshard_after_forward_policy, "default"].
+  // With pipeline parallelism, users of fully_shard keep parameters unsharded after the forward
+  // pass [pytorch/torchtitan distributed/fsdp.py:get_fsdp_reshard_after_forward_policy, "default"].
   const bool said = from.has_fsdp() && from.fsdp().has_reshard_after_forward();
   if (from.data_parallel() == v1::Plan::fsdp2 && from.pp() > 1 && !said)
     to.sharding.fsdp.reshard_after_forward = false;
   program::shard_parameters(to, to.sharding.data_parallel, to.sharding.fsdp.reshard_after_forward);
 }
 
-// What updates shards on the CPU is DeepSpeed's ZeRO-3, which sums gradients in the type of the
-// model, beside the backward pass [DeepSpeed runtime/engine.py: communication_data_type,
+// The CPU optimizer of sharded parameters is DeepSpeed's ZeRO-3. It sums gradients in the type of
+// the model, during the backward pass [DeepSpeed runtime/engine.py: communication_data_type,
 // get_data_types; runtime/zero/config.py: overlap_comm].
 void deepspeed_shards(const v1::Plan& from, program::Plan& to) {
   if (!from.has_deepspeed_optimizer())
@@ -152,12 +152,12 @@ void deepspeed_shards(const v1::Plan& from, program::Plan& to) {
   if (!to.sharding.deepspeed_optimizer) return;
   if (!from.has_fp32_gradients()) to.numerics.fp32_gradients = false;
   if (!from.has_overlap_grad_reduce()) to.sharding.overlap_grad_reduce = true;
-  // It fetches a parameter ahead, not a layer [runtime/zero/partitioned_param_coordinator.py:
+  // ZeRO-3 prefetches parameters, not layers [runtime/zero/partitioned_param_coordinator.py:
   // fetch_sub_module; runtime/zero/config.py: prefetch_bucket_size].
   if (!from.fsdp().has_backward_prefetch()) to.sharding.fsdp.backward_prefetch = 0;
 }
 
-// What is copied as it stands, and the defaults that hang on it.
+// Copies the fields with a Place, and sets the defaults that depend on them.
 void copied(const v1::Plan& from, const Machine* machine, program::Plan& to) {
   copy_fields(from, to);
   if (!from.has_overlap_param_gather())
@@ -165,16 +165,16 @@ void copied(const v1::Plan& from, const Machine* machine, program::Plan& to) {
         to.sharding.distributed_optimizer && to.sharding.overlap_grad_reduce;
   if (to.shards_parameters()) deepspeed_shards(from, to);
   if (from.attention() != v1::Plan::attention_unset) return;
-  // Fused attention multiplies in 16 bits or less; of its kernels TransformerEngine prefers cuDNN's
-  // on Hopper and Blackwell [pytorch/attention/dot_product_attention/utils.py:
-  // get_attention_backend].
+  // Fused attention needs 16 bits or less. TransformerEngine prefers cuDNN's kernels on Hopper and
+  // Blackwell [pytorch/attention/dot_product_attention/utils.py: get_attention_backend].
   const bool hopper = machine != nullptr && machine->gpu.compute_capability >= 90;
   to.stack.attention = to.numerics.precision == model::Precision::fp32 ? AttentionBackend::unfused
                        : hopper                                        ? AttentionBackend::cudnn
                                                                        : AttentionBackend::flash;
 }
 
-// Megatron-LM's layout: each part's own layers, and so how many chunks a stage has.
+// Megatron-LM's pipeline layout: the layers of each part. It also gives the number of chunks per
+// stage.
 void layout(const v1::Plan& from, Resolved& out) {
   if (!from.has_pipeline_layout()) return;
   program::Plan& plan = out.plan;
@@ -202,7 +202,7 @@ void layout(const v1::Plan& from, Resolved& out) {
   plan.pipeline.virtual_stages = chunks;
 }
 
-// Model chunks, given as a count or as the layers of one.
+// Model chunks per stage, given as a count or as layers per chunk.
 void chunks(const v1::Plan& from, Resolved& out) {
   program::Plan& plan = out.plan;
   if (from.has_layers_per_virtual_stage()) {
@@ -224,14 +224,14 @@ void chunks(const v1::Plan& from, Resolved& out) {
   layout(from, out);
   if (!from.has_schedule())
     plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-  // Who names a schedule alone gets as many parts of a stage as it has where nobody says.
+  // A schedule without virtual_stages uses its default number of chunks.
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
   if (row != nullptr && from.has_schedule() && !from.has_virtual_stages() &&
       !from.has_pipeline_layout() && !from.has_layers_per_virtual_stage())
     plan.pipeline.virtual_stages = row->chunks;
 }
 
-// The GPUs that the plan states, 0 when it states none.
+// The number of GPUs that the plan states; 0 if it states none.
 std::int64_t stated_world(const v1::Plan& from, const Machine* machine, Resolved& out) {
   if (machine == nullptr) return from.gpus();
   const std::int64_t by_nodes = std::int64_t{from.nodes()} * machine->cluster.node.gpus;
@@ -280,7 +280,7 @@ void world(const v1::Plan& from, const Machine* machine, Resolved& out) {
   }
 }
 
-// The job's GPUs must be there, and whole nodes where it takes more than one.
+// Checks that the cluster has the job's GPUs. A job on several nodes must use whole nodes.
 void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
   const topology::Cluster& cluster = machine.cluster;
   const std::int64_t gpus =
@@ -297,7 +297,7 @@ void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
                             (gpus / cluster.node.gpus + 1) * cluster.node.gpus)});
 }
 
-// Every degree above 1 has its place in the order.
+// Checks that rank_order names every degree above 1.
 void rank_order(const v1::Plan& from, Resolved& out) {
   if (!from.has_rank_order()) return;
   const auto parsed = mesh::parse_order(from.rank_order());
@@ -318,7 +318,7 @@ void rank_order(const v1::Plan& from, Resolved& out) {
   }
 }
 
-// The framework of the plan, nullptr where it names none; with a problem where it cannot be.
+// The framework of the plan; nullptr if it names none. An unknown or refused one adds a problem.
 const Framework* framework_of(const v1::Plan& from, std::vector<PlanProblem>& problems) {
   if (!from.has_framework()) return nullptr;
   const auto problem = [&](std::string message) {
@@ -338,7 +338,7 @@ const Framework* framework_of(const v1::Plan& from, std::vector<PlanProblem>& pr
   return found;
 }
 
-// The shares that a file gives.
+// Reads the expert shares of the router_load file.
 void router_load(Resolved& out) {
   program::ExpertsPlan& how = out.plan.experts;
   const model::Architecture& a = out.plan.architecture;
@@ -354,7 +354,7 @@ void router_load(Resolved& out) {
   how.shares = std::move(std::get<0>(read));
 }
 
-// Everything but the world's size.
+// Fills everything except the number of GPUs.
 void fill(const v1::Plan& from, const Machine* machine, Resolved& out) {
   sharding(from, out.plan, out.problems);
   copied(from, machine, out.plan);
@@ -419,7 +419,7 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
     for (const Diagnostic& problem : options.errors())
       out.problems.push_back({"allocator_options", problem.where + ": " + problem.message});
   }
-  // Rules of the world say nothing before there is one.
+  // Without a number of GPUs, program::problems cannot be checked.
   if (machine == nullptr && !from.has_gpus() && !from.has_dp()) return out;
   for (program::Problem& problem : program::problems(plan))
     out.problems.push_back({std::move(problem.field), std::move(problem.message)});

@@ -1,5 +1,9 @@
-// resolve.h — a plan as written becomes a plan as it runs: defaults, degrees that follow from the
-// world, and every rule it breaks.
+// resolve.h — turns a plan as written into a plan as it runs: defaults, derived degrees, all broken
+// rules.
+//
+// load_plan, load_grid and the launch reader call `resolve` once for each plan. The framework's
+// defaults fill the fields that the plan leaves out. The data-parallel degree follows from the
+// number of GPUs. All problems are reported at once, never only the first.
 #pragma once
 
 #include <span>
@@ -16,7 +20,7 @@
 namespace sim::input {
 
 struct PlanProblem {
-  std::string field;  // of plan.proto, where the message belongs
+  std::string field;  // field of plan.proto, to place the message
   std::string message;
 };
 
@@ -25,24 +29,25 @@ struct Resolved {
   std::vector<PlanProblem> problems;
 };
 
-// REQUIRES: `from` satisfies the rules of plan.proto. Without a machine, where its own file is
-// wrong, only the rules that need none are checked, and the plan is not to be run.
+// Resolves a plan. `machine` is null if the cluster file has errors. Only the rules that need no
+// machine are checked then, and the plan must not be run. REQUIRES: `from` has passed the rules of
+// plan.proto.
 Resolved resolve(const rehearse::v1::Plan& from, const model::Architecture& architecture,
                  const Machine* machine);
 
-// A row of a table of measured runs, as settings: its framework says the rest.
+// A row of a table of measured runs as a plan; its framework supplies the fields without a column.
 struct Stated {
   program::Plan plan;
   Completion completion;
-  std::vector<std::string> fields;    // that the row or its framework says
-  std::vector<PlanProblem> problems;  // of settings and fields; not yet program::problems
+  std::vector<std::string> fields;    // set by the row or its framework
+  std::vector<PlanProblem> problems;  // without those of program::problems
   bool says(std::string_view field) const;
 };
-// REQUIRES: the settings hold the network's layers, hidden size, heads and the sequence.
+// REQUIRES: the settings contain the network's layers, hidden size, heads and the sequence.
 Stated state(const Framework& framework, std::span<const Setting> settings, const Columns& columns,
              const Machine& machine);
 
-// Settings of the cluster that the plan's framework makes; none where it has no framework.
+// The cluster settings of the plan's framework; empty without a framework.
 std::vector<std::string> cluster_settings(const rehearse::v1::Plan& plan);
 
 }  // namespace sim::input

@@ -15,13 +15,13 @@ using google::protobuf::io::CodedInputStream;
 constexpr std::size_t max_nodes = 20'000'000;
 constexpr std::size_t max_message = 16 << 20;
 
-// One message after the other: its length as a varint, then its bytes.
+// A sequence of messages, each with its length as a varint.
 class Messages {
  public:
   explicit Messages(std::string_view bytes) : bytes_(bytes) {}
   bool more() const { return at_ < bytes_.size(); }
   std::size_t at() const { return at_; }
-  // False when the length is not there or reaches past the end.
+  // False if the length is missing or exceeds the rest of the file.
   bool next(std::string_view& message) {
     std::uint64_t length = 0;
     for (int shift = 0; shift < 35; shift += 7) {
@@ -47,7 +47,7 @@ bool parse(std::string_view bytes, Message& message) {
   return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-// Writers differ in the type of a number: the one that is there.
+// The number, in whichever of the integer types the writer used.
 std::int64_t whole(const v1::ChakraAttribute& a) {
   const std::int64_t values[] = {
       a.int64_value(),       static_cast<std::int64_t>(a.uint64_value()),
@@ -93,7 +93,7 @@ bool is_chakra(std::string_view bytes) {
   for (const v1::ChakraAttribute& attribute : metadata.attr())
     named = named || attribute.name() == "schema";
   if (named) return true;
-  // Generators may leave the metadata empty: then a node must follow.
+  // Some generators write empty metadata. A node must follow then.
   std::string_view second;
   v1::ChakraNode node;
   return first.empty() && messages.next(second) && parse(second, node) && !node.name().empty();

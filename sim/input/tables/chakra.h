@@ -1,7 +1,8 @@
-// chakra.h — reads Chakra execution traces (schema chakra.proto).
+// chakra.h — reads Chakra execution traces, as protobuf messages (chakra.proto) or as JSON.
 //
-// Bounded: nodes and their names; a length that is not there, a trace of the schema before 2024-05
-// and bytes that are no message are errors.
+// `rehearse calibrate` reads recorded traces with it. Number of nodes and length of names are
+// bounded. Errors: a message that is cut off, a trace of the schema before 2024-05, and invalid
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct ChakraNode {
   ChakraType type = ChakraType::invalid;
   std::uint64_t start_us = 0, duration_us = 0;
   std::size_t dependencies = 0;
-  std::map<std::string, std::int64_t> numbers;  // attributes of any integer type
+  std::map<std::string, std::int64_t> numbers;  // integer attributes
   std::map<std::string, std::string> texts;
 };
 
@@ -40,10 +41,10 @@ struct ChakraTrace {
   std::vector<ChakraNode> nodes;
 };
 
-// The beginning looks like one.
+// True if the bytes begin like a binary Chakra trace.
 bool is_chakra(std::string_view bytes);
 Result<ChakraTrace> read_chakra(std::string_view bytes, const std::string& path);
-// The same as JSON (chakra_json.cpp).
+// The JSON form of the same traces (chakra_json.cpp).
 bool is_chakra_json(std::string_view bytes);
 Result<ChakraTrace> read_chakra_json(std::string_view bytes, const std::string& path);
 

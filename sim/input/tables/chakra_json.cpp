@@ -1,8 +1,10 @@
-// chakra_json.cpp — Chakra traces as JSON, in the two forms of the project's converter: one object
-// with "global_metadata" and "nodes" (names as in the schema), or the messages one after the other
-// (names in camel case, numbers of 64 bits in quotes). A PyTorch execution trace that says "chakra"
-// in its schema has nodes too: those of the GPU with durations where it was linked to a profile.
-// [mlcommons/chakra src/jsonizer/jsonizer.py, before and since 2024-11; et_def.proto]
+// chakra_json.cpp — reads Chakra traces as JSON, in the two forms of the project's converter.
+//
+// Form 1: one object with "global_metadata" and "nodes", and names as in the schema. Form 2: one
+// message after another, with names in camel case and 64-bit numbers in quotes. A PyTorch execution
+// trace with "chakra" in its schema has nodes too. Its GPU nodes have durations if the trace was
+// linked to a profile. [mlcommons/chakra src/jsonizer/jsonizer.py, before and since 2024-11;
+// et_def.proto]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +24,7 @@ constexpr std::array<std::string_view, 8> node_types{
     "INVALID_NODE", "METADATA_NODE",  "MEM_LOAD_NODE",  "MEM_STORE_NODE",
     "COMP_NODE",    "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"};
 
-// Where the object that starts at `at` ends; npos: it does not.
+// The end of the object that starts at `at`; npos if it does not end.
 std::size_t end_of(std::string_view bytes, std::size_t at) {
   int depth = 0;
   bool in_text = false;
@@ -68,7 +70,7 @@ std::int64_t whole(const Json* value) {
   return n;
 }
 
-// {"name": "comm_size", "int64_val": 4096}: the value is in the member that its type names.
+// Reads {"name": "comm_size", "int64_val": 4096}: the type names the member with the value.
 void read_attribute(const Json& attribute, ChakraNode& node) {
   const Json* name = member(attribute, "name", "name");
   if (!attribute.is_object() || !name || !name->is_string()) return;
@@ -90,7 +92,7 @@ ChakraType type_of(const Json& object) {
   const std::int64_t number = whole(type);
   if (type && number >= 0 && number < static_cast<std::int64_t>(node_types.size()))
     return static_cast<ChakraType>(number);
-  // PyTorch's own: an operator, or a kernel of its profile.
+  // A node of a PyTorch trace: an operator, or a kernel of its profile.
   const Json* category = member(object, "cat", "cat");
   return category && *category == "kernel" ? ChakraType::compute : ChakraType::metadata;
 }
@@ -118,7 +120,7 @@ ChakraNode node_of(const Json& object) {
   return node;
 }
 
-// The version, and the nodes of an object that has them all.
+// Reads form 1: the version and all nodes of one object.
 void read_object(const Json& object, ChakraTrace& out) {
   const Json* metadata = member(object, "global_metadata", "globalMetadata");
   for (const Json* of : {metadata, &object}) {
@@ -142,7 +144,7 @@ bool is_chakra_json(std::string_view bytes) {
   if (begin.find("\"global_metadata\"") < 64 || begin.find("\"globalMetadata\"") < 64) return true;
   if (const std::size_t schema = begin.find("\"schema\""); schema != std::string_view::npos)
     return begin.substr(schema, 64).find("chakra") != std::string_view::npos;
-  // Messages one after the other: the first has a version or is empty.
+  // Form 2: the first message has a version or is empty.
   const std::size_t end = end_of(begin, 0);
   if (end == std::string_view::npos ||
       begin.substr(0, end).find("\"id\"") != std::string_view::npos)

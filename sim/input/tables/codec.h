@@ -1,5 +1,7 @@
-// codec.h — loads codecs of messages by name: "zfp-8" is calibration/codecs/zfp-8.textproto of the
-// repository, "mine/codec.textproto" is that file (schema codec.proto).
+// codec.h — loads message codecs by name: "zfp-8" is calibration/codecs/zfp-8.textproto.
+//
+// A plan names codecs for its messages; read_words (plan_text.h) loads them. A name with a slash or
+// .textproto is a path. Schema: codec.proto.
 #pragma once
 
 #include <string>
@@ -10,9 +12,11 @@
 
 namespace sim::input {
 
-// The names of calibration/codecs, sorted.
+// All names in calibration/codecs, sorted.
 std::vector<std::string> codec_names();
 
+// The codec, with its rates in bytes per second. Error: unknown name (lists the known ones) or an
+// invalid file.
 Result<collective::Codec> load_codec(const std::string& name);
 
 }  // namespace sim::input

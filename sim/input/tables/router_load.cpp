@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t most_bytes = 64 << 20;
 constexpr double slack = 1e-3;
 
-// The numbers of a line; the problem where one is none.
+// Appends the numbers of a line. Returns the problem of a word that is no share, or "".
 std::string numbers(std::string_view line, std::vector<double>& into) {
   line = line.substr(0, line.find('#'));
   const auto between = [](char c) { return c == ',' || c == ' ' || c == '\t' || c == '\r'; };

@@ -1,6 +1,8 @@
-// router_load.h — a file of how a router shares its tokens out: numbers apart by commas or blanks,
-// one for each expert, on one line for all layers with experts or on a line for each of them; what
-// follows a # is left out. The shares of a line sum to 1 within a thousandth, and are made to.
+// router_load.h — reads the token shares of experts from a file, for plans with router: skewed.
+//
+// `resolve` calls it for plans with the field router_load. Format: one number for each expert,
+// separated by commas or blanks; # starts a comment. A file has one line for all layers with
+// experts, or one line for each of them.
 #pragma once
 
 #include <string>
@@ -11,7 +13,8 @@
 
 namespace sim::input {
 
-// REQUIRES: the architecture has experts, its pattern of layers is one.
+// Rows of shares. Each row sums to 1: a row within 0.001 of 1 is normalized, any other one is an
+// error. REQUIRES: the architecture has experts and a valid layer pattern.
 Parsed<std::vector<std::vector<double>>> read_router_load(const std::string& path,
                                                           const model::Architecture& a);
 

@@ -22,7 +22,7 @@ struct Column {
   std::string_view name;
   bool numeric;
 };
-// The schema of measured runs, then what tables of memory have besides.
+// The columns of measured runs, then those that only memory tables have.
 constexpr std::array schema{
     Column{"row_id", false},
     Column{"source_group", false},
@@ -91,7 +91,7 @@ constexpr std::array schema{
     Column{"param_opt_gib", true},
     Column{"activation_gib", true},
 };
-// Without these no row can be turned into a plan.
+// Required columns: without them a row is no plan.
 constexpr std::array<std::string_view, 4> needed = {"row_id", "gpu", "tp", "pp"};
 
 const Column* find_column(std::string_view name) {
@@ -126,7 +126,7 @@ void read_header(const CsvRow& header, RunsTable& table, Diagnostics& problems) 
     if (has(table.columns, name)) problem(fmt::format("the column '{}' is there twice", name));
     table.columns.push_back(name);
   }
-  std::vector<std::string> absent;  // what a misspelt column may stand for
+  std::vector<std::string> absent;  // known columns that are missing, for suggestions
   for (const Column& column : schema)
     if (!has(table.columns, column.name)) absent.emplace_back(column.name);
   for (const std::string& name : table.columns) {

@@ -1,8 +1,11 @@
-// runs_csv.h — reads a table of measured runs: the schema of calibration/measured/README.md, one
-// row per run, in CSV as RFC 4180 has it (quotes, commas and line ends inside of quotes).
+// runs_csv.h — reads a CSV table of measured runs: one row for each run (RFC 4180).
 //
-// A column may be missing (memory tables have fewer); a misspelt one is an error, an unknown one is
-// passed on and named. A row that is broken is kept, with what is wrong: nothing is dropped.
+// `rehearse validate` and `rehearse calibrate` read their tables with it. Schema:
+// calibration/measured/README.md.
+//
+// Columns may be missing, because memory tables have fewer. A misspelt column is an error. An
+// unknown column is kept and listed. A row with errors is kept with its problems, so that no row is
+// lost.
 #pragma once
 
 #include <map>
@@ -16,9 +19,9 @@
 namespace sim::input {
 
 struct RunsRow {
-  int line = 0;                                           // of its first character in the file
-  std::map<std::string, std::string, std::less<>> cells;  // column -> text; all columns
-  std::vector<std::string> problems;                      // empty: the row can be used
+  int line = 0;                                           // line of its first character
+  std::map<std::string, std::string, std::less<>> cells;  // text by column name
+  std::vector<std::string> problems;                      // empty: usable
 
   const std::string& text(std::string_view column) const;  // "" when absent or blank
   // REQUIRES: the row has no problems and the column is a numeric one.
@@ -28,16 +31,16 @@ struct RunsRow {
 struct RunsTable {
   std::string path;
   std::vector<std::string> columns;          // as in the header
-  std::vector<std::string> unknown_columns;  // of these; kept in the rows
-  std::vector<RunsRow> rows;                 // in the order of the file
+  std::vector<std::string> unknown_columns;  // a subset of `columns`
+  std::vector<RunsRow> rows;                 // in file order
 };
 
 Result<RunsTable> load_runs(const std::string& path);
 
-// What is wrong with rows, each with its line.
+// The problems of all rows, each with its line.
 Diagnostics row_problems(const RunsTable& table);
 
-// Is it a column of the schema?
+// True if the schema has the column.
 bool is_run_column(std::string_view name);
 
 }  // namespace sim::input

@@ -1,5 +1,7 @@
-// table_csv.h — reads a table of measurements that are not runs (kernels, collectives): cells by
-// the names in its header, any columns. Tables of runs have a schema: runs_csv.h.
+// table_csv.h — reads a CSV table with any columns: measurements of kernels, collectives and hosts.
+//
+// `rehearse calibrate` and cluster/hosts.h call it. Tables of training runs have a fixed schema:
+// runs_csv.h.
 #pragma once
 
 #include <map>
@@ -12,8 +14,8 @@
 namespace sim::input {
 
 struct TableRow {
-  int line = 0;                                           // of its first character in the file
-  std::map<std::string, std::string, std::less<>> cells;  // column -> text without blanks around
+  int line = 0;                                           // line of its first character
+  std::map<std::string, std::string, std::less<>> cells;  // text by column name, trimmed
 };
 
 struct Table {
@@ -24,7 +26,7 @@ struct Table {
   bool has(std::string_view column) const;
 };
 
-// A row with more or fewer cells than the header is an error.
+// The table. Error: unreadable file, or a row whose number of cells differs from the header's.
 Result<Table> load_table(const std::string& path);
 
 }  // namespace sim::input

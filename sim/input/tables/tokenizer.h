@@ -1,5 +1,6 @@
-// tokenizer.h — the size of a vocabulary from the name of its tokenizer
-// (models/tokenizers.textproto).
+// tokenizer.h — vocabulary size of a tokenizer by its name (models/tokenizers.textproto).
+//
+// The readers of launch files call it, because many scripts name a tokenizer instead of a size.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,10 @@
 
 namespace sim::input {
 
-// Nothing when no row of the table knows the name.
+// The number of tokens; nothing if the table has no row for the name.
 std::optional<std::int64_t> vocabulary_of(std::string_view tokenizer);
 
-// What is wrong with a table of that form.
+// The problems of a table file with that schema (tokenizer.proto).
 Diagnostics tokenizer_problems(const std::string& path);
 
 }  // namespace sim::input

@@ -14,7 +14,7 @@ constexpr std::size_t max_cells = 512;  // of a row
 struct Rows {
   std::vector<CsvRow> rows;
   CsvRow row;
-  int line = 1;  // that is being fed
+  int line = 1;  // line that the parser reads
   std::string problem;
 };
 
@@ -33,7 +33,7 @@ void on_row(int, void* user) {
   else
     rows.problem = fmt::format("the table has more than {} rows", max_rows);
   rows.row = {};
-  rows.row.line = rows.line;  // should a carriage return alone have ended the row
+  rows.row.line = rows.line;  // if a carriage return alone ended the row
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Result<std::vector<CsvRow>> csv_rows(const std::string& text, const std::string&
   std::size_t at = 0;
   std::size_t quotes = 0;  // so far; odd: a cell in quotation marks is open
   while (at < text.size()) {
-    // Fed line by line, so that a row is known to begin where the one before it ended.
+    // Feed line by line: a row begins in the line after the previous row.
     const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
     if (quotes % 2 == 0) rows.row.line = rows.line;
     quotes +=

@@ -1,4 +1,6 @@
-// csv_rows.h — the cells of a CSV text, with the line each row starts in. libcsv does the parsing.
+// csv_rows.h — splits a CSV text into cells and records the line in which each row starts.
+//
+// All CSV loaders of this room call it. libcsv parses the text.
 #pragma once
 
 #include <string>
@@ -13,7 +15,8 @@ struct CsvRow {
   std::vector<std::string> cells;
 };
 
-// RFC 4180, strictly: a quote inside an unquoted cell is an error. Blank lines are passed over.
+// Parses strict RFC 4180: a quote inside an unquoted cell is an error. Blank lines are skipped.
+// `path` is the name that diagnostics show.
 Result<std::vector<CsvRow>> csv_rows(const std::string& text, const std::string& path);
 
 }  // namespace sim::input

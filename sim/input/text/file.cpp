@@ -1,4 +1,4 @@
-// Files as bytes: what every loader reads.
+// file.cpp — reads a file as bytes, for all loaders.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ Diagnostics unreadable(const std::string& path, std::string_view why) {
   return {{path, fmt::format("cannot read the file: {}", why), Fault::missing}};
 }
 
-// What some editors put in front of a text: no part of it, and the head of no other format here.
+// Removes a UTF-8 byte-order mark, which some editors write. No format here starts with it.
 std::string unmarked(std::string text) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
@@ -49,7 +49,7 @@ Result<std::string> read_file(const std::string& path, std::int64_t limit) {
 
   std::string text;
   char block[1 << 16];
-  // Never more than half the limit is copied when it grows.
+  // Growing the buffer copies at most half the limit.
   const auto most = static_cast<std::size_t>(limit) + sizeof block;
   if (S_ISREG(state.st_mode)) text.reserve(static_cast<std::size_t>(state.st_size) + 1);
   while (true) {

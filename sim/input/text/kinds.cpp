@@ -41,7 +41,7 @@ std::set<std::string> outer_fields(std::string_view text) {
   return names;
 }
 
-// How many of these are fields of it.
+// The number of `names` that are fields of a message.
 std::size_t fields_of(const google::protobuf::Descriptor& message,
                       const std::set<std::string>& names) {
   return static_cast<std::size_t>(std::ranges::count_if(
@@ -64,7 +64,7 @@ std::string kind_of_fields(const std::set<std::string>& names) {
   return "plan";
 }
 
-// What a file is that is read into this message.
+// The kind of a file that is read into the message of this name.
 std::string kind_of_message(const std::string& name) {
   if (name == "FailureTable") return "failures";
   if (name == "RunResiduals") return "residuals";
@@ -82,7 +82,7 @@ std::string kind_problem(std::string_view text, const google::protobuf::Descript
   const std::set<std::string> names = outer_fields(text);
   const std::string kind = kind_of_fields(names), wanted = kind_of_message(read_as.name());
   if (kind == wanted) return "";
-  // What has no other kind's fields is called a plan: that alone says nothing.
+  // A file without fields of another kind is called a plan, which proves nothing.
   const std::size_t of_plan = fields_of(*rehearse::v1::Plan::descriptor(), names);
   if (kind == "plan" && (fields_of(read_as, names) >= of_plan || 2 * of_plan <= names.size()))
     return "";

@@ -1,4 +1,8 @@
-// kinds.h — what a text-format file is meant to be, by the fields that only its kind has.
+// kinds.h — guesses which kind of file a text-format file is, from the fields that only one kind
+// has.
+//
+// Source::read_whole calls it when a file breaks the rules of the expected kind. The message then
+// names the kind and the command that reads it.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -8,12 +12,12 @@
 
 namespace sim::input {
 
-// "plan" (if nothing else), "grid", "cluster", "profile", "campaign", "failures", "search",
+// The kind: "plan" (the default), "grid", "cluster", "profile", "campaign", "failures", "search",
 // "framework", "codec", "tokenizers", "residuals" or "variants".
 std::string kind_of_text(std::string_view text);
 
-// Why a file that was read into this message was not meant to be: "is a grid, not a plan; `rehearse
-// sweep` runs it". "" where it was, or nothing sure can be said.
+// The problem of a file of another kind than message `read_as`. Example: "is a grid, not a plan;
+// `rehearse sweep` runs it". "" if the kind is right or unclear.
 std::string kind_problem(std::string_view text, const google::protobuf::Descriptor& read_as);
 
 }  // namespace sim::input

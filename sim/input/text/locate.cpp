@@ -31,7 +31,7 @@ const Home& home_of(Kind kind) {
 }
 
 struct Shelf {
-  std::string_view folder, extension, what;  // of a file of this name
+  std::string_view folder, extension, what;  // folder and suffix of files, and their kind as text
 };
 constexpr Shelf shelves[] = {
     {"models", ".json",
@@ -45,7 +45,7 @@ constexpr Shelf shelves[] = {
     {"workloads/frameworks", ".textproto", "a framework; a plan names it: framework={0}"},
     {"calibration", ".textproto", "a profile, which a cluster names"}};
 
-// What else has this name: "a cluster; ...", or "".
+// The other kind of file with this name: "a cluster; ...", or "".
 std::string other_kind(const fs::path& root, std::string_view name) {
   std::error_code error;
   for (const Shelf& shelf : shelves)
@@ -109,7 +109,7 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
   const fs::path folder = fs::path(root) / home.folder;
   const fs::path file = folder / fmt::format("{}{}", name, home.extension);
   if (is_there(file)) return file.string();
-  if (is_file) return std::string(name);  // no name of ours: a file without a suffix
+  if (is_file) return std::string(name);  // not in the repository: a file without a suffix
   if (const std::string other = other_kind(root, name); !other.empty())
     return Diagnostics{
         {"", fmt::format("there is no {} '{}': it is {}", home.noun, name, other), Fault::missing}};

@@ -1,10 +1,13 @@
 // locate.h — finds data files by name: "dgx-h100" is topologies/dgx-h100.textproto of the
-// repository, "mine/dgx.textproto" is that file.
+// repository.
 //
-// The repository root is $REHEARSE_ROOT, else the nearest folder above the program that holds
-// models/ and topologies/, or has them in share/rehearse (an installed program). What looks like a
-// path (a slash or a file extension that is read) is taken from the folder of the file that names
-// it, then from the working folder.
+// Every loader that takes a name calls it. $REHEARSE_ROOT is the repository root. Without it, the
+// root is the nearest folder above the program that contains models/ and topologies/. An installed
+// program has these folders in share/rehearse.
+//
+// A name with a slash, .textproto or .json is a path. It is looked up in three places, in this
+// order: the folder of the file that names it, the working folder, the repository root. Any other
+// name is looked up in the repository, then as a file without a suffix in the working folder.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +21,17 @@ namespace sim::input {
 
 enum class Kind : std::uint8_t { model, topology, workload, profile };
 
-// "" when there is none.
+// The path of the repository root; "" if there is none.
 std::string repository_root();
 
-// The path of the file. `beside` is the path of the file that names it, "" for the command line.
-// Nothing found: the diagnostic lists what there is; its place is for the caller to fill in.
+// The path of the file. `beside`: path of the file that names it, "" for the command line. Error: a
+// diagnostic that lists the existing names. The caller fills in its place.
 Result<std::string> locate(Kind kind, std::string_view name, const std::string& beside = "");
 
-// A folder of the repository, "models"; where it is missing, where it was looked for.
+// The path of a repository folder such as "models". Error: a diagnostic with the searched path.
 Result<std::string> data_folder(std::string_view name);
 
-// The names of a kind in the repository, sorted.
+// All names of a kind in the repository, sorted.
 std::vector<std::string> names(Kind kind);
 
 }  // namespace sim::input

@@ -24,7 +24,7 @@ bool is_whole(const FieldDescriptor& field) {
          field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
 }
 
-// "between 1 and 1048576"; "" where no rule bounds the field.
+// "between 1 and 1048576"; "" if no rule bounds the field.
 std::string range_words(const FieldDescriptor& field) {
   const Rule& rule = rule_of(field);
   const bool whole = field.cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE;
@@ -37,7 +37,7 @@ std::string range_words(const FieldDescriptor& field) {
   return rule.has_max() ? "at most " + text(rule.max()) : "";
 }
 
-// A finite number of the whole text.
+// The text as a finite number; nothing if it is none.
 std::optional<double> real_of(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -48,7 +48,7 @@ std::optional<double> real_of(std::string_view text) {
 
 constexpr std::string_view digits = "0123456789";
 
-// A number as the text format has it, or what only looks for its range or zeros.
+// True for a number of the text format, also if it is out of range or has leading zeros.
 bool is_number(std::string_view text, bool whole) {
   if (text.starts_with('-')) text.remove_prefix(1);
   if (text.starts_with("0x") || text.starts_with("0X"))
@@ -57,7 +57,7 @@ bool is_number(std::string_view text, bool whole) {
   if (whole) return !text.empty() && text.find_first_not_of(digits) == text.npos;
   if (text.ends_with('f') || text.ends_with('F')) text.remove_suffix(1);
   if (text.empty() || (text[0] != '.' && digits.find(text[0]) == digits.npos)) return false;
-  double number = 0;  // whatever its size
+  double number = 0;  // of any size
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error != std::errc::invalid_argument && end == text.data() + text.size();
 }
@@ -78,7 +78,7 @@ std::string without_separators(std::string_view text) {
   return plain.find_first_not_of(digits) == plain.npos ? plain : "";
 }
 
-// What to write instead of a text that is no number: "; write 8192".
+// The suggestion for a text that is no number: "; write 8192".
 std::string instead_of(const FieldDescriptor& field, std::string_view text, bool whole) {
   if (const std::string plain = without_separators(text); !plain.empty()) return "; write " + plain;
   if (text.size() > 2 && text.starts_with('"') && text.ends_with('"') &&

@@ -1,5 +1,7 @@
-// number_text.h — what is said of a text that stands where a number of a field belongs: what the
-// number looks like, and what to write instead.
+// number_text.h — explains why a text is not a number of a schema field, and suggests a valid one.
+//
+// The text-format reader and the setters of plan and cluster fields call it. It creates messages
+// only.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -9,11 +11,11 @@
 
 namespace sim::input {
 
-// "'tp' is a whole number, got '8_192'; write 8192"; "" where the text is a number, whatever its
-// size, or the field holds none.
+// The problem of a text: "'tp' is a whole number, got '8_192'; write 8192". A number of any size is
+// no problem: "". A field that holds no number also gives "".
 std::string number_problem(const google::protobuf::FieldDescriptor& field, std::string_view text);
 
-// Of a number that is outside of the field's range: "'tp' is 0; it must be between 1 and 1048576".
+// The problem of a number outside the field's range: "'tp' is 0; it must be between 1 and 1048576".
 std::string beyond_problem(const google::protobuf::FieldDescriptor& field, std::string_view number);
 
 }  // namespace sim::input

@@ -1,6 +1,8 @@
-// parse_cache.h — what was read from a text, kept for the next who reads the same text: a process
-// that asks many questions names the same files in each. The key holds all that the answer rests
-// on, so what is kept is never old.
+// parse_cache.h — thread-safe cache of parsed values, for processes that read the same files
+// repeatedly.
+//
+// Loaders of models and clusters use it. The key contains everything that the value depends on, so
+// an entry never becomes stale. A cache holds at most 64 entries and is emptied when full.
 #pragma once
 
 #include <cstddef>

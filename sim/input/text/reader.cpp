@@ -35,7 +35,7 @@ Diagnostics Reader::run(Message& message) {
 void Reader::AddError(int line, int column, const std::string& message) {
   if (enough()) return;
   const bool foreign = message.starts_with("Interpreting non ascii");
-  // Each byte of such a character is complained of.
+  // The tokenizer reports each byte of a non-ASCII character; report it once.
   const bool again = foreign && foreign_.line == line && foreign_.column + 1 == column;
   if (foreign) foreign_ = {line, column, {}};
   if (again) return;
@@ -84,7 +84,7 @@ void Reader::one_field(Message& message) {
   if (!field->is_repeated() && source_.places_.contains({&message, field->number(), 0})) {
     problem(name, fmt::format("field '{}' is given twice; the first is at {}", field->name(),
                               source_.where(message, field->name())));
-    // The second one is still read, for its own mistakes.
+    // The duplicate is still parsed, to report its own errors.
     reflection->ClearField(&message, field);
   }
   if (!at("[")) return value(message, *field);
@@ -192,7 +192,7 @@ bool Reader::text(Message& message, const Field& field, const Token& start) {
   return true;
 }
 
-// What stands from here on without a gap, up to one of `ends`; takes it away.
+// Takes the tokens that follow without a gap, up to one of `ends`, and returns their text.
 std::string Reader::glued(int line, int column, std::string_view ends) {
   std::string given;
   while (!at_end() && token().line == line && token().column == column &&
@@ -204,7 +204,7 @@ std::string Reader::glued(int line, int column, std::string_view ends) {
   return given;
 }
 
-// A value without quotation marks where a text belongs: most often a quantity without its unit.
+// Reports a text value without quotation marks. Often it is a quantity without its unit.
 void Reader::bare(const Field& field, const Token& start) {
   const std::string given = glued(start.line, start.column, "},;]>");
   std::string fix = quantity_problem(field, given);
@@ -224,19 +224,19 @@ bool Reader::number(Message& message, const Field& field, const Token& start) {
   return real(message, field, start, negative);
 }
 
-// The number that stands here, without its sign; "" where there is none, which it says.
+// Takes a number without its sign. "" after an error, which it reports.
 std::string Reader::number_text(const Message& message, const Field& field, const Token& start,
                                 bool negative) {
   const Token given = token();
   const bool real = field.cpp_type() == Field::CPPTYPE_DOUBLE;
-  // `0x` without digits is an integer to the tokenizer, which has said so.
+  // The tokenizer takes `0x` without digits as an integer and reports it.
   const bool torn = given.text.ends_with('x') || given.text.ends_with('X');
   constexpr std::string_view ends = "},;]>:{";
   std::string text;
   if ((given.type == TokenType::TYPE_INTEGER && !torn) ||
       (given.type == TokenType::TYPE_FLOAT && real)) {
     next();
-    // The next field may follow at once; nothing else does.
+    // Only the next field may follow without a gap.
     const bool is_field =
         token().type == TokenType::TYPE_IDENTIFIER && find(message, token().text) != nullptr;
     text = given.text + (is_field ? "" : glued(given.line, given.end_column, ends));
@@ -327,7 +327,7 @@ bool Reader::word(Message& message, const Field& field, const Token& start) {
   return true;
 }
 
-// Passes over the value of an unknown field, blocks and lists as a whole.
+// Skips the value of an unknown field, including whole blocks and lists.
 void Reader::skip_value() {
   if (at(":")) next();
   const int line = token().line;
@@ -348,7 +348,7 @@ void Reader::skip_value() {
     problem(token(), fmt::format("the block opened in line {} is not closed", line + 1));
 }
 
-// After a mistake: what stands in the same line is not looked at, but blocks are still closed.
+// After an error: skips the rest of the line, up to a closing brace.
 void Reader::skip_line(int line) {
   while (!at_end() && token().line == line && !at("}") && !at(">") && !at("]")) next();
 }

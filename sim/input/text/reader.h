@@ -1,5 +1,7 @@
-// reader.h — the parser of protobuf's text format behind Source::read: recursive descent over
-// protobuf's tokenizer. After a mistake it goes on with the next line, so one run finds them all.
+// reader.h — the recursive-descent parser of protobuf's text format, over protobuf's tokenizer.
+//
+// Source::read (textproto.h) creates one for each text. After an error it resumes on the next line,
+// so one run reports all errors. Grammar: see textproto.h.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -58,7 +60,7 @@ class Reader : private google::protobuf::io::ErrorCollector {
   google::protobuf::io::Tokenizer tokenizer_;
   Diagnostics problems_;
   int depth_ = 0;
-  Source::Place foreign_{-1, -1, {}};  // of the last byte that is not ASCII
+  Source::Place foreign_{-1, -1, {}};  // place of the last byte that is not ASCII
 };
 
 }  // namespace sim::input

@@ -18,7 +18,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using rehearse::v1::Rule;
 
-// Outside of these a quantity of a machine is a mistake in its unit, and steps would outlast the
+// Limits of a machine's quantities. A value outside has a wrong unit, and steps would exceed the
 // clock of the replay (106 days).
 template <class T>
 struct Bounds {
@@ -54,7 +54,7 @@ T value_or_zero(const std::string& text, Parsed<T> (*parse)(std::string_view)) {
   return std::get<T>(parsed);
 }
 
-// The element of a numeric field as a double; exact for what the rules bound (below 2^53).
+// The element of a numeric field as a double. Exact within the rules' bounds (below 2^53).
 double number(const Message& message, const FieldDescriptor& field, int index) {
   const auto* r = message.GetReflection();
   const bool many = field.is_repeated();
@@ -104,7 +104,7 @@ std::string value_problem(const Message& message, const FieldDescriptor& field, 
 void check_field(const Source& source, const Message& message, const FieldDescriptor& field,
                  bool whole, Diagnostics& problems) {
   const auto* reflection = message.GetReflection();
-  // proto3 does not keep a plain 0 or "": their place in the file says that they were written.
+  // proto3 does not store a plain 0 or "". The recorded place shows that the field was written.
   const bool present =
       !field.is_repeated() && (reflection->HasField(message, &field) ||
                                (!field.has_presence() && source.has(message, field.name())));
@@ -176,7 +176,7 @@ std::vector<std::string> enum_names(const FieldDescriptor& field) {
 
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    // Most is ASCII: eight bytes at once.
+    // Most text is ASCII: check eight bytes at once.
     for (std::uint64_t eight = 0; i + sizeof eight <= text.size(); i += sizeof eight) {
       std::memcpy(&eight, &text[i], sizeof eight);
       if ((eight & 0x8080808080808080) != 0) break;

@@ -10,7 +10,7 @@
 namespace sim::input {
 namespace {
 
-// The place of the first byte that is not UTF-8, "" when there is none.
+// The place of the first byte that is not UTF-8; "" if there is none.
 std::string bad_byte(const std::string& path, const std::string& text) {
   if (is_utf8(text)) return "";
   int line = 1;
@@ -69,7 +69,7 @@ Diagnostics Source::read(const std::string& text, google::protobuf::Message& mes
     return {{place, "the file is not UTF-8 text"}};
   Diagnostics problems = Reader(*this, text, synonyms).run(message);
   if (!check || problems.size() >= max_problems) return problems;
-  // A field that was misspelt would be reported once more as missing.
+  // After an error, do not report missing fields: a misspelt field would be reported twice.
   for (Diagnostic& rule : this->check(message, problems.empty()))
     problems.push_back(std::move(rule));
   return problems;

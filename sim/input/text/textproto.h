@@ -1,14 +1,17 @@
-// textproto.h — reads a protobuf text file into a message and says everything that is wrong with
-// it at once, each with its line and column.
+// textproto.h — reads a protobuf text file into a message and reports all errors with line and
+// column.
+//
+// Every loader of a text-format file calls `load` or Source. protobuf's own TextFormat stops at the
+// first error, so only its tokenizer is used.
 //
 // Invariants
-//  (1) A file that protobuf's own TextFormat accepts gives the same message here, except that
-//      unknown fields, fields given twice, NaN and infinity are errors (a test compares).
+//  (1) A file that TextFormat accepts gives the same message here. Exceptions: unknown fields,
+//      duplicate fields, NaN and infinity are errors. A test compares both parsers.
 //  (2) Bounded: files up to max_file_bytes, blocks nested up to max_depth, max_problems problems.
-//  (3) The rules of rule.proto hold for every message that comes back without diagnostics.
+//  (3) A message that is returned without diagnostics satisfies all rules of rule.proto.
 //
-// The grammar is protobuf's text format (protobuf.dev/reference/protobuf/textformat-spec) without
-// extensions and Any. TextFormat itself stops at the first mistake, so only its tokenizer is used.
+// Source of the grammar: protobuf's text format (protobuf.dev/reference/protobuf/textformat-spec),
+// without extensions and Any.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -27,8 +30,8 @@ constexpr std::int64_t max_file_bytes = 16 << 20;
 constexpr int max_depth = 32;
 constexpr std::size_t max_problems = 100;
 
-// The whole file but a byte-order mark of UTF-8. A path that is missing, a directory, unreadable or
-// too large is a diagnostic.
+// The contents of a file without a UTF-8 byte-order mark. Error: the path is missing, a directory,
+// unreadable, or larger than `limit` bytes.
 Result<std::string> read_file(const std::string& path, std::int64_t limit = max_file_bytes);
 
 // Another accepted spelling of a field: "tensor_model_parallel_size" for "tp".
@@ -37,59 +40,61 @@ struct Synonym {
   std::string_view field;
 };
 
-// A message that was read from a text, with the place of each of its fields.
+// Records the place of each field of the messages that it read, for diagnostics. A message must not
+// move while its Source is in use: fields are found by the message's address.
 class Source {
  public:
   explicit Source(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  // "path:line:column" of element `index` of a field; the block of the message when the field was
-  // left out.
+  // "path:line:column" of element `index` of a field. If the field was not written: the place of
+  // the message's block.
   std::string where(const google::protobuf::Message& message, std::string_view field,
                     int index = 0) const;
   std::string where(const google::protobuf::Message& message) const;
 
-  // Fills `message`; appends what is wrong with the text. Then checks the rules of rule.proto,
-  // unless `check` is false (the caller still changes the message and checks then).
+  // Fills `message` from the text and returns the errors. `check`: also check the rules of
+  // rule.proto. Pass false if the caller still changes the message.
   Diagnostics read(const std::string& text, google::protobuf::Message& message,
                    std::span<const Synonym> synonyms = {}, bool check = true);
-  // The same of a whole file: one of another kind breaks so many rules that they would hide what is
-  // wrong, and is one problem.
+  // Reads a whole file. A file of another kind gives one problem that names its kind, instead of
+  // one problem for each broken rule.
   Diagnostics read_whole(const std::string& text, google::protobuf::Message& message,
                          std::span<const Synonym> synonyms = {}, bool check = true);
-  // Every rule that a value breaks; unless `whole` is false, also every field that is missing.
+  // Every rule that a value breaks. `whole`: also report required fields that are missing.
   Diagnostics check(const google::protobuf::Message& message, bool whole = true) const;
-  // Was the field written, even as the value that proto3 does not keep (0, "")?
+  // True if the field was written, even with the value that proto3 does not store (0, "").
   bool has(const google::protobuf::Message& message, std::string_view field) const;
 
   // Fills `message` from protobuf's JSON form of the same schema; places are field names.
   Diagnostics read_json(const std::string& text, google::protobuf::Message& message);
 
-  // Says where a field that did not come from the text was set: "command line, 'tp=4'".
+  // Sets the place of a field that did not come from the text: "command line, 'tp=4'".
   void place(const google::protobuf::Message& message, std::string_view field, std::string where);
 
  private:
   friend class Reader;
   struct Key {
     const google::protobuf::Message* message = nullptr;
-    int field = 0, index = 0;  // its number, which element; 0: the message's block
+    int field = 0, index = 0;  // field number, element; 0: the block
     bool operator==(const Key&) const = default;
   };
   struct Hash {
     std::size_t operator()(const Key& key) const;
   };
-  // In words only when somebody asks: nearly nobody does.
+  // Kept as numbers and formatted on demand, because almost no place is printed.
   struct Place {
-    int line = 0, column = 0;  // from 1; 0: it is not in the text
+    int line = 0, column = 0;  // from 1; 0: not in the text
     std::string said;
   };
   std::string in_words(const Place& place) const;
 
   std::string path_;
-  std::unordered_map<Key, Place, Hash> places_;  // looked up, never walked
+  std::unordered_map<Key, Place, Hash> places_;  // order is never used
 };
 
-// Reads `path` (textproto, or JSON when it ends in .json) into `message` and checks its rules.
+// Reads the file of `source` (JSON if the name ends in .json, else text format) into `message`.
+// `check`: also check its rules.
 Diagnostics load(Source& source, google::protobuf::Message& message,
                  std::span<const Synonym> synonyms = {}, bool check = true);
 

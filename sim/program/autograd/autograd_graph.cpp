@@ -11,7 +11,7 @@
 namespace sim::program {
 namespace {
 
-// Local slots from here on stand for values until the block is done.
+// Until finish(), local slot number `unplaced + v` is a placeholder for the tensor of value v.
 constexpr std::uint32_t unplaced = 1u << 24;
 
 bool names_slot(const Instruction& i) {
@@ -175,7 +175,7 @@ std::uint32_t Writer::finish() {
     t.slot = rank.slot_of_survivor(static_cast<std::size_t>(owner_), graph.placed++);
     t.placed = true;
   }
-  // The lowest free local slot each.
+  // Each tensor of this block gets the lowest free local slot.
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_slots;
   std::vector<std::uint32_t> local(graph.tensors.size(), 0);
   std::uint32_t used = 0;
@@ -213,7 +213,7 @@ Value checkpoint(Writer& w, const std::vector<Value>& arguments,
     b.unname_all();
     b.flags = before;
     b.hold(gradients[0]);
-    // What the region's own nodes hold by now goes with them.
+    // Arguments that the region's own nodes hold too are released with those nodes.
     std::vector<Value> rest;
     for (const Value v : arguments)
       if (v != 0 && b.holders(v) > 1)

@@ -1,24 +1,30 @@
-// autograd_graph.h — one block while it is written: tensors that are counted as Python counts them,
-// and the graph of what autograd will run.
+// autograd_graph.h — one block being written: reference-counted tensors and backward nodes.
 //
-// A module is written once, forward. Its operations make tensors and launch kernels; each records a
-// node that knows its way back and holds what that needs. A tensor goes when nobody holds it any
-// more: not the variable that named it (drop), not a node (save). So the same code, run without
-// saving, is the first pass of a recomputed layer, and run again inside a backward pass it is the
-// recomputation.
+// A module (attention, MLP, embedding) is written once, as its forward pass. Each operation makes
+// tensors, launches kernels and records a node. A node is a closure that writes the backward pass
+// of its operation. `save` keeps a tensor for a node, as PyTorch's save_for_backward does. A tensor
+// is freed when its last holder drops it, as Python's reference count does.
 //
-//     forward   module(writer)             block "layer forward",  leaves AutogradGraph{tensors,
-//     nodes} backward  writer.backward()         block "layer backward", leaves
-//     AutogradGraph{deferred} weight    each deferred product      block "layer weight gradients"
+// A forward pass without saving is the first pass of a recomputed layer. The same code, run inside
+// a backward pass, is the recomputation.
 //
-// The blocks of a layer are written from copies of one graph, so each may be written many times
-// (first microbatch, last microbatch, ...) and all find the same tensors in the same slots.
+//     pass      what writes it          block                     result
+//     forward   module(writer)          "layer forward"           graph: tensors and nodes
+//     backward  writer.backward()       "layer backward"          graph: deferred products
+//     weight    each deferred product   "layer weight gradients"  nothing
+//
+// Every block function of sim/program/layers opens one Writer, writes one block and closes it with
+// finish(). Blocks of a layer start from copies of one graph. So a block may have several variants
+// (first microbatch, last microbatch), and all variants find the same tensors in the same slots.
 //
 // Invariants
-//  (1) Slots are given out when a block is done: what outlives it gets a slot of its layer (or of
-//      the frame), in the order in which it was made; everything else shares the local slots.
-//  (2) A node's way back sees values, never slots, and captures nothing of the block it was
-//      recorded in.
+//  (1) finish() assigns slots. A tensor that outlives its block gets a slot of its layer or of the
+//      frame, in order of creation. All other tensors share the local slots of the rank.
+//  (2) The closure of a node names values, never slots. It captures no reference to the block that
+//      recorded it.
+//
+// Lifetimes follow PyTorch autograd and Python [torch/csrc/autograd; torch.utils.checkpoint].
+// INVENTORY.md lists every tensor with its source.
 #pragma once
 
 #include <array>
@@ -34,20 +40,20 @@
 
 namespace sim::program {
 
-// A tensor of a graph. 0: none, which may be dropped, held and saved like any other.
+// Index of a tensor in AutogradGraph::tensors. 0 is "no tensor": it may be held, saved and dropped.
 using Value = std::uint32_t;
-// What flows back from node to node: one gradient, or those of the query, the key and the value.
+// Gradients that one node hands to the next: one, or three for query, key and value.
 using Gradients = std::array<Value, 3>;
 
 struct Tensor {
-  Slot slot;            // where it is, once `placed`
-  bool placed = false;  // other blocks know it
-  std::int32_t holders = 0;
+  Slot slot;                 // valid if `placed`
+  bool placed = false;       // has a slot that other blocks use too
+  std::int32_t holders = 0;  // reference count
   std::int64_t bytes = 0;
   Category category = Category::other;
   std::string_view label;
-  std::int32_t away = 0;  // of the holders, groups with a copy on the CPU (module_offload.h)
-  bool fp32 = false;      // whatever the plan's precision is
+  std::int32_t away = 0;  // holders that are groups copied to the CPU (module_offload.h)
+  bool fp32 = false;      // fp32 in every plan
 };
 
 class Writer;
@@ -55,8 +61,8 @@ enum class Visit : std::uint8_t;
 
 struct AutogradGraph {
   using Work = std::function<void(Writer&)>;
-  // Tensors that are made again in front of the backward pass, and how; `keep` makes what stays in
-  // their place until then.
+  // Tensors that are freed after the forward pass and rematerialized before the backward pass.
+  // `make` writes the recomputation. `keep` makes smaller tensors that stay until then: `kept`.
   struct Again {
     std::vector<Value> tensors;
     Work make;
@@ -66,16 +72,16 @@ struct AutogradGraph {
 
   std::vector<Tensor> tensors{1};
   std::vector<std::function<Gradients(Writer&, Gradients)>> nodes;
-  std::vector<Work> deferred;  // weight gradients that have a pass of their own
+  std::vector<Work> deferred;  // weight gradients that a separate weight pass computes
   std::vector<Again> again;
-  // What modules saved, each as often as it was, that may wait on the CPU.
+  // Tensors saved by each offloaded module, once per save. They may be copied to the CPU.
   std::array<std::vector<Value>, offload_module_count> groups;
-  std::uint32_t placed = 0;  // how many tensors outlived the blocks so far
+  std::uint32_t placed = 0;  // number of tensors that outlived the blocks so far
 };
 
 class Writer {
  public:
-  // What outlives the block is the layer's or the frame's (`ends`, Rank::end_slots).
+  // Owner of the surviving tensors: a layer, or one part of the frame (Rank::slot_of_survivor).
   enum class Owner : std::uint8_t { layer, embedding, head, output, rows };
   Writer(Rank& rank, const Variant& variant, std::string name, AutogradGraph graph = {},
          Owner owner = Owner::layer);
@@ -87,20 +93,20 @@ class Writer {
   const Dimensions& dim;
   Emitter e;
   AutogradGraph graph;
-  bool keep;               // nodes are recorded and save what they need
-  bool forward;            // a forward pass's own block: libraries make their workspaces
-  std::uint8_t flags = 0;  // of the kernels of forward operations
-  // Where a layer has fewer norms than halves (model::InputNorms): what the half at hand reads, and
-  // on the way back the gradient of what both read, as far as the second half has it.
+  bool keep;               // true: nodes are recorded and save their tensors
+  bool forward;            // true in a forward pass, false in a recomputation or backward pass
+  std::uint8_t flags = 0;  // instruction flags of the kernels of forward operations
+  // For layers with fewer norms than halves (model::InputNorms). `normed`: input of the current
+  // half. `other_gradient`: in the backward pass, the second half's gradient of that input.
   Value normed = 0, other_gradient = 0;
-  std::vector<Value>* group = nullptr;  // what is saved is added to it (OffloadGroup)
-  // The layer's input, which the norm of its first half saves.
+  std::vector<Value>* group = nullptr;  // saved tensors are also added here (OffloadGroup)
+  // Input of the current half of the layer, saved by the norm of that half.
   Value stream_input = 0;
-  bool held;                         // Python holds the gradient stream that the block was given
-  int depth = 0;                     // of the parameters at hand (Unit::depth)
-  Stream current = Stream::compute;  // where kernels are launched and tensors allocated
+  bool held;                         // Python still holds the gradient that the block received
+  int depth = 0;                     // Unit::depth of the parameters in use
+  Stream current = Stream::compute;  // stream of kernels and of new tensors
 
-  // Tensors.
+  // Tensors. `make` allocates `bytes` bytes; the caller holds the tensor and must drop it.
   Value make(std::int64_t bytes, std::string_view label, Category category,
              Stream pool = Stream::compute);
   Value temporary(std::int64_t bytes, std::string_view label, Stream pool = Stream::compute) {
@@ -114,7 +120,8 @@ class Writer {
     graph.tensors[v].fp32 = true;
     return v;
   }
-  // In a slot that other blocks know; `given`: it is there already, and nobody here holds it yet.
+  // `make_in` allocates in a slot that other blocks use too. `given` names a tensor that already
+  // lies in that slot, with no holder yet.
   Value make_in(Slot slot, std::int64_t bytes, std::string_view label, Category category,
                 Stream pool = Stream::compute);
   Value given(Slot slot, std::int64_t bytes, std::string_view label, Category category);
@@ -136,7 +143,8 @@ class Writer {
   int holders(Value v) const { return graph.tensors[v].holders; }
   bool saved(Value v) const { return v != 0 && holders(v) > 0; }
 
-  // Local variables of the layer's functions that nobody reads any more (LayerCode).
+  // Python variables of the layer's functions that keep a tensor alive after its last reader. How
+  // long depends on the age of the layer's source code (LayerCode).
   bool names(LayerCode since) const { return plan.stack.layer_code >= since; }
   void name(std::vector<Value>& locals, Value v) {
     hold(v);
@@ -146,83 +154,86 @@ class Writer {
     for (const Value v : locals) drop(v);
     locals.clear();
   }
-  // The layer, or the part of it that ran again, returns.
+  // The layer function, or the recomputed part of it, returns: its variables are released.
   void unname_all() {
     drop(norm_output);
     norm_output = 0;
     unname(attention_locals);
     unname(layer_locals);
   }
-  Value norm_output = 0;  // of the norm that ran last
+  Value norm_output = 0;  // output of the most recent norm
   std::vector<Value> attention_locals, layer_locals;
 
-  // Work, on the current stream unless one is given.
+  // Work, on the current stream by default.
   void memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
                     Stream stream = Stream::compute);
-  // A forward product of this rank's tokens.
+  // A forward matrix product [tokens, k] x [k, n] over this rank's tokens.
   void product(std::string_view name, std::int64_t n, std::int64_t k);
-  std::uint16_t event();  // a new one
-  // `waits` goes on behind what `behind` was given so far.
+  std::uint16_t event();  // a new event, local to the block
+  // Stream `waits` waits for all work issued to stream `behind` so far.
   void order(Stream waits, Stream behind);
 
-  // The graph.
+  // The graph. `node` records the backward closure of one operation. `backward` runs the closures
+  // from the last one down to number `first`. `defer` moves a product to the weight pass.
   void node(std::function<Gradients(Writer&, Gradients)> back) {
     if (keep) graph.nodes.push_back(std::move(back));
   }
   Gradients backward(Gradients gradients, std::size_t first = 0);
   void defer(AutogradGraph::Work work) { graph.deferred.push_back(std::move(work)); }
-  // Inductor puts weight gradients behind what the backward pass goes on with: fc2's behind the
-  // activation's, attention's behind its norm's. Seen without tensor parallelism
-  // (results/captured-steps). What is put off is done when the pass has caught up, at its end at
-  // the latest.
+  // Inductor delays weight gradients: it issues fc2's after the activation's gradient, and
+  // attention's after its norm's gradient. Measured without tensor parallelism
+  // (results/captured-steps). catch_up() writes the delayed work, at the end of the backward pass
+  // at the latest.
   bool puts_off() const {
     return plan.stack.layer_kernels == LayerKernels::compiled && dim.tp == 1 && !frozen();
   }
   void put_off(AutogradGraph::Work work) { put_off_.push_back(std::move(work)); }
   void catch_up();
-  // Where operators are recomputed: how these tensors, as far as they are saved, are made again;
-  // `refill` allocates those that are.
+  // Recomputation operator by operator: `make` rematerializes those of `tensors` that are saved,
+  // and calls `refill` to allocate them.
   void again(std::vector<Value> tensors, AutogradGraph::Work make,
              std::function<std::vector<Value>(Writer&)> keep = {});
   void refill(std::initializer_list<Value> values);
 
-  // Parameters, of the product beside which an adapter stands if they are its own: about to be
-  // read; whether data parallelism takes a gradient; a gradient is added.
+  // Calls to data parallelism (sharding.h). For an adapter's parameters `owner` is the product that
+  // it extends. `use`: the parameters are about to be read. `keep_gradient`: returns true if data
+  // parallelism takes over the gradient tensor. `ready`: the gradient has been accumulated.
   void use(std::initializer_list<std::string_view> parameters, std::string_view owner = {});
   bool keep_gradient(Value gradient, std::string_view parameter, std::string_view owner = {});
   void ready(std::string_view parameter, std::string_view owner = {});
-  // Around the products of a layer's weight, which may lie over several ranks.
+  // Before and after each product with a layer weight that is split over several ranks.
   void open(std::string_view weight);
   void close(std::string_view weight);
-  // DTensor's parallel products: collectives are operators of their own, and what they gathered is
-  // what a product saves [torch/distributed/tensor/parallel/style.py].
+  // DTensor's parallel products: collectives are separate operators, and a product saves the
+  // gathered tensor [torch/distributed/tensor/parallel/style.py].
   bool distributes_tensors() const {
     return plan.stack.layer_kernels != LayerKernels::fused && rank.batch_first() &&
            sequence_parallel();
   }
-  // ... which keeps it until its backward pass, unless it is gathered again.
+  // The gathered tensor stays until the backward pass, unless operators are recomputed.
   bool keeps_gathered() const { return distributes_tensors() && !rank.recomputes_operators(); }
-  // Products are cut beside their messages (tp_comm_overlap): those of layers, for the embedding
-  // and the head are neither TransformerEngine's [core/tensor_parallel/layers.py] nor compiled
+  // Products are split into pieces that overlap with their collectives (tp_comm_overlap). This
+  // holds for layers only. Embedding and head are not TransformerEngine modules
+  // [core/tensor_parallel/layers.py] and are not compiled
   // [torchtitan parallelize_llama.py:apply_compile, each TransformerBlock].
   bool cuts_products() const {
     return owner_ == Owner::layer && plan.stack.tp_comm_overlap && sequence_parallel();
   }
-  // Tensors have the batch first (DTensor): pieces of sequences are put in order behind a gather
-  // and in front of a scatter, unless a gather's are of one sequence. The value is what they lie in
-  // then, a copy but where products are cut beside their messages
+  // DTensor's tensors have the batch first, so sequence pieces are reordered after an all-gather
+  // and before a reduce-scatter. A gather of one sequence needs no reordering. Returns the
+  // reordered tensor: a copy, or `v` itself if cuts_products()
   // [torch/distributed/_functional_collectives.py:all_gather_tensor, reduce_scatter_tensor].
   enum class Order : std::uint8_t { gathered, to_scatter };
   Value reorder(Value v, Order order, std::int64_t bytes);
 
   bool makes_workspaces() const { return forward && variant.first_use; }
-  // A library's workspace comes before the first product's output.
+  // Allocates TransformerEngine's workspace, before the output of the first product.
   void first_product();
   bool sequence_parallel() const { return plan.uses_sequence_parallel(); }
   bool frozen() const { return plan.trains_adapters(); }
   bool records() const { return !plan.environment.avoid_record_streams; }
 
-  // Gives out the slots, adds the block to the program and returns its index.
+  // Assigns the slots, adds the block to the program and returns its index.
   std::uint32_t finish();
 
  private:
@@ -235,7 +246,8 @@ class Writer {
   std::vector<AutogradGraph::Work> put_off_;
 };
 
-// Runs `region` without saving and again in front of its backward pass, keeping its arguments
+// Activation checkpointing: writes `region` without saving, keeps only its arguments, and writes it
+// once more before its backward pass
 // [torch.utils.checkpoint; Megatron-LM random.py:CheckpointFunction].
 Value checkpoint(Writer& w, const std::vector<Value>& arguments,
                  const std::function<Value(Writer&)>& region);

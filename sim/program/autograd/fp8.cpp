@@ -8,15 +8,15 @@ using model::OperationKind;
 
 namespace {
 
-// TransformerEngine's norms find it on the way, its other kernels do not; a compiler lets every
-// elementwise kernel.
+// TransformerEngine's norm kernels also find amax; its other kernels do not. A compiler fuses amax
+// into every elementwise kernel.
 bool found_on_the_way(const Writer& w, const Unscaled& tensor) {
   return tensor.norm ? w.plan.stack.layer_kernels != LayerKernels::eager
                      : tensor.elementwise && w.plan.stack.layer_kernels == LayerKernels::compiled;
 }
 
-// TransformerEngine's ranks agree where the sequence is gathered; torchao's wherever a DTensor has
-// parts.
+// Whether the ranks all-reduce amax. TransformerEngine: if the sequence is gathered. torchao: if
+// the DTensor is split in any way.
 bool agrees(const Writer& w, const Unscaled& tensor) {
   switch (tensor.parts) {
     case Unscaled::Parts::none:
@@ -42,7 +42,7 @@ void find_scale(Writer& w, const Unscaled& tensor) {
   if (agrees(w, tensor))
     w.e.agree(over_rows(w.plan), "all-reduce of a scale", tensor.parts == Unscaled::Parts::rows);
   w.memory_bound(OperationKind::elementwise, "scale of fp8", 8 * tensor.tensors);
-  // Each of several tensors has kernels of its own.
+  // Each tensor has two separate kernels.
   if (tensor.tensors > 1) w.e.host(HostWork::launches, 2 * (tensor.tensors - 1));
 }
 

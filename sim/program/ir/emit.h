@@ -1,5 +1,11 @@
-// emit.h — writes blocks: the vocabulary in which forward.cpp, backward.cpp, ends.cpp and step.cpp
-// say what a rank issues. Operations, transfers and labels are interned in the program.
+// emit.h — appends instructions to a block and interns their operands in the program's tables.
+//
+// Two kinds of code write blocks with an Emitter. Layers use it through Writer (autograd_graph.h).
+// Code without a backward pass uses it directly: pass begin and end, batches, messages, optimizer
+// steps, data parallelism (sim/program/build, sim/program/parallel).
+//
+// An Emitter keeps issue order and never reorders. Equal operations, transfers and labels are
+// stored once per program.
 #pragma once
 
 #include <array>
@@ -12,28 +18,28 @@
 
 namespace sim::program {
 
-// Interns into one program.
+// Intern tables of one program: each returns the index of an equal entry, and adds it if new.
 class Tables {
  public:
   explicit Tables(Program& program) : program_(program) { last_operation_.fill(-1); }
 
   std::uint32_t operation(const model::Operation& operation);
   std::uint32_t transfer(const Transfer& transfer);
-  // REQUIRES: the text outlives this.
+  // REQUIRES: the text outlives this object.
   std::uint16_t label(std::string_view text);
   Program& program() { return program_; }
-  // Every tensor is filled when it is made (StackPlan::deterministic).
+  // Every new tensor is filled by a kernel (StackPlan::deterministic).
   void set_fills(bool fills) { fills_ = fills; }
   bool fills() const { return fills_; }
 
  private:
   bool fills_ = false;
   Program& program_;
-  // Operations by the lowest bits of their hash: the last that came, and the one before each.
+  // Hash table of operations. Each bucket links its operations from the newest to the oldest.
   std::array<std::int32_t, 1024> last_operation_;
   std::vector<std::int32_t> operation_before_;
   std::unordered_map<std::string_view, std::uint16_t> labels_;
-  // Labels are literals: what was asked for last, by address.
+  // Cache of recent label lookups by address, because most labels are string literals.
   struct Known {
     std::string_view text;
     std::uint16_t number = 0;
@@ -41,31 +47,32 @@ class Tables {
   std::array<Known, 256> last_labels_;
 };
 
+// One block under construction.
 class Emitter {
  public:
   Emitter(Tables& tables, std::string name) : tables_(tables) { block_.name = std::move(name); }
 
-  // The block's gathers and scatters over tensor-parallel ranks are sent in so many pieces beside
-  // products.
+  // All-gathers and reduce-scatters over Stream::tp are split into `pieces` (Transfer::pieces).
   void set_pieces(int pieces) { pieces_ = pieces; }
 
+  // Each call below appends one instruction; program.h (Op) defines its meaning.
   void alloc(Slot slot, std::int64_t bytes, Category category, std::string_view label,
              Stream pool = Stream::compute);
   void free(Slot slot, std::uint8_t flags = 0);
-  void move(Slot from, Slot to);  // the tensor changes its holder, nothing happens to memory
+  void move(Slot from, Slot to);  // the tensor changes its slot; memory does not change
   void record_stream(Slot slot, Stream stream);
   void kernel(const model::Operation& operation, std::uint8_t flags = 0,
               Stream stream = Stream::compute);
-  // A kernel that reads and writes so much.
+  // A kernel limited by memory bandwidth; `bytes` counts reads and writes.
   void memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
                     std::uint8_t flags = 0, Stream stream = Stream::compute);
-  // One collective; bytes as network.h counts them.
+  // One collective; `bytes` is the message size as nccl-tests counts it (network.h).
   void collective(collective::Kind kind, Stream communicator, std::int64_t bytes,
                   std::string_view label, std::uint8_t flags = joins, std::uint16_t event = 0,
                   Stream stream = Stream::compute);
-  // The ranks agree on one number; `followed`: see Transfer.
+  // An all-reduce of one 4-byte number; `followed`: see Transfer.
   void agree(Stream communicator, std::string_view label, bool followed);
-  // One all-to-all of tokens to the places of their choices; bytes of all copies.
+  // One all-to-all of tokens to the ranks of their experts; `bytes` counts all copies.
   void dispatch(Stream communicator, std::int64_t bytes, const Choices& choices, int route,
                 std::string_view label, std::uint8_t flags = joins, std::uint16_t event = 0);
   void exchange(Exchange exchange, std::string_view label, std::uint8_t flags,

@@ -7,7 +7,7 @@
 namespace sim::program {
 namespace {
 
-// The modules of a layer, in the order in which it makes them.
+// The modules of a layer, in the order of its constructor.
 constexpr std::array dense_modules = {attention_parameters, mlp_parameters, adapter_parameters};
 constexpr std::array mixture_modules = {attention_parameters, mixture_parameters,
                                         attention_adapter_parameters};
@@ -25,7 +25,7 @@ Parameters::Parameters(const Rank& rank, int chunk)
     for (const auto parameters :
          rank.kind(chunk, {layer, 0, false}).mixture ? mixture_modules : dense_modules)
       add(layer, parameters(rank));
-  // A tied output shares the first stage's table only where that is on the same rank.
+  // A tied output layer shares the table with the embedding if both are on the same rank.
   const bool has_table =
       !rank.plan.architecture.tied_embeddings || !(rank.has_first_part() || everywhere);
   const bool last = rank.has_loss(chunk);

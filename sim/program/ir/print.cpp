@@ -20,7 +20,7 @@ constexpr std::uint64_t mixed(std::uint64_t h, std::uint64_t v) {
   return h ^ (h >> 29);
 }
 
-// Where lines go: into a text, or into a number.
+// Sinks for the printed lines: Text builds the text, Hash builds the fingerprint.
 class Text {
  public:
   using Result = std::string;
@@ -104,13 +104,13 @@ std::string_view named(const std::array<const char*, N>& names, Enum value) {
   return names.at(static_cast<std::size_t>(value));
 }
 
-// What holds a tensor or names an event: made by an instruction of a call of a template. 0: empty.
+// Name of a tensor or event: template, call, and index of the instruction that made it. 0: empty.
 using Name = std::uint64_t;
 constexpr Name name_of(std::uint64_t pattern, std::uint64_t call, std::uint64_t made) {
   return (pattern + 1) << 44 | call << 24 | made;
 }
 
-// Slots or events with their names, and a hash of all of them.
+// The names of all slots, or of all events, and a hash over them.
 class Names {
  public:
   Name at(std::size_t i) const { return i < names_.size() ? names_[i] : 0; }
@@ -129,14 +129,14 @@ class Names {
   std::uint64_t hash_ = 0;
 };
 
-// What a block is handed and what it leaves, by slot and by event.
+// The inputs and outputs of a block: tensors by slot, and events.
 struct BlockView {
   using Key = std::pair<Space, std::uint32_t>;
-  std::uint32_t number = 0;  // among the different blocks
+  std::uint32_t number = 0;  // equal for blocks with equal content
   std::vector<Key> tensors_in;
-  std::vector<std::size_t> named;  // those of them that an instruction names, in order
+  std::vector<std::size_t> named;  // inputs that a printed instruction uses, in order
   std::vector<std::uint32_t> events_in;
-  // What a slot holds afterwards: a tensor made here (>= 0), one handed in (-2 - index), none (-1).
+  // Content of a slot after the block: tensor made here (>= 0), input (-2 - index), empty (-1).
   std::map<Key, std::int64_t> tensors_out;
   std::map<std::uint32_t, std::int64_t> events_out;  // by the instruction that set them
 };

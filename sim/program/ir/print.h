@@ -1,11 +1,18 @@
 // print.h — the program of a rank class as text, and a fingerprint of that text.
 //
-// Numbers that a builder gives out do not show. A tensor is named by the instruction that made it
-// (template, call, how many tensors its block had made), a wait by the instruction that set its
-// event; operations, transfers and exchanges stand where they are used; blocks and templates are
-// numbered as they first appear, blocks by what is in them. So two builders whose ranks issue the
-// same print the same, whatever slots and events they use, and moves, which only change a
-// tensor's holder, are not printed.
+// Tests compare fingerprints (tests/program/fingerprints.txt) to show that a change of the builder
+// leaves every program as it was. The text shows where two programs differ.
+//
+// Two builders print the same text if their ranks issue the same work. The text hides numbers that
+// a builder chooses freely:
+//
+//     tensor      named by the instruction that made it: template, call, count in its block
+//     wait        named by the instruction that recorded its event
+//     operation   written out at each use; transfers and exchanges too
+//     block       numbered by content, in order of first appearance; templates too
+//     move        not printed: it changes the slot of a tensor, not the memory
+//
+// Example:
 //
 //     block 4 "layer forward"
 //       host layer_forward 1
@@ -16,7 +23,7 @@
 //       call block 4 layer 7: t3.1.0 t0.0.12 -
 //     pass template 3 walk 5 microbatch 2 frame 1 steady
 //
-// A walk is one binding of a template's blocks to the tensors that they are handed.
+// A walk binds the blocks of a template to the tensors that they receive.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +33,9 @@
 
 namespace sim::program {
 
+// The program as text.
 std::string print(const Program& program);
-// Of what print() says, without writing it.
+// A hash of the content of print(), computed without the text.
 std::uint64_t fingerprint(const Program& program);
 
 }  // namespace sim::program

@@ -46,8 +46,8 @@ std::string_view name(Stream stream) {
   return names[static_cast<std::size_t>(stream)];
 }
 
-// Groups of experts that lie on a place of their own, or several of them on one; of the places that
-// are left each choice takes any.
+// First the expected number of places that hold a chosen group: a group covers several places, or
+// one place holds several groups. Then K choices fall evenly on those places.
 double Choices::places(int all) const {
   double left = all;
   if (groups > 0 && top_groups > 0 && top_groups < groups) {
@@ -61,7 +61,7 @@ double Choices::places(int all) const {
       left = all * (1 - missed);
     }
   }
-  double missed = 1;
+  double missed = 1;  // probability that no choice falls on a place
   for (int i = 0; i < of_token; ++i) missed *= 1 - 1 / left;
   return left * (1 - missed);
 }

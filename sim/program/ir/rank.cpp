@@ -91,7 +91,7 @@ bool Rank::has_last_part() const {
   return std::ranges::any_of(chunks_, [&](const Chunk& chunk) { return chunk.part == parts_ - 1; });
 }
 
-// A layer of a route of its own has the number of the route behind the other bits.
+// If routes are drawn, each (layer, microbatch, first step) is a kind with its own `load`.
 LayerKind Rank::kind(int chunk, RouteKey key) const {
   const model::Architecture& a = plan.architecture;
   key.layer += first_layer(chunk);
@@ -165,7 +165,8 @@ void Rank::settle(int most_layers) {
   const auto base = [&](std::uint32_t layer) {
     return frame_slots_ + (layer - frame_slot_count) * layer_slots_;
   };
-  std::vector<std::uint32_t> below(program.blocks.size(), 0);  // layers that a block reaches back
+  // By block: the number of earlier layers that its instructions reach back to.
+  std::vector<std::uint32_t> below(program.blocks.size(), 0);
   for (std::size_t b = 0; b < program.blocks.size(); ++b) {
     std::vector<Instruction>& code = program.blocks[b].code;
     for (const Instruction& i : code)

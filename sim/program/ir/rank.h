@@ -1,9 +1,18 @@
-// rank.h — one pipeline rank while its program is being written: its dimensions, its named slots
-// and events, what its blocks share.
+// rank.h — the state of one rank while its program is written: dimensions, slots, events, graphs.
 //
-// Letters in comments: S local sequence (s/c), b microbatch, h hidden, f FFN width, a heads, d head
-// size, k = query groups x d, v padded vocabulary, t c p D = tensor, context, pipeline, data
-// degree, U = 2 S b h bytes. "shard" = tokens of this rank between tensor-parallel regions.
+// builder.cpp makes one Rank per rank class and passes it to every function that writes a block.
+// Named slots and events never change their numbers. Slots of layers get their final numbers in
+// settle(), after the last block.
+//
+// Symbols in comments:
+//
+//     s        sequence length               S     local sequence, s / c
+//     b        microbatch size               h     hidden size
+//     f        FFN width                     a     attention heads
+//     d        head size                     k     query groups x d
+//     v        padded vocabulary             U     2 S b h bytes
+//     t c p D  tensor, context, pipeline and data parallel degree
+//     shard    tokens of this rank outside the tensor-parallel regions (sequence parallelism)
 #pragma once
 
 #include <array>
@@ -24,32 +33,34 @@
 
 namespace sim::program {
 
+// Tensor dimensions of one rank, in elements or tokens.
 struct Dimensions {
-  // Of a slice of the sequence, where the schedule has any.
+  // Dimensions of one slice of the sequence; slice 0 is the whole sequence if there are no slices.
   explicit Dimensions(const Plan& plan, int slice = 0);
-  // Of layers: a rank has some columns of the residual stream (MeshPlan::tensor_columns).
+  // Dimensions inside layers: a rank has h / tensor_columns columns of the residual stream.
   Dimensions of_layers(const Plan& plan) const;
 
   std::int64_t element;        // bytes of an activation
   std::int64_t batch;          // b
-  std::int64_t sequence;       // s, whole, or that of the slice
-  std::int64_t prefix;         // tokens of the slices in front, which this one attends to
+  std::int64_t sequence;       // s, or the length of the slice
+  std::int64_t prefix;         // tokens of the earlier slices, to which this slice attends
   std::int64_t local;          // S
   std::int64_t tokens;         // S b
   std::int64_t shard;          // tokens / t with sequence parallel, else tokens
   std::int64_t hidden;         // h
-  std::int64_t query;          // a d / t; with tensor_columns t is the rest of the tp ranks
-  std::int64_t attended;       // width of attention's output: a d / t, unless values have their own
+  std::int64_t query;          // a d / t; with tensor_columns t is the number of grid rows
+  std::int64_t attended;       // width of attention's output: heads x value_dim
   std::int64_t key_value;      // k / t
-  std::int64_t value;          // width of the values: k / t, unless they have their own
+  std::int64_t value;          // width of the values: groups x value_dim
   std::int64_t heads, groups;  // per tensor-parallel rank
   std::int64_t head_dim;       // d
-  std::int64_t value_dim;      // of a value: d, unless they have their own
+  std::int64_t value_dim;      // size of a value: d; its own size in latent attention (MLA)
   std::int64_t ffn;            // f / t
   std::int64_t up;             // width of fc1's output: 2 f / t with SwiGLU, else f / t
   std::int64_t vocab;          // v / t
   std::int64_t tp, cp, pp, dp;
 
+  // Bytes, except mixed_width(), a number of columns.
   std::int64_t full() const { return element * tokens * hidden; }     // U
   std::int64_t residual() const { return element * shard * hidden; }  // U/t with SP
   std::int64_t mixed_width() const { return query + 2 * key_value; }  // of qkv's output
@@ -57,7 +68,7 @@ struct Dimensions {
   std::int64_t scores() const { return element * batch * heads * local * local; }
 };
 
-// Slots of a frame outside the layers that have a name; graphs are given those behind them.
+// Named slots of a frame outside the layers. Tensors that outlive a graph's block follow them.
 enum FrameSlot : std::uint32_t {
   ids,
   position_ids,
@@ -71,15 +82,15 @@ enum FrameSlot : std::uint32_t {
   frame_slot_count,
 };
 
-// Slots of one layer in a frame that have a name. `input` is the residual stream; the next layer's
-// `input` is this layer's output.
+// Named slots of one layer in a frame. `input` is the residual stream. The output of a layer is the
+// `input` slot of the next layer.
 enum LayerSlot : std::uint32_t {
   input,
-  weight_copy,  // autocast's
+  weight_copy,  // the 16-bit copy that autocast makes
   layer_slot_count,
 };
 
-// Fixed slots with a name; parameters, buffers and optimizer state follow them.
+// Named fixed slots. Parameters, buffers and optimizer state follow them.
 enum FixedSlot : std::uint32_t {
   output,
   sent_gradient,
@@ -88,7 +99,7 @@ enum FixedSlot : std::uint32_t {
   blas_workspace_forward,
   blas_workspace_backward,
   global_buffer,
-  // TransformerEngine 2's dummy gradients.
+  // Dummy weight gradients of TransformerEngine 2.
   handle_fc2,
   handle_fc1,
   handle_projection,
@@ -96,19 +107,19 @@ enum FixedSlot : std::uint32_t {
   fixed_slot_count,
 };
 
-// Local slots that blocks without a graph number themselves.
+// Number of local slots for blocks without a graph, which choose their slots by hand.
 constexpr std::uint32_t local_slot_count = 16;
 
 inline Slot frame_slot(FrameSlot s) {
   return {Space::microbatch, s};
 }
-// Of this layer or one so many layers on; how many slots a layer has is known when all blocks are
-// written (Rank::settle).
+// A slot of the current layer, or of the layer `layers_on` layers later. The number of slots per
+// layer is known after all blocks are written, so Rank::settle gives the final index.
 constexpr std::uint32_t layers_on_bits = 16;
 inline Slot layer_slot(std::uint32_t s, std::uint32_t layers_on = 0) {
   return {Space::layer, s | layers_on << layers_on_bits};
 }
-// A layer's slot from so many layers above.
+// The same slot named from a block of the layer `layers` layers later.
 constexpr std::uint32_t most_layers_back = 256;
 inline Slot seen_from_above(Slot slot, int layers) {
   return {slot.space, slot.index - (static_cast<std::uint32_t>(layers) << layers_on_bits)};
@@ -119,12 +130,12 @@ inline Slot fixed_slot(std::uint32_t s) {
 inline Slot local_slot(std::uint32_t s) {
   return {Space::local, s};
 }
-// Of a layer's slots in a frame, until Rank::settle.
+// Provisional base of a layer's slots in a frame; Rank::settle replaces it.
 constexpr std::uint32_t layer_base(int layer) {
   return frame_slot_count + static_cast<std::uint32_t>(layer);
 }
 
-// Events: a stream waits for the end of what recorded them last.
+// Event numbers. A wait refers to the most recent record of its event, as in CUDA.
 enum Event : std::uint16_t {
   no_event,
   parameter_event,
@@ -133,7 +144,7 @@ enum Event : std::uint16_t {
   receive_forward_event,
   send_backward_event,
   receive_backward_event,
-  // Parameters in shards: FSDP1's free events of both passes, gathers in flight, and one each.
+  // FSDP: FSDP1's free events of both passes, then the gathers in flight (one event per unit).
   free_forward_event,
   free_backward_event = free_forward_event + 5,
   unit_event = free_backward_event + 6,
@@ -144,118 +155,122 @@ enum Event : std::uint16_t {
   receive_forward_up_event,
   send_backward_up_event,
   receive_backward_up_event,
-  offload_event,  // activations on their way to the CPU, and back
+  offload_event,  // activations are on the CPU; reload_event: they are back on the GPU
   reload_event,
-  computed_event,       // what is copied has been computed
-  expert_bucket_event,  // of the buffers of experts
+  computed_event,       // the tensor to copy has been computed
+  expert_bucket_event,  // gradient buckets of experts
   expert_parameter_event,
-  hidden_exchange_event,  // tokens that travel beside another microbatch
-  shared_event,           // a vocabulary over all stages: the output layer's input, its sums,
+  hidden_exchange_event,  // token exchange that overlaps with another microbatch
+  shared_event,           // vocabulary split over all stages: input of the output layer, its sums,
   summed_event,
-  rows_event,  // rows of the model's input, their gradient
+  rows_event,  // embedding rows, and their gradient
   row_gradient_event,
-  group_event,  // a group of a module's tensors is back (module_offload.h), one for each module
-  // Parameters of a chunk that is gathered as a whole: of even and odd chunks, then of experts.
+  group_event,  // an offloaded group is back (module_offload.h); one event per module
+  // Chunks with parameters gathered as a whole: even chunks, odd chunks, then their experts.
   chunk_event = group_event + offload_module_count,
-  graph_event = chunk_event + 32,  // from here on: a graph's own, until its block ends
+  graph_event = chunk_event + 32,  // events from here on belong to one graph, until its block ends
 };
-constexpr int chunk_events = (graph_event - chunk_event) / 4;  // a chunk's
+constexpr int chunk_events = (graph_event - chunk_event) / 4;  // events per chunk
 constexpr int free_forward_events = free_backward_event - free_forward_event;
 constexpr int free_backward_events = unit_event - free_backward_event;
 constexpr int unit_events = order_event - unit_event;
 
-// Products that may have an adapter.
+// The matrix products of a layer; each may have a LoRA adapter.
 enum class Module : std::uint8_t { qkv, projection, fc1, fc2 };
 
 class Sharding;
 struct AutogradGraph;
 
-// What tells layers apart whose programs differ. `load`: 0 where routes are balanced, else the
-// number of the route (Rank::route).
+// Layers of one kind share their blocks. `load`: 0 if routes are balanced, else 1 + the index in
+// Program::routes.
 struct LayerKind {
   bool mixture = false;  // has experts
-  bool whole = false;    // attends to all tokens where others have a window
+  bool whole = false;    // attends to all tokens, in a model with sliding windows
   int load = 0;
-  int slice = 0;  // of a sequence; routes are drawn for whole ones
+  int slice = 0;  // slice of the sequence; 0 if routes are drawn
 
   int number() const { return 4 * (load + slice) + 2 * whole + mixture; }
   friend auto operator<=>(const LayerKind&, const LayerKind&) = default;
 };
 
-// What fine-grained offload does around the modules of one layer (module_offload.h).
+// Fine-grained activation offload in one layer (module_offload.h). A group is the set of tensors
+// that one module saved.
 struct LayerOffload {
-  // The group that comes up where a module's way back is done, so many layers below.
+  // The group that is copied back to the GPU after the backward pass of a module. It belongs to the
+  // layer `layers_down` layers earlier.
   struct Next {
     int layers_down = 0;
     OffloadModule module{};
     LayerKind kind;
-    std::uint8_t kept = 0;  // modules of that layer whose groups stay on the GPU
+    std::uint8_t kept = 0;  // modules of that layer with groups that stay on the GPU
     friend auto operator<=>(const Next&, const Next&) = default;
   };
-  std::uint8_t kept = 0;        // modules whose groups stay on the GPU, a bit each
-  std::uint8_t late = 0;        // ... that nothing has brought up before they are needed
-  bool behind_forward = false;  // the backward pass follows its forward pass: copies may still go
+  std::uint8_t kept = 0;        // modules with groups that stay on the GPU, one bit each
+  std::uint8_t late = 0;        // modules with groups that are copied back only when needed
+  bool behind_forward = false;  // backward follows forward at once: copies may still be in flight
   std::array<std::optional<Next>, offload_module_count> next;
   friend auto operator<=>(const LayerOffload&, const LayerOffload&) = default;
 };
 
-// What the rank's blocks share while they are written.
+// Shared state of all blocks of a rank while they are written.
 struct Rank {
   Rank(const Plan& plan, const Environment& environment, Program& program);
 
   const Plan& plan;
   const Environment& environment;
-  Dimensions dim;        // of the ends
-  Dimensions layer_dim;  // of the layers, whose rows may lie over several ranks
+  Dimensions dim;        // dimensions in the ends: embedding and head
+  Dimensions layer_dim;  // dimensions in layers, with columns split over ranks (tensor_grid.h)
   Program& program;
   Tables tables;
   Sharding* sharding = nullptr;
 
   const schedule::Schedule& pipeline_schedule() const { return *schedule_; }
-  // What is written from here on is of this slice of the sequence.
+  // Selects the slice of the sequence for the blocks that are written next.
   void turn_to(int slice);
   int slice() const { return slice_; }
   bool is_first_part(int chunk) const { return part(chunk) == 0; }
   bool is_last_part(int chunk) const { return part(chunk) == parts_ - 1; }
-  // The chunk ends with a head and a loss: the last part, or each where parts are trained alone.
+  // The chunk ends with a head and a loss: the last part, or every part if gradients do not travel
+  // between parts.
   bool has_loss(int chunk) const { return is_last_part(chunk) || !schedule_->gradients_travel; }
   bool has_first_part() const;
   bool has_last_part() const;
   int part(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].part; }
   int layers(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].layers; }
-  // The first layer of a chunk, of the model's.
+  // Number in the model of the first layer of a chunk.
   int first_layer(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].first_layer; }
   // Every stage has a share of the embedding and of the output layer.
   bool cuts_vocabulary() const { return plan.cuts_vocabulary(); }
-  // The word embedding is on the last stage too: tied to the output layer, or read again there.
+  // The last stage holds a copy of the word embedding: tied to the output layer, or read by
+  // multi-token prediction. False if one rank has both the first and the last part.
   bool shares_table() const {
     const bool one = plan.architecture.tied_embeddings || plan.architecture.predicted_tokens > 0;
     return one && has_first_part() != has_last_part() && !cuts_vocabulary();
   }
-  // Its parts are stages of torch.distributed.pipelining (stage_tensors.h).
+  // The parts are stages of torch.distributed.pipelining (stage_tensors.h).
   bool in_torch_stages() const {
     return plan.shards_parameters() && plan.mesh.pp > 1 && schedule_->gradients_travel;
   }
-  // ... and outputs of this one stay until the next step (PipelinePlan::kept_outputs).
+  // Outputs of this chunk stay until the next step (PipelinePlan::kept_outputs).
   bool keeps_output(int chunk) const;
-  // Tensors have the batch first, as DTensor's have.
+  // Tensors have layout [batch, sequence, ...], as in FSDP; Megatron-LM has the sequence first.
   bool batch_first() const { return plan.shards_parameters(); }
-  // Whether layer `layer` of a chunk is run again in the backward pass, and whether a group of
-  // layers that are run again together ends with it.
+  // Whether layer `layer` of a chunk is recomputed in the backward pass. Layers are recomputed in
+  // groups of recomputed_group(); ends_recomputed_group: the layer is the last of its group.
   bool recomputes(int layer) const;
   int recomputed_group() const;
   bool ends_recomputed_group(int chunk, int layer) const {
     return layer == layers(chunk) - 1 || (layer + 1) % recomputed_group() == 0;
   }
-  // Whether a dense layer that runs again stops in front of its last product
-  // (StackPlan::checkpoint_early_stop): where nothing behind it saves a tensor. A function that
-  // saves its operands behind its kernel, as those of fp8 do, has run when that is seen.
+  // Whether the recomputation of a dense layer stops before its last product
+  // (StackPlan::checkpoint_early_stop). It requires that no later operation saves a tensor. It does
+  // not apply to fp8, where PyTorch sees the saved operands only after the kernel has run.
   bool stops_early() const;
-  // Whether the halves of a layer are summed over the tensor-parallel ranks together.
+  // Whether both halves of a layer share one all-reduce over the tensor-parallel ranks.
   bool joins_halves() const {
     return plan.stack.joined_halves && plan.architecture.input_norms == model::InputNorms::shared;
   }
-  // `key`: its layer counts in the chunk.
+  // The kind of a layer. `key.layer` is its index in the chunk.
   LayerKind kind(int chunk, RouteKey key) const;
   Load load(const LayerKind& kind) const;
   bool adapts(Module module) const;
@@ -265,38 +280,38 @@ struct Rank {
   bool recomputes_operators() const {
     return plan.policy.recompute == Recompute::selective && plan.policy.recompute_modules.operators;
   }
-  // Bytes of what the layers' products read: of a tensor of activations, one byte an element in
-  // fp8.
+  // Bytes of an operand of a product, from the bytes of the activation: one byte per element in
+  // fp8, else unchanged.
   std::int64_t operand(std::int64_t bytes) const {
     return plan.numerics.fp8 ? bytes / dim.element : bytes;
   }
   std::uint32_t new_fixed() { return program.fixed_slots++; }
-  // Of each layer. REQUIRES: no block is written yet.
+  // Adds a named slot to every layer. REQUIRES: no block is written yet.
   std::uint32_t new_of_layer() {
     layer_slots_ = named_layer_slots_ + 1;
     return named_layer_slots_++;
   }
 
-  // What the forward passes of a layer and of the ends leave for their ways back, and a layer's
-  // backward pass for its weight pass. Those of the ends are the slice's own.
+  // Graphs that a forward pass leaves for the backward pass, and the backward pass of a layer for
+  // its weight pass. Each slice of the sequence has its own graphs of the ends.
   std::map<int, std::shared_ptr<const AutogradGraph>> layer_graphs,
       weight_graphs;  // by LayerKind::number
   std::shared_ptr<const AutogradGraph> embedding_graph, head_graph;
-  // Where the vocabulary is cut: of its output pass, and of rows of the input.
+  // Graphs of a vocabulary split over all stages: final norm, output pass, embedding rows.
   std::shared_ptr<const AutogradGraph> share_graph, output_graph, row_graph;
-  Slot shared_input;               // of the last stage: the final norm's output
-  std::uint32_t shared_value = 0;  // of share_graph: what is shared
-  std::uint32_t summed_value = 0;  // of output_graph: the gradient that is summed over stages
-  // Gradient handles that are kept, by the shape of their weight.
+  Slot shared_input;               // on the last stage: the output of the final norm
+  std::uint32_t shared_value = 0;  // value in share_graph: the tensor sent to all stages
+  std::uint32_t summed_value = 0;  // value in output_graph: the gradient summed over stages
+  // Fixed slots of the dummy gradients of TransformerEngine 2, by shape of the weight.
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> handles;
-  // The slot of the n-th tensor of a graph that outlives its block; owner 0: the layer.
+  // The slot of the n-th tensor that outlives its block; `owner` is a Writer::Owner, 0: the layer.
   Slot slot_of_survivor(std::size_t owner, std::uint32_t n);
-  // Every block is written: slots of layers and their bases get their final numbers, for frames of
-  // so many layers.
+  // Gives layer slots and their bases their final numbers, for frames of `most_layers` layers.
+  // REQUIRES: every block is written.
   void settle(int most_layers);
 
  private:
-  std::uint32_t named_layer_slots_ = layer_slot_count;  // in front of those of survivors
+  std::uint32_t named_layer_slots_ = layer_slot_count;  // slots of survivors follow these
   std::uint32_t layer_slots_ = layer_slot_count, frame_slots_ = frame_slot_count;
   std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> survivors_;
 
@@ -312,26 +327,28 @@ struct Rank {
   const schedule::Schedule* schedule_;
   int parts_;
   std::vector<Chunk> chunks_;
-  std::vector<std::uint8_t> mixture_;  // of the model's layers
+  std::vector<std::uint8_t> mixture_;  // by layer of the model: 1 if it has experts
 };
 
-// Which variant of a block is wanted.
+// Variant of a block.
 struct Variant {
-  bool keep = true;               // forward: tensors for backward are kept
-  bool first_use = false;         // library workspaces and gradient handles come into being
-  bool recompute = false;         // forward: runs inside a backward pass
-  bool stops_early = false;       // ... and without its last product
-  bool holds_gradient = false;    // backward: the incoming gradient is also held by Python
-  bool split = false;             // backward: weight gradients come in a pass of their own
+  bool keep = true;               // forward: tensors are saved for the backward pass
+  bool first_use = false;         // first call: library workspaces and dummy gradients are made
+  bool recompute = false;         // forward: recomputation inside a backward pass
+  bool stops_early = false;       // recomputation without the last product
+  bool holds_gradient = false;    // backward: Python also holds the incoming gradient
+  bool split = false;             // backward: a separate pass computes weight gradients
   bool first_microbatch = false;  // weight gradients overwrite main_grad instead of adding to it
-  bool hooks = false;             // parameters are being gathered, or gradients reduced
+  bool hooks = false;             // use() and ready() write instructions (Sharding::hooks)
   LayerKind kind;
   LayerOffload offload;
   Unit unit;
 };
 
-// layer.cpp: one layer, from Space::layer's `input` to the next layer's; backward, the gradient
-// stream is the frame's `gradient`.
+// The functions below write one block and return its index.
+//
+// layer.cpp: one layer, from its slot `input` to the next layer's slot `input`. Backward: the
+// gradient of the residual stream is in the frame's slot `gradient`.
 std::uint32_t layer_forward(Rank& rank, const Variant& variant);
 std::uint32_t layer_backward(Rank& rank, const Variant& variant);
 std::uint32_t layer_weight(Rank& rank, const Variant& variant);
@@ -347,6 +364,6 @@ std::uint32_t head_backward(Rank& rank, const Variant& variant);
 // batch.cpp
 std::uint32_t batch_begin(Rank& rank, int chunk);     // data and rotary table
 std::uint32_t batch_end(Rank& rank, int chunk);       // forward_step returns
-std::uint32_t microbatch_end(Rank& rank, int chunk);  // what a frame still holds after backward
+std::uint32_t microbatch_end(Rank& rank, int chunk);  // frees the rest of a frame after backward
 
 }  // namespace sim::program

@@ -350,8 +350,8 @@ TEST_CASE("topology: every kind of fabric is a file of its name with a source") 
   CHECK(fabric_catalog().size() == std::size(all_kinds) + 1);
   for (const FabricEntry& entry : fabric_catalog()) {
     INFO(entry.name);
-    CHECK(std::filesystem::exists(std::filesystem::path(REHEARSE_SOURCE_DIR) / "sim/cluster/topology" /
-                                  (std::string(entry.name) + ".cpp")));
+    const auto folder = std::filesystem::path(REHEARSE_SOURCE_DIR) / "sim/cluster/topology";
+    CHECK(std::filesystem::exists(folder / (std::string(entry.name) + ".cpp")));
     CHECK_FALSE(entry.summary.empty());
     CHECK_FALSE(entry.source.empty());
   }

@@ -13,9 +13,9 @@ constexpr int max_lookups = 1000;
 
 struct Operator {
   std::string_view sign;
-  int binds;  // more: tighter
+  int binds;  // higher binds tighter
 };
-// Longer signs before their beginnings.
+// Longer operators come before their prefixes.
 constexpr std::array operators{
     Operator{"**", 11}, Operator{"<<", 8}, Operator{">>", 8}, Operator{"<=", 7}, Operator{">=", 7},
     Operator{"==", 6},  Operator{"!=", 6}, Operator{"&&", 2}, Operator{"||", 1}, Operator{"*", 10},
@@ -178,7 +178,7 @@ class Reader {
 }  // namespace
 
 std::optional<std::int64_t> arithmetic(std::string_view expression, const Lookup& value_of) {
-  // A variable may name others, and each of them again.
+  // A variable may refer to other variables, recursively: bound the depth.
   int left = max_lookups;
   const Lookup counted = [&](const std::string& name) {
     return --left < 0 ? std::nullopt : value_of(name);

@@ -1,6 +1,7 @@
-// arithmetic.h — the whole-number arithmetic of $(( )) and (( )).
+// arithmetic.h — evaluates the whole-number arithmetic of $(( )) and (( )).
 //
-// Source: POSIX.1-2017, Shell Command Language, 2.6.4; 64-bit two's complement, as Bash.
+// The expander and the follower call it. Source: POSIX.1-2017, Shell Command Language, 2.6.4;
+// 64-bit two's complement, as Bash.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace sim::shell {
 
-// `value_of` gives the text of a variable, nothing when it is unknown. Nothing: unknown, or no
-// expression. A variable's own text may be an expression.
+// The value of an expression; nothing if it is invalid or depends on an unknown variable.
+// `value_of`: text of a variable, nothing if unknown. The text may itself be an expression.
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 std::optional<std::int64_t> arithmetic(std::string_view expression, const Lookup& value_of);
 

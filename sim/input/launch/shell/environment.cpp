@@ -61,7 +61,7 @@ std::optional<std::string> Environment::tested(const Text& text, bool& unsure) c
 
 namespace {
 
-// One past the ']' of the set at `at`; `in` says whether c is one of it.
+// One past the ']' of the set at `at`. `in`: true if the set contains c.
 std::size_t read_set(std::string_view pattern, std::size_t at, char c, bool& in) {
   std::size_t i = at + 1;
   const bool negated = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');

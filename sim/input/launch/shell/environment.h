@@ -1,5 +1,8 @@
-// environment.h — variables of a script that is followed, and the text that they hold: text that
-// knows where it was written and which parts of it nobody knows.
+// environment.h — variables of a followed script, and text that records its origin and its unknown
+// parts.
+//
+// follow.cpp and expand.cpp use it. An unknown part comes from outside the script: from a program,
+// the environment or an argument.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +17,11 @@
 
 namespace sim::shell {
 
-// An unknown part stands in `bytes` as \x01, its number, \x02; input never has these bytes.
+// Text with the place of each byte in the script. An unknown part is encoded in `bytes` as \x01,
+// its number, \x02. Input never contains these bytes.
 struct Text {
   std::string bytes;
-  std::vector<std::uint32_t> at;  // where each byte is written
+  std::vector<std::uint32_t> at;  // place of each byte in the script
 
   void put(char c, std::size_t where) {
     bytes += c;
@@ -43,7 +47,7 @@ struct Text {
 
 struct Variable {
   bool array = false;
-  std::vector<Text> elements;  // one, unless it is an array
+  std::vector<Text> elements;  // one element, unless it is an array
 };
 
 class Environment {
@@ -53,13 +57,13 @@ class Environment {
   void unset(std::string_view name);
   const std::map<std::string, Variable, std::less<>>& all() const { return variables_; }
 
-  // Text for something unknown; `unset` when nothing in the script sets it.
+  // Creates the text of an unknown value. `unset`: nothing in the script sets it.
   Text unknown(std::string_view name, bool unset, std::size_t at);
-  // The text as written where it is unknown.
+  // The text; unknown parts appear as written in the script.
   Word word(const Text& text) const;
   std::string plain(const Text& text) const { return word(text).text; }
-  // What a test sees: parts that nobody sets are empty. Nothing when another part is unknown.
-  // `unsure` when a part was unset.
+  // The text as a test reads it: parts that nothing sets are empty, and `unsure` becomes true.
+  // Nothing if another part is unknown.
   std::optional<std::string> tested(const Text& text, bool& unsure) const;
 
   std::vector<Text> arguments;  // $1, $2, ...

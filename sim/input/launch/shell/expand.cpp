@@ -10,7 +10,7 @@ namespace sim::shell {
 namespace {
 
 constexpr int max_depth = 24;
-// Beyond it, ${X%pattern} and its relatives leave a value as it is: they try every cut.
+// Above this size, ${X%pattern} and related forms keep the value, because they try every cut.
 constexpr std::size_t max_cut = 4096;
 
 bool splits(char c) {
@@ -35,7 +35,7 @@ struct Expander::Sink {
   std::vector<Text> fields = {};
   Text current = {};
   bool open = false;
-  bool vanished = false;  // "${A[@]}" of no elements was here
+  bool vanished = false;  // "${A[@]}" without elements was expanded
 
   void put(char c, std::size_t at) {
     open = true;
@@ -55,7 +55,7 @@ struct Expander::Sink {
         put(text.bytes[i], text.at[i]);
     }
   }
-  // The elements of an array, each a word of its own.
+  // Expands the elements of an array, each to a word.
   void put(const std::vector<Text>& elements, bool quoted, std::size_t at) {
     vanished = vanished || elements.empty();
     for (std::size_t i = 0; i < elements.size(); ++i) {
@@ -107,7 +107,7 @@ void Expander::walk(std::string_view text, std::size_t at, Quoting quoting, Sink
     const char c = text[i];
     const std::size_t end = skip_quoted(text, i);
     if (c == '\\') {
-      // In quotes a backslash escapes only what would mean something there.
+      // In quotes, a backslash escapes only characters with a special meaning there.
       const char next = i + 1 < text.size() ? text[i + 1] : '\n';
       const bool escapes = !quoted || next == '$' || next == '`' || next == '"' || next == '\\' ||
                            next == '\n' || next == '\r';
@@ -128,7 +128,7 @@ void Expander::walk(std::string_view text, std::size_t at, Quoting quoting, Sink
       sink.vanished = false;
       walk(text.substr(i + 1, end - i >= 2 ? end - i - 2 : 0), at + i + 1, Quoting::text, sink);
       const bool nothing = sink.current.bytes.size() == size && sink.fields.size() == fields;
-      if (sink.vanished && nothing) sink.open = open;  // no word, not even an empty one
+      if (sink.vanished && nothing) sink.open = open;  // gives no word, not even an empty one
       i = end;
     } else if (c == '`') {
       substitution(text.substr(i + 1, end - i >= 2 ? end - i - 2 : 0), at + i + 1, quoted, sink);
@@ -143,7 +143,7 @@ void Expander::walk(std::string_view text, std::size_t at, Quoting quoting, Sink
   --depth_;
 }
 
-// The expansion at text[i] = '$'; returns what follows it.
+// Expands at text[i] = '$'; returns the index after it.
 std::size_t Expander::dollar(std::string_view text, std::size_t i, std::size_t at, bool quoted,
                              Sink& sink) {
   const std::string_view rest = text.substr(i);
@@ -179,7 +179,7 @@ std::size_t Expander::dollar(std::string_view text, std::size_t i, std::size_t a
   return stop;
 }
 
-// The values of a parameter; false when it is not set.
+// The values of a parameter; false if it is not set.
 bool Expander::known(std::string_view name, std::string_view index, std::vector<Text>& values) {
   if (name == "@" || name == "*") {
     values = environment_.arguments;
@@ -249,7 +249,7 @@ Text Expander::argument(std::string_view word, std::size_t at) {
 
 namespace {
 
-// What stands between ${ and }.
+// The parts of the text between ${ and }.
 struct Parameter {
   bool length = false;  // ${#X}
   std::string_view name, index, operation;
@@ -379,7 +379,7 @@ Text Expander::transformed(const Text& value, std::string_view operation, std::s
   const Text pattern = argument(rest, at);
   const std::size_t n = bytes.size();
   for (std::size_t k = 0; k <= n; ++k) {
-    const std::size_t cut = twice ? n - k : k;  // characters that go
+    const std::size_t cut = twice ? n - k : k;  // characters to remove
     const std::string_view part = std::string_view(bytes).substr(sign == '#' ? 0 : n - cut, cut);
     if (matches(part, pattern.bytes)) return value.part(sign == '#' ? cut : 0, n - cut);
   }
@@ -405,7 +405,7 @@ Text Expander::sum(std::string_view expression, std::size_t at) {
   return result;
 }
 
-// `...` and $(...): a few that need no program; the others are unknown.
+// `...` and $(...): evaluates a few that need no program. The others are unknown.
 void Expander::substitution(std::string_view inside, std::size_t at, bool quoted, Sink& sink) {
   const auto give_up = [&] {
     sink.put(environment_.unknown("$(" + std::string(inside.substr(0, 60)) + ")", false, place(at)),

@@ -1,4 +1,7 @@
-// expand.h — the value of a word: parameters, arithmetic, quotes, splitting at blanks.
+// expand.h — expands a word of a script: parameters, arithmetic, quotes, splitting at blanks.
+//
+// follow.cpp creates an Expander for each text. Expansion never runs a program: a command
+// substitution gives unknown text. `budget` bounds the bytes of all expansions together.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +17,14 @@ namespace sim::shell {
 
 class Expander {
  public:
-  // `places`: of each byte of the text that words come from; null: the script itself.
+  // `places`: the script's place for each byte of the text; null if the text is the script itself.
   Expander(Environment& environment, const std::vector<std::uint32_t>* places, std::int64_t& budget)
       : environment_(environment), places_(places), budget_(budget) {}
 
-  std::vector<Text> fields(const Raw& word);  // split where it is not quoted
+  std::vector<Text> fields(const Raw& word);  // split at unquoted blanks
   std::vector<Text> fields(const std::vector<Raw>& words);
-  Text single(const Raw& word);    // never split
-  Text document(const Raw& body);  // quotes are plain characters
+  Text single(const Raw& word);    // not split
+  Text document(const Raw& body);  // body of a here-document: quotes are plain characters
 
   std::size_t place(std::size_t at) const;
 

@@ -12,16 +12,16 @@ namespace {
 constexpr int max_depth = 24;
 constexpr int max_steps = 20'000;
 constexpr int max_rounds = 64;  // of one loop
-// Bytes that expansions may make: some for each byte of the script, and never more than the most.
+// Budget of expanded bytes: proportional to the script's size, up to a maximum.
 constexpr std::int64_t bytes_least = 256 << 10;
 constexpr std::int64_t bytes_each = 256;
 constexpr std::int64_t bytes_most = 32 << 20;
 constexpr std::size_t max_words = 1 << 18;
 
-// How a command ended. `ran`: a program that nobody ran.
+// Result of a command. `ran`: a program, which is not executed.
 enum class Status : std::uint8_t { yes, no, ran };
 
-// A text that is followed; its tree points into it.
+// A followed text; its tree refers to it.
 struct Source {
   std::string text;
   std::vector<std::uint32_t> places;  // empty: the script itself
@@ -55,7 +55,7 @@ class Follower {
   }
 
  private:
-  // Bytes that mark what is unknown are no part of a script.
+  // Remove the bytes that encode unknown parts.
   static std::string clean(std::string_view text) {
     std::string cleaned(text);
     std::replace(cleaned.begin(), cleaned.end(), '\x01', ' ');
@@ -160,8 +160,8 @@ class Follower {
     return taken ? Status::yes : Status::no;
   }
 
-  // Programs are no conditions that could be known: likelier they fail (is this installed? is
-  // that file there?).
+  // The result of a program is unknown. Guess that it fails (is this installed? does this file
+  // exist?).
   bool holds(const Node& condition) {
     const Status status = run(condition);
     return (status == Status::ran ? decide({false, false}, condition.at) : status) == Status::yes;
@@ -191,7 +191,7 @@ class Follower {
     const bool until = node.name == "until";
     for (int round = 0; round < max_rounds; ++round) {
       const Status status = run(node.parts[0]);
-      // What a program decides, and a loop for ever, is followed once.
+      // A loop over a program's result, or an endless loop, is followed once.
       const bool forever = status != Status::ran && node.parts[0].parts.size() == 1 &&
                            node.parts[0].parts[0].words.size() == 1;
       if (status == Status::ran || (status == Status::yes) == until) break;
@@ -218,7 +218,8 @@ class Follower {
   }
 
   Status sum(const Node& node) {
-    // (( i++ )) and (( i += 2 )) change a variable; nothing that a run depends on is counted so.
+    // (( i++ )) and (( i += 2 )) change a variable. Counters do not affect a run, so they are
+    // ignored.
     const Text text = expander().single(node.words.front());
     const auto value =
         text.unknown() ? std::nullopt : arithmetic(text.bytes, [&](const std::string& name) {
@@ -269,7 +270,7 @@ class Follower {
     }
     written(node, name, fields);
     if (name == "[" || name == "test") {
-      // An operand that vanished leaves the shape of the test: read it unsplit.
+      // An operand that expands to nothing would change the test: read the words unsplit.
       std::vector<Text> whole;
       for (std::size_t i = 1; i < node.words.size(); ++i)
         whole.push_back(expander().single(node.words[i]));
@@ -308,7 +309,7 @@ class Follower {
     out_.files[environment_.plain(expander().single(node.output))] = environment_.plain(text);
   }
 
-  // A file that the script reads: its words stand where it is named.
+  // A sourced file: its words have the place of the `source` command.
   void read_file(const Word& path, bool job = false) {
     std::optional<std::string> text = sourced_ ? sourced_(path) : std::nullopt;
     if (!text || text->size() > max_text) {
@@ -322,9 +323,9 @@ class Follower {
     follow(clean(*text), std::move(places));
   }
 
-  // TP=8 sbatch -p main --nodes=4 --export=ALL,PP=2 job.sh 8: the job runs with the variables that
-  // there are and changes none of them; what is said to sbatch stands over its own directives.
-  // False where no job is named.
+  // TP=8 sbatch -p main --nodes=4 --export=ALL,PP=2 job.sh 8: the job gets the current variables
+  // and changes none of them. Options of sbatch override the job's directives. False if no job is
+  // named.
   bool submitted(const Node& node, const std::vector<Text>& fields) {
     const auto job = std::find_if(fields.begin() + 1, fields.end(), [](const Text& field) {
       const std::string& text = field.bytes;
@@ -350,7 +351,7 @@ class Follower {
     return true;
   }
 
-  // "ALL,TP=8,PP=2": those with a value.
+  // "ALL,TP=8,PP=2": sets the variables that have a value.
   void set_exported(const Text& list) {
     for (std::size_t at = 0; at < list.bytes.size();) {
       const std::size_t end = std::min(list.bytes.find(',', at), list.bytes.size());

@@ -1,4 +1,4 @@
-// quotes.cpp — where quoted and bracketed things end.
+// quotes.cpp — finds the end of quoted and bracketed text.
 #include "sim/input/launch/shell/syntax.h"
 
 namespace sim::shell {
@@ -35,7 +35,7 @@ std::size_t skip_double(std::string_view text, std::size_t at, int depth) {
   return at + 1;
 }
 
-// `at` is at the opening bracket.
+// REQUIRES: `at` is the opening bracket.
 std::size_t skip_brackets(std::string_view text, std::size_t at, char open, char close, int depth) {
   if (depth > max_depth) return text.size();
   int nested = 0;

@@ -1,16 +1,18 @@
-// script.h — what a shell script would run, found without running anything.
+// script.h — finds the commands that a shell script would run, without running anything.
 //
-// A script is parsed (syntax.h) and followed command by command: variables, arrays, quotes,
-// ${X:-default} and its relatives, $(( )), if, for, while, case, functions, here-documents. No
-// program is started; files that it reads with `source`, or hands to sbatch, are followed as far as
-// the caller has their text. What only a program, the environment or an argument
-// could say is unknown, and every word knows the unknown things that it depends on.
+// read_megatron (launch/megatron.h) calls `follow`. A script is parsed (syntax.h) and followed
+// command by command: variables, arrays, quotes, ${X:-default} and related forms, $(( )), if, for,
+// while, case, functions, here-documents.
+//
+// No program is started. Files that the script reads with `source` or submits with sbatch are
+// followed if the caller supplies their text. A value from a program, the environment or an
+// argument is unknown. Every word lists the unknown values that it depends on.
 //
 // Invariants
-//  (1) Bounded: text, nesting, commands followed and bytes expanded have limits; what lies beyond
-//      them is left out and `truncated` says so.
-//  (2) A condition that depends on something unknown is `undecided`; the caller may follow the
-//      script again with other decisions.
+//  (1) Bounded: text, nesting, followed commands and expanded bytes have limits. Everything above
+//      them is left out, and `truncated` is set.
+//  (2) A condition that depends on an unknown value is `undecided`. The caller may follow the
+//      script again with the other decision.
 //
 // Source of the rules: POSIX.1-2017, Shell Command Language; Bash Reference Manual 5.2.
 #pragma once
@@ -31,13 +33,13 @@ constexpr std::size_t max_text = 1 << 20;
 
 // A word of a command after all expansions.
 struct Word {
-  std::string text;                   // what is unknown stands as it is written: "$NNODES"
-  std::size_t at = 0;                 // byte of the script where its first character is written
+  std::string text;                   // unknown parts as written: "$NNODES"
+  std::size_t at = 0;                 // byte offset of its first character
   std::vector<std::string> unknowns;  // "$NNODES", "$(nproc)"
 };
 
 struct Command {
-  std::vector<Word> assignments;  // NAME=value before it
+  std::vector<Word> assignments;  // NAME=value before the command
   std::vector<Word> words;
 };
 
@@ -48,25 +50,25 @@ struct Undecided {
 };
 
 struct Script {
-  std::vector<Command> commands;  // in the order in which they would run
-  std::map<std::string, std::vector<Word>, std::less<>> variables;  // at the end, split into words
+  std::vector<Command> commands;                                    // in execution order
+  std::map<std::string, std::vector<Word>, std::less<>> variables;  // at the end
   std::map<std::string, std::string, std::less<>> files;  // written by here-documents and echo
-  std::vector<Word> sourced;            // files that the script reads and that are not followed
-  std::vector<Undecided> undecided;     // conditions
-  std::vector<std::size_t> loops;       // `for` over several words: followed for the first
-  std::vector<std::string> directives;  // "#SBATCH --nodes=4" and the like, as they stand
+  std::vector<Word> sourced;                              // files of `source` that are not followed
+  std::vector<Undecided> undecided;                       // conditions
+  std::vector<std::size_t> loops;       // places of `for` loops over several words
+  std::vector<std::string> directives;  // "#SBATCH --nodes=4" and similar lines
   bool truncated = false;
 };
 
-// The text of a file that a script reads with `source` or submits; none: it is not followed.
+// The text of a file that a script sources or submits; nothing: do not follow it.
 using Sourced = std::function<std::optional<std::string>(const Word& path)>;
 
-// `flipped`: conditions (their `at`) to be decided the other way. What a sourced file says stands
-// where the script reads it.
+// Follows a script. `flipped`: offsets of conditions to decide the other way. `sourced`: supplies
+// the text of sourced files; their words have the place of the `source` command.
 Script follow(std::string_view text, const std::set<std::size_t>& flipped = {},
               const Sourced& sourced = {});
 
-// Line and column, from 1, of a byte of the text.
+// Line and column of a byte of the text, counted from 1.
 struct Place {
   int line = 1, column = 1;
 };

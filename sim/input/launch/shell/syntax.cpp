@@ -20,7 +20,7 @@ class Parser {
     Node all;
     while (!done()) {
       for (Node& node : list().parts) all.parts.push_back(std::move(node));
-      if (!done()) word_or_operator();  // a closing word that nothing opened
+      if (!done()) word_or_operator();  // a closing word without an opening one
     }
     truncated = truncated || truncated_;
     return all;
@@ -47,10 +47,10 @@ class Parser {
     }
   }
 
-  // Past the end of the line, and past the here-documents that start there.
+  // Moves past the end of the line and past the here-documents that start in it.
   void newline() { at_ = at_ == document_line_ ? after_documents_ : at_ + 1; }
 
-  // The text after this line, up to the delimiter, which may stand behind tabs (<<-).
+  // The text after this line, up to the delimiter. Tabs may precede the delimiter (<<-).
   Raw read_document(std::string_view delimiter, bool behind_tabs) {
     const std::size_t line_end = text_.find('\n', at_);
     if (line_end == std::string_view::npos) return {};
@@ -84,7 +84,7 @@ class Parser {
     }
   }
 
-  // The bare word here, without taking it.
+  // The unquoted word at this position, without consuming it.
   std::string_view reserved() const {
     std::size_t end = at_;
     while (end < text_.size() && (is_name(text_[end]) || text_[end] == '[')) ++end;
@@ -208,7 +208,7 @@ class Parser {
     return node;
   }
 
-  // `name ()` or `function name`: takes it; "" when none is here.
+  // Consumes `name ()` or `function name`; "" if neither is at this position.
   std::string function_name() {
     std::size_t at = at_;
     const bool keyword = reserved() == "function";
@@ -258,7 +258,7 @@ class Parser {
         for (skip_blanks(); !done() && !ends_command(); skip_blanks()) {
           const std::size_t start = at_;
           node.words.push_back(word());
-          if (at_ == start) ++at_;  // no word begins so: '>'
+          if (at_ == start) ++at_;  // no word starts with this character: '>'
         }
       }
     }
@@ -338,7 +338,7 @@ class Parser {
     return c == '\n' || c == ';' || c == '&' || c == '|' || c == ')' || c == '(';
   }
 
-  // "<PATH TO DATA>" of a script that is to be filled in is no redirection: the size, or 0.
+  // The length of a placeholder such as "<PATH TO DATA>"; 0 if it is a redirection.
   std::size_t placeholder() const {
     const std::size_t end = text_.find_first_of("<>\n", at_ + 1);
     if (end == std::string_view::npos || text_[end] != '>' || end < at_ + 3) return 0;
@@ -348,7 +348,7 @@ class Parser {
                                                                                    : 0;
   }
 
-  // One word, quotes and expansions included; empty at an operator.
+  // Consumes one word, with its quotes and expansions; empty at an operator.
   Raw word() {
     const std::size_t start = at_;
     while (!done()) {
@@ -370,7 +370,7 @@ class Parser {
     if (word().text.empty() && at_ == start) ++at_;
   }
 
-  // NAME=, NAME+=, NAME[index]= at the start of a word; takes it with its value.
+  // Consumes an assignment (NAME=, NAME+=, NAME[index]=) with its value.
   bool assignment(Node& node) {
     std::size_t at = at_;
     if (at >= text_.size() || !is_name_start(text_[at])) return false;
@@ -436,7 +436,7 @@ class Parser {
     return node;
   }
 
-  // >file, 2>&1, <file, <<WORD, <<<word, >(...); true when one was here.
+  // Consumes a redirection: >file, 2>&1, <file, <<WORD, <<<word, >(...). False if there is none.
   bool redirections(Node& node) {
     skip_blanks();
     std::size_t at = at_;

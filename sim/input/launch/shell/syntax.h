@@ -1,5 +1,7 @@
-// syntax.h — a shell script as a tree. Words stand as they are written, quotes and all; expand.h
-// gives them their values.
+// syntax.h — parses a shell script into a tree.
+//
+// follow.cpp calls `parse` for the script and for each sourced text. Words stay as written, with
+// their quotes; expand.h expands them. The tree refers to the text, so the text must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -10,28 +12,29 @@
 
 namespace sim::shell {
 
+// A word as written.
 struct Raw {
-  std::string_view text;  // of the script
+  std::string_view text;  // view into the script
   std::size_t at = 0;
 };
 
 struct Assignment {
   std::string name;
-  Raw index;               // of NAME[index]=
+  Raw index;               // index of NAME[index]=
   bool append = false;     // +=
   bool array = false;      // =( ... )
-  std::vector<Raw> words;  // one, or the elements of an array
+  std::vector<Raw> words;  // one word, or the elements of an array
 };
 
 struct HereDocument {
   Raw body;
-  bool quoted = false;  // nothing is expanded
+  bool quoted = false;  // quoted delimiter: nothing is expanded
 };
 
 struct Node {
   enum class Kind : std::uint8_t {
     simple,
-    sequence,     // also a pipeline, { } and ( )
+    sequence,     // commands in order; also a pipeline, { } and ( )
     both,         // &&
     either,       // ||
     negated,      // !
@@ -50,14 +53,15 @@ struct Node {
   std::vector<Raw> words;
   std::vector<Node> parts;
   std::vector<HereDocument> documents;
-  Raw output;  // the file that > names
+  Raw output;  // target of >
 };
 
-// What the parser cannot read is left out.
+// The tree of a script. Text that the parser cannot read is left out. `truncated` is set if a limit
+// is exceeded.
 Node parse(std::string_view text, bool& truncated);
 
-// The end of the quoted or bracketed thing that starts at `at` ('...', "...", `...`, $(...),
-// ${...}), one past its last character.
+// One past the end of the quoted or bracketed text that starts at `at`: '...', "...", `...`,
+// $(...), ${...}.
 std::size_t skip_quoted(std::string_view text, std::size_t at);
 
 // One past the ) that closes the ( at `at`.

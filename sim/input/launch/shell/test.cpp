@@ -103,8 +103,8 @@ class Reader {
     const auto text = environment_.tested(operand, unsure);
     if (sign == 'v')
       return {text && environment_.find(*text) != nullptr, text && environment_.find(*text)};
-    if (sign != 'z' && sign != 'n') return {false, false};  // of files
-    // What a program or the environment gives is likelier something than nothing.
+    if (sign != 'z' && sign != 'n') return {false, false};  // tests of files
+    // A value from a program or the environment is more likely non-empty.
     if (!text) return {sign == 'n', false};
     return {text->empty() == (sign == 'z'), !unsure};
   }

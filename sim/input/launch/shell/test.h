@@ -1,4 +1,6 @@
-// test.h — [ ], [[ ]] and their fellows: what a condition says, as far as that can be known.
+// test.h — evaluates [ ], [[ ]] and `test`, as far as the values are known.
+//
+// follow.cpp calls it for each condition.
 #pragma once
 
 #include <vector>
@@ -8,11 +10,12 @@
 namespace sim::shell {
 
 struct Answer {
-  bool yes = false;   // of an unknown condition: what is likelier
-  bool known = true;  // it depends on nothing that is unknown
+  bool yes = false;   // result; the likelier one if unknown
+  bool known = true;  // depends on no unknown value
 };
 
-// The words between the brackets. `patterns`: = and == compare with a pattern ([[ ]]).
+// The result for the words between the brackets. `patterns`: = and == compare with a pattern ([[
+// ]]).
 Answer test(const std::vector<Text>& words, bool patterns, const Environment& environment);
 
 }  // namespace sim::shell
