@@ -138,3 +138,22 @@ TEST_CASE("tidy: each room has a README of at most 80 lines") {
     CHECK((lines <= 80 || std::string(room) == "python"));
   }
 }
+
+TEST_CASE("tidy: the slow tests that are named exist") {
+  std::string all;
+  for (const fs::path& path : files({"tests"}, {".cpp"})) {
+    std::ifstream in(path);
+    for (std::string text; std::getline(in, text);) {
+      const std::size_t begins = text.find_first_not_of(' ');
+      if (begins != std::string::npos) all += text.substr(begins);
+    }
+  }
+  // Names of two lines: literals that follow one another.
+  for (std::size_t at = 0; (at = all.find("\"\"", at)) != std::string::npos;) all.erase(at, 2);
+  std::ifstream in(root / "tests" / "slow.txt");
+  for (std::string name; std::getline(in, name);) {
+    if (name.rfind("#", 0) == 0) continue;
+    INFO(name);
+    CHECK(all.find('"' + name + '"') != std::string::npos);
+  }
+}
