@@ -139,6 +139,7 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "man -o pages",
         "doc tp",
         "doc megatron-lm deepspeed",
+        "doc bubble",
         "list",
         "list fields",
         "list schemas",
