@@ -326,8 +326,8 @@ std::vector<int> replica_classes(const program::Plan& plan, const topology::Clus
   if ((!slow && cluster.gpu_kinds.empty()) || plan.mesh.dp == 1) return {};
   const mesh::Mesh mesh = program::mesh_of(plan);
   using mesh::Axis;
-  // For each pipeline stage and context rank of a replica: the slowest tensor-parallel peer of each
-  // kind of GPU, and the slowest NVLinks. Slow NICs and switches do not count, because the
+  // Speeds of a replica, by pipeline stage and context rank: the slowest tensor-parallel peer of
+  // each kind of GPU, and the slowest NVLinks. Slow NICs and switches do not count, because the
   // gradients of all replicas cross them.
   using Place = std::pair<std::map<int, double>, double>;
   const auto places =

@@ -177,8 +177,8 @@ void widen(Spread& all, const Spread& by) {
   all.high = std::max(all.high, by.high);
 }
 
-// For a plan without a framework: the widest interval of all measured frameworks with this kind of
-// plan, on the plan's GPU if that was measured.
+// The widest interval of all measured frameworks with this kind of plan, for a plan without a
+// framework. Uses runs on the plan's GPU only, if that GPU was measured.
 std::optional<Spread> widest(const input::RunResiduals& residuals, input::ResidualOf quantity,
                              const Situation& situation, const std::string& without, bool fitted) {
   std::set<std::pair<std::string, std::string>> classes;
@@ -212,9 +212,9 @@ std::optional<Spread> widest(const input::RunResiduals& residuals, input::Residu
   return all;
 }
 
-// For a GPU or framework without measured runs: combines the classes of the profile, the framework
-// and the kind of plan. The size of an error carries over between machines, its sign does not. So
-// both sides get the width of the wider one.
+// Combines the classes of the profile, the framework and the kind of plan, if the GPU or the
+// framework has no measured runs. The size of an error carries over between machines, its sign does
+// not. So both sides get the width of the wider one.
 std::optional<Spread> elsewhere(const input::RunResiduals& residuals, input::ResidualOf quantity,
                                 const Situation& situation, const std::string& without,
                                 bool fitted) {

@@ -35,7 +35,7 @@ Grain grain_of(const Plan& plan, int most) {
   return grain;
 }
 
-// For each replica: the times of its stages for one microbatch.
+// The times of each replica for one microbatch, from its stages.
 std::vector<ReplicaTime> times_of_passes(const Plan& plan, const program::Job& job,
                                          const Site& site) {
   const engine::Times times =

@@ -131,7 +131,8 @@ void read_words(const v1::Plan& from, program::Plan& to, Problems& problems) {
   codec("codec", to.codec.tensor, to.codec.found.tensor, problems);
   codec("codec", to.codec.data, to.codec.found.data, problems);
   codec("codec", to.codec.pipeline, to.codec.found.pipeline, problems);
-  // For parameters, `none` differs from a missing name: a missing name takes the codec of `data`.
+  // The field `parameters` distinguishes `none` from a missing name. A missing name takes the codec
+  // of `data`.
   std::string parameters = to.codec.parameters;
   codec("codec", parameters, to.codec.found.parameters, problems);
   if (to.codec.parameters.empty()) to.codec.found.parameters = to.codec.found.data;

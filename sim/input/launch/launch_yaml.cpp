@@ -107,7 +107,7 @@ Launch of_arguments(const Values& values) {
     if (lower(value.text()) == "false") continue;
     give(launch, name, is_true(value.text()) ? YamlValue{{}, value.at} : value);
   }
-  // Such a file names its program only in its folder, and in a few flags.
+  // The file's folder names its program, and so do a few flags.
   if (launch.flags.contains("decoder-seq-length") || launch.flags.contains("decoder-num-layers"))
     launch.program = "pretrain_t5.py";
   if (launch.flags.contains("language-model-type") || launch.flags.contains("img-h"))

@@ -65,7 +65,7 @@ void groups(Translator& t) {
   t.set_value(*count, "architecture.kv_heads");
 }
 
-// Sets the padded vocabulary beyond Megatron-LM's default multiple of 128 x tp.
+// Sets the vocabulary. Pads it here only for a divisor above Megatron-LM's default of 128.
 void padding(Translator& t, const Given& first, std::int64_t tokens) {
   const auto divisor = t.number(t.find("make-vocab-size-divisible-by"));
   const auto tp = t.number(t.find("tensor-model-parallel-size")).value_or(1);

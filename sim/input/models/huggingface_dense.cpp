@@ -2,8 +2,8 @@
 //
 // A row has the defaults of the type's configuration class in the transformers library, and its
 // differences from the common network. Differences without cost are not read: scales of embeddings
-// and residuals, soft caps of scores, layers without positions. gpt_neox computes attention and MLP
-// in parallel, with a norm each; they are replayed one after the other.
+// and residuals, soft caps of scores, layers without positions. The type gpt_neox computes
+// attention and MLP in parallel, with a norm each. The replay runs them one after the other.
 //
 //     llama mistral qwen2 phi3 granite smollm3 minicpm baichuan internlm internlm2  RMSNorm, SwiGLU
 //     gemma gemma2 gemma3_text      gated GELU, tied embeddings; 2 and 3: norms after both halves

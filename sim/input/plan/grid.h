@@ -1,6 +1,6 @@
 // grid.h — loads a grid: many plans in one file (workloads/*.textproto, schema grid.proto).
 //
-// `rehearse sweep` and `rehearse validate` load a grid and evaluate its points. Points are built on
+// `rehearse sweep` and the Python module load a grid and evaluate its points. Points are built on
 // demand, so a large grid needs little memory.
 //
 // Invariants

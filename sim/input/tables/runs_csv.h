@@ -1,6 +1,6 @@
 // runs_csv.h — reads a CSV table of measured runs: one row for each run (RFC 4180).
 //
-// `rehearse validate` and `rehearse calibrate` read their tables with it. Schema:
+// `rehearse validate` and `rehearse check` read such tables with it. Schema:
 // calibration/measured/README.md.
 //
 // Columns may be missing, because memory tables have fewer. A misspelt column is an error. An

@@ -1,7 +1,7 @@
 // table_csv.h — reads a CSV table with any columns: measurements of kernels, collectives and hosts.
 //
-// `rehearse calibrate` and cluster/hosts.h call it. Tables of training runs have a fixed schema:
-// runs_csv.h.
+// calibrate, cluster/hosts.h and plan/failure_trace.cpp call it. Tables of training runs have a
+// fixed schema: runs_csv.h.
 #pragma once
 
 #include <map>

@@ -1,6 +1,7 @@
 // csv_rows.h — splits a CSV text into cells and records the line in which each row starts.
 //
-// All CSV loaders of this room call it. libcsv parses the text.
+// The loaders of tables call it: runs_csv.h, table_csv.h, node_rates.h and the readers of
+// calibrate. libcsv parses the text.
 #pragma once
 
 #include <string>

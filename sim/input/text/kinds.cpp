@@ -64,7 +64,7 @@ std::string kind_of_fields(const std::set<std::string>& names) {
   return "plan";
 }
 
-// The kind of a file that is read into the message of this name.
+// The kind of file that a message of this name represents.
 std::string kind_of_message(const std::string& name) {
   if (name == "FailureTable") return "failures";
   if (name == "RunResiduals") return "residuals";

@@ -1,8 +1,8 @@
 // kinds.h — guesses which kind of file a text-format file is, from the fields that only one kind
 // has.
 //
-// Source::read_whole calls it when a file breaks the rules of the expected kind. The message then
-// names the kind and the command that reads it.
+// `rehearse check` selects the loader with it. Source::read_whole calls it when a file breaks the
+// rules of the expected kind. The message then names the kind and the command that reads it.
 #pragma once
 
 #include <google/protobuf/descriptor.h>

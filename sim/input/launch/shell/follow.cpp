@@ -218,8 +218,8 @@ class Follower {
   }
 
   Status sum(const Node& node) {
-    // (( i++ )) and (( i += 2 )) change a variable. Counters do not affect a run, so they are
-    // ignored.
+    // (( i++ )) and (( i += 2 )) would change a variable. The change is ignored, because no setting
+    // of a run depends on a counter.
     const Text text = expander().single(node.words.front());
     const auto value =
         text.unknown() ? std::nullopt : arithmetic(text.bytes, [&](const std::string& name) {
