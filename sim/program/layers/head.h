@@ -1,27 +1,31 @@
-// head.h — steps that the output layer has in common whether one stage has all of it or each stage
-// a share.
+// head.h — steps shared by the two output layers: on one stage, or split over all stages.
+//
+// head.cpp writes the output layer of one stage. vocabulary.cpp and rows.cpp write the layers that
+// are split over all stages (vocabulary.h). All of them call the functions below.
 #pragma once
 
 #include "sim/program/layers/linear/norm.h"
 
 namespace sim::program {
 
-// A product of the output layer in the model's own precision; its weight adds into main_grad.
+// A product of the output layer, always in the model's precision (never fp8). The weight gradient
+// accumulates into main_grad.
 void head_product(Writer& w, std::int64_t m, std::int64_t n, std::int64_t k, model::GemmRole role,
                   std::uint8_t flags);
-// PyTorch's cuBLAS workspace of a thread, where this is its first use.
+// PyTorch's cuBLAS workspace of one thread, allocated at its first use.
 void blas_workspace(Writer& w, FixedSlot slot, std::string_view label);
-// Sequence parallelism: the whole input, in a buffer that stays.
+// With sequence parallelism: all-gathers the input into Megatron-LM's global buffer.
 void gather_head_input(Writer& w);
-// The gradient stream begins here; the last residual was saved by the final norm.
+// Backward pass of the final norm, where the gradient of the residual stream begins. `residual`:
+// the input that the norm saved.
 Gradients final_norm_back(Writer& w, Gradients gradients, const Normed& norm, Value residual);
 
-// Fields of a batch (batch.cpp) in the frame's slots.
+// Loads a field of the batch into its frame slot (batch.cpp).
 void read_ids(Writer& w);
 void read_labels(Writer& w);
 
-// Adds the rows of a gradient into a new gradient of a table of `rows` rows, and that to main_grad
-// (embedding.cpp).
+// embedding.cpp: table_gradient makes the gradient of a table of `rows` rows from the gradients of
+// the tokens. table_hook adds it to main_grad.
 Value table_gradient(Writer& w, std::int64_t rows, std::string_view label);
 void table_hook(Writer& w, Value made, std::int64_t rows, std::string_view parameter);
 

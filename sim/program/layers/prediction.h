@@ -1,13 +1,17 @@
-// prediction.h — multi-token prediction: modules behind the last layer that each predict one token
-// further, from the stream and the embedding of the tokens rolled by one. INVENTORY.md section 21.
+// prediction.h — multi-token prediction: modules after the last layer, each for one more token.
+//
+// A module reads the residual stream and the embedding of the tokens rolled by one position. The
+// function head_forward (head.cpp) calls predict after the final norm.
 //
 //     norm of the stream ─┐
 //     norm of embedding ──┴─ cat ── product ── layer ── norm ─┬─ head and loss again
 //                                                             └─ the stream of the next module
 //
-// Each module's loss follows it, as in core 0.12 and 0.13; from 0.14 on all modules come first.
+// The loss of a module follows the module, as in core 0.12 and 0.13. From 0.14 on Megatron-LM runs
+// all modules first; this order is not modelled.
 //
-// [NVIDIA/Megatron-LM core 0.12-0.14 transformer/multi_token_prediction.py; arXiv:2412.19437, 2.2]
+// [NVIDIA/Megatron-LM core 0.12-0.14 transformer/multi_token_prediction.py; arXiv:2412.19437, 2.2;
+// INVENTORY.md section 21]
 #pragma once
 
 #include <functional>
@@ -16,12 +20,13 @@
 
 namespace sim::program {
 
-// From the output of the final norm, which they read, through as many modules as the model has and
-// behind each `head`: from a normed stream to losses, recording its own way back. `first`: its way
-// back is the last one to be walked.
+// Writes all prediction modules. `normed`: the output of the final norm, which the first one reads.
+// `head` goes from a normed stream to the losses and records its own nodes. It runs after each
+// module. `first` marks the head whose backward pass comes last.
 void predict(Writer& w, Value normed, const std::function<void(Writer&, Value, bool first)>& head);
 
-// layer.cpp: a layer on any graph, from its input, which stays the caller's, to its output.
+// layer.cpp: one transformer layer on any graph, from input to output. The caller still holds the
+// input afterwards.
 Value layer(Writer& w, Value input);
 
 }  // namespace sim::program

@@ -17,7 +17,7 @@ StageTensors::StageTensors(Rank& rank)
     }
 }
 
-// Tokens have no gradient.
+// The first part reads token ids, which have no gradient.
 bool StageTensors::keeps_gradient(int chunk) const {
   return exist_ && rank_.plan.pipeline.kept_input_gradients && !rank_.is_first_part(chunk);
 }
@@ -44,7 +44,7 @@ Slot StageTensors::slot(Kind kind, const schedule::Step& task) const {
                     static_cast<std::uint32_t>(task.microbatch));
 }
 
-// Stages clear what the step before left, and make their buffers once.
+// Stages free the kept tensors of the step before, and make their buffers once.
 void StageTensors::begin_step(Emitter& e, bool first) const {
   if (!exist_) return;
   const auto each = [&](int chunk, Kind kind, const auto& work) {
@@ -53,7 +53,7 @@ void StageTensors::begin_step(Emitter& e, bool first) const {
   };
   const std::int64_t bytes = rank_.dim.residual();
   for (int chunk = 0; chunk < rank_.plan.pipeline.virtual_stages; ++chunk) {
-    // What was handed on to the same rank is not among them.
+    // `maybe`: a tensor that was handed to a stage on the same rank is gone already.
     for (const Kind kind : {kept_output, kept_gradient})
       if (!first) each(chunk, kind, [&](Slot kept) { e.free(kept, maybe); });
     if (!first) continue;
@@ -65,7 +65,7 @@ void StageTensors::begin_step(Emitter& e, bool first) const {
   }
 }
 
-// The last stage's outputs are returned as one tensor, which nobody takes.
+// The outputs of the last stage are concatenated into one tensor, which the caller discards.
 void StageTensors::end_step(Emitter& e) const {
   if (!exist_ || !rank_.has_last_part()) return;
   if (rank_.plan.pipeline.kept_outputs == KeptOutputs::no_stage) return;

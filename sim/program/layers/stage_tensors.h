@@ -1,17 +1,20 @@
-// stage_tensors.h — what stages of torch.distributed.pipelining hold beyond a microbatch.
+// stage_tensors.h — tensors that torch.distributed.pipelining keeps longer than a microbatch.
 //
-// A stage receives into buffers that it makes before its first pass, one a microbatch and
-// direction, and keeps for the whole run [PyTorch stage.py:PipelineStage._prepare_forward_infra,
-// _prepare_backward_infra]; where its neighbour is on the same rank, what that made takes the
-// buffer's place, until the next step's does [set_local_fwd_input, set_local_bwd_input]. A pass
-// holds an element in its frame where others have what they received.
+// Only ranks with PyTorch's pipeline stages have them. The builder asks for the slots and calls
+// begin_step and end_step around each step.
 //
-// Outputs are held until their backward pass has run [fwd_cache]. Older versions keep them until
-// the next step begins, for the last stage's are merged and returned [output_chunks,
-// schedules.py:_merge_outputs], and with them the gradients of inputs, as those of leaves
-// [_backward.py:stage_backward, stage.py:clear_runtime_states]; PipelinePlan says which.
+// Receive buffers. A stage makes one per microbatch and direction before its first pass and keeps
+// them for the whole run [PyTorch stage.py:PipelineStage._prepare_forward_infra,
+// _prepare_backward_infra]. If the neighbour stage is on the same rank, its tensor takes the place
+// of the buffer until the next step [set_local_fwd_input, set_local_bwd_input]. The frame of such a
+// pass holds one element in place of the received tensor.
 //
-// Each such tensor has a fixed slot, so passes that name one are templates of their microbatch.
+// Outputs. They stay until their backward pass has run [fwd_cache]. Older versions keep them until
+// the next step, because the outputs of the last stage are merged and returned [output_chunks,
+// schedules.py:_merge_outputs]. Those versions also keep the gradients of inputs, which are leaves
+// [_backward.py:stage_backward, stage.py:clear_runtime_states]. PipelinePlan selects the version.
+//
+// Each tensor has a fixed slot, so a pass that names one has its own template per microbatch.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +29,16 @@ class StageTensors {
  public:
   explicit StageTensors(Rank& rank);
 
-  // Nothing below is asked of a rank without PyTorch's stages.
+  // False on ranks without PyTorch's stages; they must not call slot().
   bool exist() const { return exist_; }
-  bool keeps_gradient(int chunk) const;  // of its input
+  bool keeps_gradient(int chunk) const;  // the gradient of the chunk's input stays until next step
 
-  // Of a microbatch and chunk.
+  // The slot of a tensor of one microbatch and chunk.
   enum Kind : std::uint8_t { input_buffer, gradient_buffer, kept_output, kept_gradient, kinds };
   Slot slot(Kind kind, const schedule::Step& task) const;
 
+  // First step: allocates the receive buffers. Later steps: frees the kept tensors of the step
+  // before. end_step merges the outputs of the last stage.
   void begin_step(Emitter& e, bool first) const;
   void end_step(Emitter& e) const;
 

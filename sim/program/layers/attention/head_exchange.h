@@ -1,10 +1,13 @@
-// head_exchange.h — sequence for heads and back among context-parallel ranks, tensor by tensor:
-// what Ulysses is made of, and the lower of a context's two levels.
+// head_exchange.h — all-to-all of sequence for heads among context-parallel ranks (Ulysses).
 //
 //     [s/u, heads]  copy -> [u, s/u, heads/u]  all-to-all  copy -> [s, heads/u]
 //
-// TransformerEngine sends one tensor while it lays out the one behind it and, on its second stream,
-// the one before it; elsewhere each exchange ends before the next begins.
+// The cores ulysses_core, ring_core and usp_core use it. In a two-level context it is the inner
+// level. One exchange moves one tensor.
+//
+// TransformerEngine overlaps exchanges. While it sends one tensor it lays out the next one, and its
+// second stream lays out the tensor received before. Other frameworks finish one exchange before
+// the next begins.
 //
 // Sources: TransformerEngine 2.9 context_parallel.py:flash_attn_a2a_communicate; DeepSpeed
 // sequence/layer.py:single_all_to_all; feifeibear/long-context-attention comm/all_to_all.py.
@@ -22,29 +25,29 @@ class HeadExchange {
   explicit HeadExchange(const Rank& rank) : HeadExchange(rank, context_shape(rank.plan)) {}
   HeadExchange(const Rank& rank, const context::Shape& shape);
 
-  int degree() const { return degree_; }  // u; 1: nothing is exchanged, tensors stay what they are
+  int degree() const { return degree_; }  // u; 1: no exchange, tensors stay as they are
   std::int64_t heads() const { return heads_; }
   std::int64_t groups() const { return groups_; }
-  Stream ring() const;  // between those that stand alike
+  Stream ring() const;  // stream of the outer level, between ranks with equal index
 
-  // Query, key and value as they are attended to; the layouts stay.
+  // Query, key and value for the attention kernel. `layouts` stay the caller's.
   struct Inputs {
     Value query, key, value;
   };
   Inputs inputs(Writer& w, const Layouts& layouts) const;
-  // The output in its rank's tokens; the one given goes.
+  // The attention output for this rank's tokens. Drops `out`.
   Value output(Writer& w, Value out) const;
-  // Whether the output is saved in the rank's own tokens and exchanged once more on the way back;
-  // else each exchange is a function of autograd's, and attention saves what it made.
+  // True: the output is saved for this rank's tokens and exchanged again in the backward pass.
+  // False: the exchange is a separate autograd function, and attention saves its own output.
   bool resends_output() const { return pipelined_; }
-  // The way back: output (0 where it is not resent) and its gradient of the tokens attended to;
-  // those given stay.
+  // Backward: output (0 if it is not exchanged again) and gradient of the output, for the tokens of
+  // the attention kernel. The arguments stay the caller's.
   struct Outputs {
     Value out, gradient;
   };
   Outputs outputs(Writer& w, Value out, Value gradient) const;
-  // Gradients in the rank's own tokens and heads; those given go. `gradients[1]` 0: the third holds
-  // those of key and value.
+  // Gradients for this rank's tokens and all heads. Drops the arguments. If `gradients[1]` is 0,
+  // `gradients[2]` holds the gradients of both key and value.
   Gradients gradients(Writer& w, Gradients gradients) const;
 
  private:
@@ -52,9 +55,9 @@ class HeadExchange {
   void send(Writer& w, Value from, Value to, std::int64_t bytes, std::uint16_t event) const;
 
   int degree_;
-  std::int64_t heads_, groups_;       // of a rank's attention
-  bool repeats_, pipelined_, whole_;  // all ranks exchange
-  // Bytes of the messages: of the query, the key and the value, and of the output.
+  std::int64_t heads_, groups_;       // in the attention kernel of one rank
+  bool repeats_, pipelined_, whole_;  // whole_: all context-parallel ranks form one group
+  // Message bytes of query, key and value; `output_`: of the output.
   std::vector<std::int64_t> bytes_;
   std::int64_t output_ = 0;
 };

@@ -1,4 +1,7 @@
-// usp.h — yunchang's two levels, of any shape: as a core of attention, and alone.
+// usp.h — yunchang's two-level context parallelism (USP) with an explicit shape.
+//
+// attention_alone.cpp calls it to time an attention core by itself (`rehearse calibrate`). The
+// core of a plan is usp_core in attention.h. Sources: usp.cpp.
 #pragma once
 
 #include "sim/program/layers/attention/attention.h"
@@ -6,7 +9,7 @@
 
 namespace sim::program {
 
-// As usp_core, with the order of tokens that the shape says.
+// The same as usp_core(w, in), with degrees and order of tokens from `shape`.
 Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape);
 
 }  // namespace sim::program

@@ -1,13 +1,15 @@
-// fake_quantize.h — quantisation-aware training: in front of each product of a layer its weight, or
-// both operands, are rounded to a narrow grid and back, a kernel each. The product reads and saves
-// what was rounded: a weight is a tensor of its own for each microbatch under way.
+// fake_quantize.h — quantisation-aware training: operands are rounded to a narrow grid and back.
+//
+// Before each product of a layer one kernel rounds the weight, or one kernel each rounds weight and
+// input. The product reads and saves the rounded tensors. Each microbatch in flight therefore holds
+// its own copy of the weight. column_parallel and row_parallel call these functions.
 //
 //     forward    round input, round weight, (gather), product
-//     backward   products; the weight's gradient, then the input's, go straight through, or are
-//                masked by what was rounded, which is kept for that (fake_quantization_clips)
+//     backward   products; the gradients of weight and input pass straight through, or are masked
+//                by the tensor before rounding, which is saved (fake_quantization_clips)
 //
-// Grids are calibrated before the run; nothing is measured in a step. The head, norms and attention
-// stay as they are.
+// The grid is calibrated before the run, so a step contains no measurement. Head, norms and
+// attention are not quantised.
 //
 // [NVIDIA Model Optimizer modelopt/torch/quantization: plugins/megatron.py, plugins/custom.py,
 // nn/modules/quant_linear.py:_QuantLinear.quantized_linear_fn, tensor_quant.py; INVENTORY.md
@@ -20,17 +22,18 @@
 
 namespace sim::program {
 
-// What a product reads in place of its operands; 0: the operand itself.
+// The rounded operands of a product; 0: the operand is not rounded.
 struct Rounded {
   Value input = 0, weight = 0;
-  Value given = 0;  // the input before, where gradients are clipped by it
+  Value given = 0;  // the input before rounding, if gradients are clipped by it
 };
-// `bytes` of the input, which the caller names. What is made is saved, and is the caller's to drop.
+// `bytes`: bytes of `input`, which the caller holds. New tensors are saved; the caller drops them.
 Rounded round_operands(Writer& w, const Linear& l, Value input, std::int64_t bytes);
-// The gradients behind a product: of its weight, and of its input.
+// Backward pass of the rounding of the weight, and of the input.
 Value through_weight(Writer& w, const Linear& l, Value gradient);
 Value through_input(Writer& w, const Rounded& rounded, Value gradient, std::int64_t bytes);
 
+// Reasons why the plan cannot use fake quantisation; empty if it can, or does not.
 std::vector<Problem> fake_quantization_problems(const Plan& plan);
 
 }  // namespace sim::program

@@ -1,4 +1,7 @@
-// linear_gradients.h — what the ways back of a column-parallel and of a row-parallel product share.
+// linear_gradients.h — shared steps of the backward passes of tensor-parallel products.
+//
+// Called by the nodes of column_parallel.cpp and row_parallel.cpp. INVENTORY.md section 4 lists the
+// tensors with their sources [TransformerEngine 1.9 module/layernorm_linear.py, module/linear.py].
 #pragma once
 
 #include <cstdint>
@@ -7,25 +10,27 @@
 
 namespace sim::program {
 
-// All rows of a tensor of which each rank has its sequences' part: a new tensor of so many bytes,
-// of which so many are sent.
+// All-gather over the sequence: returns a new tensor of `bytes` bytes. `sent` is the message size
+// of the all-gather, in bytes.
 Value gather_rows(Writer& w, std::string_view label, std::int64_t bytes, std::int64_t sent);
-// The gradient of a product's output of this width, cast and cast transposed, until its last use; 0
-// where products are in 16 bits. `bytes`: of the gradient that is read.
+// The gradient of a product's output, `width` columns wide, in fp8: cast, and cast transposed.
+// Returns 0 if products are in 16 bits. `bytes`: bytes of the 16-bit gradient.
 Value quantise(Writer& w, std::int64_t width, std::int64_t bytes);
-// The products that make the input's gradient, into a tensor that the caller has made.
+// The products for the input gradient. The caller has allocated their output.
 void input_gradient(Writer& w, const Linear& l, std::uint8_t flags);
-// Into fp32 main_grad, which the first microbatch overwrites. In fp8 both operands are wanted along
-// the tokens: the input is transposed, `quantised` is the gradient.
+// The product for the weight gradient, into fp32 main_grad; the first microbatch overwrites it. In
+// fp8 both operands are transposed: the input here, the gradient by quantise() (`quantised`).
 void weight_gradient(Writer& w, const Linear& l, Value quantised, std::uint8_t flags = 0);
-// The uninitialised (or, without fused accumulation, the real) gradient of a weight that autograd
-// is handed.
+// The weight gradient that autograd receives: uninitialised with fused gradient accumulation, else
+// the real one.
 Value make_handle(Writer& w, const Linear& l);
-// The hook of a weight: without shards its gradient is added to main_grad and gone.
+// The gradient hook of a weight: offers the gradient to data parallelism; if it is not taken, adds
+// it to main_grad and frees it.
 void hook(Writer& w, const Linear& l, Value handle);
-// Both, of a weight whose gradient is there.
+// make_handle and hook, for a weight with a finished gradient.
 void hand_over(Writer& w, const Linear& l);
 void bias_gradient(Writer& w, const Linear& l);
+// Adds the `bytes` bytes of an adapter's input gradient to the product's.
 void add_adapter(Writer& w, Value gradient, std::int64_t bytes);
 
 }  // namespace sim::program

@@ -1,7 +1,9 @@
-// matrix.h — products with weights that no tensor parallelism wraps: the router's, the experts',
-// the narrow ones of latent attention. One weight, or one for each local expert, whose products run
-// as one group (TransformerEngine's GroupedLinear, or the package grouped_gemm, whose weights are
-// one tensor).
+// matrix.h — products with weights outside the tensor-parallel modules.
+//
+// Callers: the router and the experts (layers/experts), and the narrow products of latent attention
+// (latent.cpp). A Matrix has one weight, or one weight per local expert. The products of several
+// weights run as one group: TransformerEngine's GroupedLinear, or the package grouped_gemm, which
+// stores all weights in one tensor.
 //
 // [TransformerEngine 1.9 module/grouped_linear.py: _GroupedLinear; module/linear.py;
 // fanshiqing/grouped_gemm v1.1.2 grouped_gemm/ops.py: GroupedGemm, csrc/grouped_gemm.cu:
@@ -16,28 +18,30 @@
 
 namespace sim::program {
 
-// `count` weights [out, in], each for an even share of the rows.
+// `count` weights [out, in]. Each multiplies an equal share of the rows.
 struct Matrix {
   std::string_view name, parameter;
   std::int64_t in, out, count = 1;
   bool grouped = true;
   bool narrow = false;  // never in fp8
   std::string_view bias = "";
-  bool legacy = false;  // the package grouped_gemm
+  bool legacy = false;  // uses the package grouped_gemm
 };
 
+// Forward product of `rows` rows. The caller has allocated the output.
 void multiply(Writer& w, const Matrix& m, std::int64_t rows);
-// What weight gradients read: saved, and dropped behind them, unless adapters alone are trained.
+// Saves the operands of the weight gradient, and drops them after it. Does nothing if only adapters
+// are trained.
 void save_operands(Writer& w, std::initializer_list<Value> values);
 void drop_operands(Writer& w, std::initializer_list<Value> values);
-// With the casts of fp8 around each; `gradient` is of the output. Frozen weights have none.
+// The two backward products, with the casts to fp8. Frozen weights have no weight gradient.
 void input_gradient(Writer& w, const Matrix& m, std::int64_t rows);
-// What comes back is the gradient that autograd hands over, if the product makes one: 0 where it
-// sums into main_grad.
+// Returns the gradient tensor, or 0 if the product accumulates into main_grad.
 Value weight_gradient(Writer& w, const Matrix& m, std::int64_t rows);
-// Hands the gradients to data parallelism. REQUIRES: they are made; `made` by weight_gradient.
+// Hands the weight gradients to data parallelism. `made`: the result of weight_gradient.
+// REQUIRES: the gradients are computed.
 void hand_over(Writer& w, const Matrix& m, Value made = 0);
-// The output's gradient in fp8, cast and cast transposed; 0 without fp8.
+// Returns the gradient of the output in fp8: cast, and cast transposed. 0 without fp8.
 Value quantise(Writer& w, const Matrix& m, std::int64_t rows);
 
 }  // namespace sim::program
