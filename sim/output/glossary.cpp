@@ -20,13 +20,13 @@ constexpr std::array terms = std::to_array<Term>({
      "Bytes that tensors hold in PyTorch's caching allocator, rounded up to its blocks."},
     {"all-gather", "A collective after which every rank has the data of all ranks."},
     {"all-reduce", "A collective after which every rank has the sum over all ranks."},
-    {"allocator retry",
-     "A failed cudaMalloc after which the allocator gives its cached memory back "
-     "to the driver and asks again; the device is idle meanwhile."},
+    {"bound",
+     "A time or memory that no replay of the plan can be below; it discards plans without a "
+     "replay."},
     {"bubble", "The share of the step time in which a rank waits for other pipeline stages."},
-    {"bus bandwidth",
-     "The rate that nccl-tests calls busbw: bytes over time, scaled so that it can "
-     "be compared with the bandwidth of a link."},
+    {"busbw",
+     "Bus bandwidth as nccl-tests prints it: bytes over time, scaled so that it can be "
+     "compared with the bandwidth of a link."},
     {"capacity",
      "Device memory that the caching allocator may use: the GPU's memory less all that "
      "lies outside the allocator."},
@@ -60,17 +60,12 @@ constexpr std::array terms = std::to_array<Term>({
     {"fsdp",
      "Fully sharded data parallelism: each rank stores a shard of the parameters and gathers "
      "them before use."},
-    {"gap", "How far a plan is from the best one that was found, in percent of the step time."},
     {"goodput", "The share of wall time spent on steps that were not lost."},
     {"headroom", "Capacity less the reserved peak of the rank that needs most."},
     {"hfu",
      "Hardware FLOPs utilisation: executed FLOP/s over the GPU's peak, recomputation "
      "included."},
-    {"host-bound", "Time in which the GPU waits for the CPU to launch kernels."},
     {"imbalance", "Pipeline wait because one stage takes longer than another."},
-    {"lower bound",
-     "A time or memory that no replay of the plan can be below; it discards plans "
-     "without a replay."},
     {"mfu",
      "Model FLOPs utilisation: the model's FLOP/s over the GPU's peak, recomputation not "
      "counted."},
@@ -104,6 +99,9 @@ constexpr std::array terms = std::to_array<Term>({
      "Bytes that PyTorch's caching allocator holds from the driver: allocated blocks, "
      "and free ones that it keeps."},
     {"residual", "How far the prediction of a measured run was off."},
+    {"retries",
+     "Times that a cudaMalloc failed and the allocator gave its cached memory back to the "
+     "driver and asked again; the device is idle meanwhile."},
     {"segment", "Memory that the caching allocator got from the driver in one call."},
     {"sequence parallelism",
      "Tensor-parallel ranks share the tokens where they do not share the "
@@ -114,19 +112,20 @@ constexpr std::array terms = std::to_array<Term>({
     {"straggler", "A GPU or node that is slower than the others and makes them wait."},
     {"tensor parallelism", "Ranks share each matrix product of a layer (tp)."},
     {"textbook bubble",
-     "(p - 1) / (m + p - 1) for p stages and m microbatches, divided by the chunks "
-     "of a stage when interleaved."},
+     "(p - 1) / (m v + p - 1) for p stages, m microbatches and v chunks on each "
+     "stage."},
     {"tight",
-     "The verdict changes if capacity changes by 2 %, within what is not known of the "
-     "memory outside the allocator, or the plan needs allocator retries."},
+     "A small change may reverse the outcome: the verdict differs within the range of "
+     "unaccounted memory, less than 2 % of the capacity is left, or the plan needs retries."},
     {"transfer", "Pipeline wait for messages on the wire that no kernel hides."},
     {"unaccounted",
      "Measured memory outside the allocator that no known source explains; it is a "
      "range, and the verdict is asked at both ends."},
     {"verdict", "Whether a plan fits, and how sure that is."},
+    {"waiting for the CPU", "Time in which the GPU waits for the CPU to launch kernels."},
     {"warm-up",
      "The first step of a job, in which the allocator asks the driver for its memory; it "
-     "is replayed and not reported."},
+     "is replayed, and the reported step is a later one."},
     {"zero",
      "DeepSpeed's ZeRO: stage 1 shards the optimizer state over the data-parallel ranks, "
      "stage 2 gradients too, stage 3 parameters too."},

@@ -115,7 +115,7 @@ TEST_CASE("golden: manual pages are written for every command") {
 
 TEST_CASE("golden: a field is explained by its name, its synonym or its flag") {
   const std::string folder = golden::scratch("doc");
-  CHECK(run("./rehearse doc Textbook_Bubble", folder).out.find("(p - 1) / (m + p - 1)") !=
+  CHECK(run("./rehearse doc Textbook_Bubble", folder).out.find("(p - 1) / (m v + p - 1)") !=
         std::string::npos);
   const golden::Finished tp = run("./rehearse doc tp", folder);
   CHECK(tp.code == 0);

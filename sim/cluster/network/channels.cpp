@@ -6,10 +6,6 @@
 namespace sim::network {
 namespace {
 
-double rate(Bandwidth b) {
-  return static_cast<double>(b.bytes_per_second);
-}
-
 // Rings of one speed that fit. A pair of links of width p carries floor(p / speed) of them each
 // way.
 int rings(const NcclModel& model, const topology::Node& node, const Shape& shape, double speed) {

@@ -15,6 +15,11 @@
 
 namespace sim::network {
 
+// In bytes per second.
+constexpr double rate(Bandwidth b) {
+  return static_cast<double>(b.bytes_per_second);
+}
+
 struct SearchGraph {
   int channels = 1;  // after the split, before the doubling
   double speed = 0;  // of one channel, bytes per second

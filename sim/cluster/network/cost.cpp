@@ -10,10 +10,6 @@ namespace {
 
 using collective::Kind;
 
-double bytes_per_second(Bandwidth b) {
-  return static_cast<double>(b.bytes_per_second);
-}
-
 int floor_log2(int n) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1;
 }
@@ -83,19 +79,19 @@ double protocol_bus(const NcclModel& model, const Situation& s, Choice c, double
   const int nodes = s.shape.nodes;
   const double channels = s.graph.channels;
   const PerNodes& many = s.node.cpu == topology::HostCpu::amd ? model.ll_amd : model.ll_intel;
-  const double ll_most = bytes_per_second(nodes == 1 ? model.ll_one_node : many[nodes]);
+  const double ll_most = rate(nodes == 1 ? model.ll_one_node : many[nodes]);
   if (c.algorithm == Algorithm::ring) {
     if (c.protocol == Protocol::ll) return std::min(ll_most, bus / 2);
     if (c.protocol == Protocol::ll128) {
-      return std::min(0.92 * bus, channels * bytes_per_second(model.ring_ll128_channel));
+      return std::min(0.92 * bus, channels * rate(model.ring_ll128_channel));
     }
     return bus;
   }
-  bus = std::min(0.92 * bus, channels * bytes_per_second(model.tree_channel[nodes]));
+  bus = std::min(0.92 * bus, channels * rate(model.tree_channel[nodes]));
   if (c.protocol == Protocol::ll) return std::min(bus / 3.8, ll_most);
   if (c.protocol == Protocol::ll128) {
     const double share = nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
-    return std::min(bus * share, channels * bytes_per_second(model.tree_ll128_channel[nodes]));
+    return std::min(bus * share, channels * rate(model.tree_ll128_channel[nodes]));
   }
   return bus;
 }
@@ -122,10 +118,10 @@ Buses believed(const NcclModel& model, const Situation& s) {
   if (!has_nvls(model, s)) return buses;
   if (s.shape.nodes == 1) {
     // One head per GPU, each at the largest listed speed that all of them reach together.
-    double head = bytes_per_second(model.speeds_one_node.back());
+    double head = rate(model.speeds_one_node.back());
     for (const Bandwidth speed : model.speeds_one_node) {
-      if (bytes_per_second(speed) * s.shape.locals > bytes_per_second(model.nvls_total)) continue;
-      head = bytes_per_second(speed);
+      if (rate(speed) * s.shape.locals > rate(model.nvls_total)) continue;
+      head = rate(speed);
       break;
     }
     buses.nvls = s.shape.locals * head * model.nvls_bus_share;

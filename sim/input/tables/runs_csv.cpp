@@ -16,8 +16,6 @@
 namespace sim::input {
 namespace {
 
-constexpr std::int64_t max_table_bytes = 256 << 20;
-
 struct Column {
   std::string_view name;
   bool numeric;
@@ -105,12 +103,6 @@ std::optional<double> parse_number(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc{} && end == text.data() + text.size();
   return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
-std::string trimmed(const std::string& text) {
-  const std::size_t start = text.find_first_not_of(" \t\r");
-  if (start == std::string::npos) return "";
-  return text.substr(start, text.find_last_not_of(" \t\r") - start + 1);
 }
 
 bool has(const std::vector<std::string>& names, std::string_view name) {

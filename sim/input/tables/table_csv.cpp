@@ -8,24 +8,12 @@
 #include "sim/input/text/textproto.h"
 
 namespace sim::input {
-namespace {
-
-constexpr std::int64_t max_measurement_bytes = 256 << 20;
-
-std::string trimmed_cell(const std::string& text) {
-  const std::size_t start = text.find_first_not_of(" \t\r");
-  if (start == std::string::npos) return "";
-  return text.substr(start, text.find_last_not_of(" \t\r") - start + 1);
-}
-
-}  // namespace
-
 bool Table::has(std::string_view column) const {
   return std::find(columns.begin(), columns.end(), column) != columns.end();
 }
 
 Result<Table> load_table(const std::string& path) {
-  const Result<std::string> text = read_file(path, max_measurement_bytes);
+  const Result<std::string> text = read_file(path, max_table_bytes);
   if (!text) return text.errors();
   const Result<std::vector<CsvRow>> rows = csv_rows(*text, path);
   if (!rows) return rows.errors();
@@ -34,7 +22,7 @@ Result<Table> load_table(const std::string& path) {
   table.path = path;
   Diagnostics problems;
   for (const std::string& cell : rows->front().cells) {
-    std::string name = trimmed_cell(cell);
+    std::string name = trimmed(cell);
     if (table.has(name)) {
       problems.push_back({fmt::format("{}:{}", path, rows->front().line),
                           fmt::format("the column '{}' is there twice", name)});
@@ -52,7 +40,7 @@ Result<Table> load_table(const std::string& path) {
     TableRow& row = table.rows.emplace_back();
     row.line = from.line;
     for (std::size_t c = 0; c < from.cells.size(); ++c) {
-      row.cells[table.columns[c]] = trimmed_cell(from.cells[c]);
+      row.cells[table.columns[c]] = trimmed(from.cells[c]);
     }
   }
   if (!problems.empty()) return problems;

@@ -79,4 +79,10 @@ Result<std::vector<CsvRow>> csv_rows(const std::string& text, const std::string&
   return std::move(rows.rows);
 }
 
+std::string trimmed(const std::string& cell) {
+  const std::size_t start = cell.find_first_not_of(" \t\r");
+  if (start == std::string::npos) return "";
+  return cell.substr(start, cell.find_last_not_of(" \t\r") - start + 1);
+}
+
 }  // namespace sim::input

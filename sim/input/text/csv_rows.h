@@ -4,12 +4,16 @@
 // calibrate. libcsv parses the text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "sim/base/result.h"
 
 namespace sim::input {
+
+// The largest table that is read.
+constexpr std::int64_t max_table_bytes = 256 << 20;
 
 struct CsvRow {
   int line = 0;
@@ -19,5 +23,8 @@ struct CsvRow {
 // Parses strict RFC 4180: a quote inside an unquoted cell is an error. Blank lines are skipped.
 // `path` is the name that diagnostics show.
 Result<std::vector<CsvRow>> csv_rows(const std::string& text, const std::string& path);
+
+// A cell without the blanks around it.
+std::string trimmed(const std::string& cell);
 
 }  // namespace sim::input
