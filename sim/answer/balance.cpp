@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/answer/block_times.h"
+#include "sim/answer/resolve_balanced.h"
 #include "sim/job/schedule/placement.h"
 #include "sim/program/plan/layer_partition.h"
 
@@ -91,8 +92,9 @@ struct StageTimes {
 };
 
 // Times on the slowest rank class of each stage, layer by layer.
-StageTimes times_of(const Plan& plan, const Site& site) {
-  const program::Job job = job_of(plan, site);
+StageTimes times_of(const program::ValidPlan& valid, const Site& site) {
+  const Plan& plan = valid;
+  const program::Job job = job_of(valid, site);
   const engine::Times times =
       engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
@@ -145,14 +147,15 @@ std::vector<double> paces(const Plan& plan, const StageTimes& own, const StageTi
   return pace;
 }
 
-PartCosts costs_of(const Plan& plan, const Site& site) {
-  const StageTimes own = times_of(plan, site);
+PartCosts costs_of(const CheckedPlan& plan) {
+  const Site& site = plan.site();
+  const StageTimes own = times_of(plan.plan(), site);
   PartCosts costs;
   costs.layers = own.layers;
   costs.ends = own.ends;
   const std::size_t parts = own.ends.size();
   costs.least.assign(parts, 1);
-  costs.most.assign(parts, static_cast<int>(plan.architecture.layers));
+  costs.most.assign(parts, static_cast<int>(plan->architecture.layers));
   // The parts of the embedding and of the head may have no layers.
   if (parts > 1) costs.least.front() = costs.least.back() = 0;
   const topology::Cluster& cluster = site.machine.cluster;
@@ -160,9 +163,9 @@ PartCosts costs_of(const Plan& plan, const Site& site) {
   Sites sites;
   const Result<Site*> plain = sites.of(alike(site.machine));
   if (!plain) return costs;
-  const StageTimes usual = times_of(plan, **plain);
+  const StageTimes usual = times_of(plan.plan(), **plain);
   costs.layers = usual.layers;
-  costs.pace = paces(plan, own, usual);
+  costs.pace = paces(plan.plan(), own, usual);
   return costs;
 }
 
@@ -185,7 +188,7 @@ int largest_part(const Plan& plan, int stage) {
   return found;
 }
 
-int stage_without_memory(const answer::Answer& answer) {
+int stage_without_memory(const Answer& answer) {
   return answer.run.classes[answer.run.out_of_memory.front()].stage;
 }
 
@@ -201,15 +204,15 @@ std::vector<int> stages_of_parts(const Plan& plan) {
 
 // Splits the model with `by(costs)` until the replay fits. Nothing if no split fits.
 template <class Split>
-std::optional<Plan> fitting(const Plan& plan, Site& site, PartCosts costs, Split by) {
+std::optional<CheckedPlan> fitting(const CheckedPlan& plan, PartCosts costs, Split by) {
   for (;;) {
     const std::vector<int> layers = by(costs);
     if (layers.empty()) return std::nullopt;
-    const Plan split = with_layers(plan, layers);
-    if (!problems(split, site).empty()) return std::nullopt;
-    const answer::Answer answer = evaluate_once(split, site);
-    if (answer.run.fits()) return split;
-    const int part = largest_part(split, stage_without_memory(answer));
+    const Result<CheckedPlan> split = check(with_layers(plan.plan(), layers), plan.site());
+    if (!split) return std::nullopt;
+    const Answer answer = evaluate_once(*split);
+    if (answer.run.fits()) return *split;
+    const int part = largest_part(split->plan(), stage_without_memory(answer));
     if (part < 0) return std::nullopt;
     costs.most[static_cast<std::size_t>(part)] = layers[static_cast<std::size_t>(part)] - 1;
   }
@@ -257,32 +260,29 @@ std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& 
   return left < 0 ? std::vector<int>{} : split;
 }
 
-Plan balanced(const Plan& plan, Site& site) {
+CheckedPlan balanced(const CheckedPlan& asked) {
+  const Plan& plan = asked.plan();
   if (plan.pipeline.layer_split != LayerSplit::balanced || !plan.pipeline.layers_of_parts.empty())
-    return plan;
-  std::vector<Plan> candidates{with_layers(plan, program::layers_of_parts(plan))};
+    return asked;
+  Site& site = asked.site();
+  std::vector<CheckedPlan> candidates{
+      checked(with_layers(plan, program::layers_of_parts(plan)), site)};
   for (const LayerSplit rule : {LayerSplit::even, LayerSplit::weighted}) {
     Plan other = plan;
     other.pipeline.layer_split = rule;
-    if (problems(other, site).empty())
-      candidates.push_back(with_layers(plan, program::layers_of_parts(other)));
+    if (check(other, site))
+      candidates.push_back(checked(with_layers(plan, program::layers_of_parts(other)), site));
   }
-  const PartCosts costs = costs_of(plan, site);
-  if (auto split = fitting(plan, site, costs, balance)) candidates.push_back(*split);
+  const PartCosts costs = costs_of(asked);
+  if (auto split = fitting(asked, costs, balance)) candidates.push_back(*split);
   if (plan.pipeline.virtual_stages > 1) {
     const std::vector<int> stages = stages_of_parts(plan);
     const auto by_stages = [&](const PartCosts& of) { return balance_stages(of, stages); };
-    if (auto split = fitting(plan, site, costs, by_stages)) candidates.push_back(*split);
+    if (auto split = fitting(asked, costs, by_stages)) candidates.push_back(*split);
   }
-  const Plan* best = &candidates.front();
-  std::optional<Duration> least;
-  for (const Plan& one : candidates) {
-    const answer::Answer answer = evaluate_once(one, site);
-    if (!answer.run.fits() || (least && answer.run.step_time >= *least)) continue;
-    least = answer.run.step_time;
-    best = &one;
-  }
-  return *best;
+  Fastest fastest(candidates.front());
+  for (const CheckedPlan& one : candidates) fastest.replay(one);
+  return fastest.plan();
 }
 
 }  // namespace sim::answer

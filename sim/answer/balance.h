@@ -45,7 +45,7 @@ std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& 
 
 // Fills `layers_of_parts` of a plan with layer_split: balanced. Other plans are returned unchanged.
 // Candidates are the balanced splits and the padded, even and weighted splits. The replay chooses
-// the fastest one that fits. REQUIRES: problems(plan, site) is empty.
-program::Plan balanced(const program::Plan& plan, Site& site);
+// the fastest one that fits.
+CheckedPlan balanced(const CheckedPlan& plan);
 
 }  // namespace sim::answer

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/answer/block_times.h"
+#include "sim/answer/resolve_balanced.h"
 #include "sim/program/ir/rank.h"
 
 namespace sim::answer {
@@ -145,7 +146,7 @@ std::vector<LayerCost> layer_costs(const Plan& plan, const Site& site) {
   const int n = longest_chunk(plan);
   Choices choices(static_cast<std::size_t>(n), LayerChoice::swap);
   choices.back() = LayerChoice::keep;
-  const program::Job job = job_of(with_choices(plan, choices), site);
+  const program::Job job = job_of(program::valid(with_choices(plan, choices)), site);
   const engine::Times times =
       engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   std::vector<LayerCost> layers(static_cast<std::size_t>(n));
@@ -186,38 +187,40 @@ std::vector<LayerCost> layer_costs(const Plan& plan, const Site& site) {
 
 }  // namespace
 
-Plan chosen(const Plan& plan, Site& site) {
-  if (!plan.policy.plans_choices || !plan.policy.choices.empty()) return plan;
-  const Plan all = with_choices(plan, Choices(static_cast<std::size_t>(longest_chunk(plan))));
-  if (evaluate_once(all, site).run.fits()) return all;
+CheckedPlan chosen(const CheckedPlan& asked) {
+  const Plan& plan = asked.plan();
+  if (!plan.policy.plans_choices || !plan.policy.choices.empty()) return asked;
+  Site& site = asked.site();
+  const auto with = [&](Choices choices) {
+    return check(with_choices(plan, std::move(choices)), site);
+  };
+  const auto layers_of_chunk = static_cast<std::size_t>(longest_chunk(plan));
+  const Result<CheckedPlan> all = with(Choices(layers_of_chunk));
+  if (all && evaluate_once(*all).run.fits()) return *all;
+  const Choices recomputed(layers_of_chunk, LayerChoice::recompute);
   // The last layer of a chunk is never swapped.
-  if (longest_chunk(plan) == 1) return with_choices(plan, {LayerChoice::recompute});
+  if (layers_of_chunk == 1) return *with(recomputed);
   const std::vector<LayerCost> layers = layer_costs(plan, site);
   double least = 0, most = 0;  // bounds of the budget in bytes
   for (const LayerCost& layer : layers) most += layer.kept;
   least = std::min(layers.back().kept, layers.back().input);
-  Plan best = with_choices(plan, choose(layers, least));
-  std::optional<Duration> time;
-  const auto fits = [&](const Plan& one) {
-    const answer::Answer answer = evaluate_once(one, site);
-    if (answer.run.fits() && (!time || answer.run.step_time < *time)) {
-      time = answer.run.step_time;
-      best = one;
-    }
-    return answer.run.fits();
-  };
-  if (!fits(best)) return best;
+  // Swaps may exceed the host memory; recomputation alone does not.
+  const Result<CheckedPlan> smallest = with(choose(layers, least));
+  if (!smallest) return *with(recomputed);
+  Fastest fastest(*smallest);
+  if (!fastest.replay(*smallest).run.fits()) return *smallest;
   constexpr int halvings = 8;
   for (int i = 0; i < halvings; ++i) {
     const double middle = (least + most) / 2;
     const Choices choices = choose(layers, middle);
     const double bytes = cost_of(layers, choices).bytes;
-    if (fits(with_choices(plan, choices)))
+    const Result<CheckedPlan> one = with(choices);
+    if (one && fastest.replay(*one).run.fits())
       least = middle;
     else
       most = std::min(middle, bytes);
   }
-  return best;
+  return fastest.plan();
 }
 
 }  // namespace sim::answer

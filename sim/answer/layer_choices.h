@@ -50,8 +50,7 @@ std::vector<program::LayerChoice> choose(const std::vector<LayerCost>& layers, d
 
 // Fills the layer choices of a plan with layer_choices: planned. Other plans are returned
 // unchanged. Keeps everything if that fits. Otherwise bisects the budget and takes the fastest
-// choice whose replay fits. If none fits, the choice with the fewest saved bytes. REQUIRES:
-// problems(plan, site) is empty.
-program::Plan chosen(const program::Plan& plan, Site& site);
+// choice whose replay fits. If none fits, the choice with the fewest saved bytes.
+CheckedPlan chosen(const CheckedPlan& plan);
 
 }  // namespace sim::answer

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/answer/block_times.h"
+#include "sim/answer/resolve_balanced.h"
 #include "sim/program/plan/replicas.h"
 
 namespace sim::answer {
@@ -36,8 +37,10 @@ Grain grain_of(const Plan& plan, int most) {
 }
 
 // The times of each replica for one microbatch, from its stages.
-std::vector<ReplicaTime> times_of_passes(const Plan& plan, const program::Job& job,
-                                         const Site& site) {
+std::vector<ReplicaTime> times_of_passes(const CheckedPlan& checked) {
+  const Plan& plan = checked.plan();
+  const Site& site = checked.site();
+  const program::Job& job = checked.job();
   const engine::Times times =
       engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const auto stages = static_cast<std::size_t>(plan.mesh.pp);
@@ -118,36 +121,30 @@ std::vector<int> microbatch_balance(const std::vector<ReplicaTime>& replicas, in
   return counts;
 }
 
-Plan balance_microbatches(const Plan& plan, Site& site) {
-  if (!plan.batch.balances_microbatches || !plan.batch.replica_microbatches.empty()) return plan;
+CheckedPlan balance_microbatches(const CheckedPlan& asked) {
+  const Plan& plan = asked.plan();
+  if (!plan.batch.balances_microbatches || !plan.batch.replica_microbatches.empty()) return asked;
+  Site& site = asked.site();
   const std::vector<int> even = program::microbatches_of_replicas(plan);
-  Plan best = with_microbatches(plan, even);
+  Fastest fastest(checked(with_microbatches(plan, even), site));
   const std::vector<int> classes = replica_classes(plan, site.machine.cluster);
-  if (classes.empty()) return best;
-  std::optional<Duration> least;
-  const auto evaluated = [&](const Plan& one) {
-    const answer::Answer answer = evaluate_once(one, site);
-    if (answer.run.fits() && (!least || answer.run.step_time < *least)) {
-      least = answer.run.step_time;
-      best = one;
-    }
-    return answer.run;
-  };
-  evaluated(best);
+  if (classes.empty()) return fastest.plan();
+  fastest.replay(fastest.plan());
   const int total = std::accumulate(even.begin(), even.end(), 0);
   const Grain grain = grain_of(plan, even.front());
-  std::vector<ReplicaTime> times = times_of_passes(best, job_of(best, site), site);
+  std::vector<ReplicaTime> times = times_of_passes(fastest.plan());
   std::set<std::vector<int>> tried{even};
   constexpr int rounds = 6;
   for (int round = 0; round < rounds; ++round) {
     const std::vector<int> counts = microbatch_balance(times, total, grain);
-    const Plan one = with_microbatches(plan, counts);
-    if (!tried.insert(counts).second || !problems(one, site).empty()) break;
-    const engine::RunReport run = evaluated(one);
+    if (!tried.insert(counts).second) break;
+    const Result<CheckedPlan> one = check(with_microbatches(plan, counts), site);
+    if (!one) break;
+    const engine::RunReport run = fastest.replay(*one).run;
     if (!run.fits()) break;
-    correct(times, classes, counts, job_of(one, site).mesh, run);
+    correct(times, classes, counts, one->job().mesh, run);
   }
-  return best;
+  return fastest.plan();
 }
 
 }  // namespace sim::answer

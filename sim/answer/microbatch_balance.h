@@ -41,8 +41,7 @@ std::vector<int> microbatch_balance(const std::vector<ReplicaTime>& replicas, in
                                     Grain grain = {});
 
 // Fills `replica_microbatches` of a plan that asks for balanced ones. Other plans are returned
-// unchanged. The replay chooses the fastest division that fits, the even one included. REQUIRES:
-// problems(plan, site) is empty.
-program::Plan balance_microbatches(const program::Plan& plan, Site& site);
+// unchanged. The replay chooses the fastest division that fits, the even one included.
+CheckedPlan balance_microbatches(const CheckedPlan& plan);
 
 }  // namespace sim::answer

@@ -17,15 +17,16 @@ namespace sim::answer {
 // share of bytes, from the tensors that the passes allocate and free.
 schedule::Times pass_times(const program::Job& job, const engine::Times& times);
 
-struct Site;
+class CheckedPlan;
 
 // Idle share of the busiest stage, in percent, as papers compute it. The schedule runs with one
 // duration for each kind of pass. The optimizer and all waits other than those for passes are left
-// out [arXiv 2401.10241, section 5.3]. REQUIRES: problems(plan, site) is empty.
-double bubble_of_pass_times(const program::Plan& plan, const Site& site);
+// out [arXiv 2401.10241, section 5.3].
+double bubble_of_pass_times(const CheckedPlan& plan);
 
 // The device programs that `evaluate` replays. If the schedule is ordered by pass times, the order
 // uses the times of the plan's own programs.
-program::Job timed_job(const program::Plan& plan, const Site& site, bool all_ranks = false);
+using TimedJob = std::shared_ptr<const program::Job>;
+TimedJob timed_job(const CheckedPlan& plan, bool all_ranks = false);
 
 }  // namespace sim::answer

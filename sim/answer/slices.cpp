@@ -7,10 +7,8 @@
 #include <numeric>
 #include <optional>
 
-#include "sim/answer/balance.h"
 #include "sim/answer/block_times.h"
-#include "sim/answer/layer_choices.h"
-#include "sim/answer/microbatch_balance.h"
+#include "sim/answer/resolve_balanced.h"
 #include "sim/program/plan/schedule_rules.h"
 
 namespace sim::answer {
@@ -102,7 +100,7 @@ std::vector<std::int64_t> even_slices(std::int64_t sequence, std::int64_t length
 std::vector<double> slice_seconds(const Plan& plan, const Site& site) {
   Plan one = plan;
   one.batch.global_batch = one.mesh.dp * one.batch.micro_batch;
-  const program::Job job = job_of(one, site);
+  const program::Job job = job_of(program::valid(one), site);
   const engine::Times times =
       engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const std::size_t n = one.pipeline.slice_lengths.size();
@@ -189,8 +187,10 @@ std::vector<std::int64_t> planned_slices(const Plan& plan, const Site& site, int
 
 }  // namespace
 
-Plan sliced(const Plan& plan, Site& site) {
-  if (!plan.pipeline.balances_slices || !plan.pipeline.slice_lengths.empty()) return plan;
+CheckedPlan sliced(const CheckedPlan& asked) {
+  const Plan& plan = asked.plan();
+  if (!plan.pipeline.balances_slices || !plan.pipeline.slice_lengths.empty()) return asked;
+  Site& site = asked.site();
   constexpr int finest = 32;
   const std::int64_t grain = plan.uses_sequence_parallel() ? plan.mesh.tp : 1;
   std::vector<std::vector<std::int64_t>> candidates{program::slice_lengths(plan),
@@ -198,21 +198,11 @@ Plan sliced(const Plan& plan, Site& site) {
   for (int units = 4; units <= finest; units *= 2)
     if (plan.batch.sequence % (units * grain) == 0)
       candidates.push_back(planned_slices(plan, site, units));
-  Plan best = with_slices(plan, candidates.front());
-  std::optional<Duration> least;
-  for (const std::vector<std::int64_t>& lengths : candidates) {
-    const Plan one = with_slices(plan, lengths);
-    if (!problems(one, site).empty()) continue;
-    const answer::Answer answer = evaluate_once(one, site);
-    if (!answer.run.fits() || (least && answer.run.step_time >= *least)) continue;
-    least = answer.run.step_time;
-    best = one;
-  }
-  return best;
-}
-
-Plan resolve_balanced(const Plan& plan, Site& site) {
-  return chosen(sliced(balance_microbatches(balanced(plan, site), site), site), site);
+  Fastest fastest(checked(with_slices(plan, candidates.front()), site));
+  for (const std::vector<std::int64_t>& lengths : candidates)
+    if (const Result<CheckedPlan> one = check(with_slices(plan, lengths), site))
+      fastest.replay(*one);
+  return fastest.plan();
 }
 
 }  // namespace sim::answer

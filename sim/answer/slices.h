@@ -43,12 +43,7 @@ std::vector<int> balance_slices(const SlicePipeline& pipeline, const SliceTime& 
 
 // Fills `slice_lengths` of a plan with slices: balanced. Other plans are returned unchanged.
 // Candidates are even slices, one slice, and the dynamic program's lengths for 4, 8, 16 and 32
-// units. The replay chooses the fastest one that fits. REQUIRES: problems(plan, site) is empty.
-program::Plan sliced(const program::Plan& plan, Site& site);
-
-// Fills all fields that the plan leaves to the times of its own blocks, in this order: layers of
-// parts, microbatches of replicas, slice lengths, layer choices. REQUIRES: problems(plan, site) is
-// empty.
-program::Plan resolve_balanced(const program::Plan& plan, Site& site);
+// units. The replay chooses the fastest one that fits.
+CheckedPlan sliced(const CheckedPlan& plan);
 
 }  // namespace sim::answer

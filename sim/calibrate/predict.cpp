@@ -162,18 +162,18 @@ Prediction predict(const input::RunsRow& from, answer::Sites& sites) {
     out.reason = site.errors().front().where + ": " + site.errors().front().message;
     return out;
   }
-  const std::vector<std::string> problems = answer::problems(mapped.plan, **site);
-  if (!problems.empty()) {
+  const Result<answer::CheckedPlan> checked = answer::check(mapped.plan, **site);
+  if (!checked) {
     out.status = "impossible";
-    out.reason = joined(problems);
+    out.reason = joined(messages(checked.errors()));
     return out;
   }
   out.status = "predicted";
   describe(mapped, **site, out);
-  fill(mapped, answer::evaluate(mapped.plan, **site), untimed(row, **site), out);
+  fill(mapped, answer::evaluate(*checked), untimed(row, **site), out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
-    if (answer::problems(*equal, **site).empty())
-      out.bubble_pct = answer::bubble_of_pass_times(*equal, **site);
+    if (const auto possible = answer::check(*equal, **site))
+      out.bubble_pct = answer::bubble_of_pass_times(*possible);
   if (out.reason.empty() && !out.assumptions.empty()) {
     out.reason = "assumed: " + joined(out.assumptions);
   }

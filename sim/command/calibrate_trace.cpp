@@ -32,8 +32,7 @@ int rank_of(const Options& options, const calibrate::MeasuredTrace& trace, int w
                          trace.path, said, trace.world, world)};
 }
 
-std::vector<ComparedTrace> compare_all(const Options& options, const input::PlanFile& file,
-                                       answer::Site& site) {
+std::vector<ComparedTrace> compare_all(const Options& options, const answer::CheckedPlan& plan) {
   std::vector<ComparedTrace> out;
   std::map<int, std::shared_ptr<const calibrate::ExpectedStep>> steps;
   for (const std::string& path : options.words()) {
@@ -42,11 +41,11 @@ std::vector<ComparedTrace> compare_all(const Options& options, const input::Plan
     if (trace.kernels.empty())
       throw Stop{exit_data,
                  fmt::format("{}: no kernel in it: profile with ProfilerActivity.CUDA", path)};
-    const int rank = rank_of(options, trace, file.plan.world());
+    const int rank = rank_of(options, trace, plan->world());
     auto& step = steps[rank];
     if (!step)
       step = std::make_shared<const calibrate::ExpectedStep>(
-          calibrate::expected_step(file.plan, site, rank));
+          calibrate::expected_step(plan, rank));
     out.push_back(calibrate::compared_trace(std::move(trace), step, rank));
   }
   return out;
@@ -78,8 +77,8 @@ int run_calibrate_trace(const Options& options, const Globals& globals) {
   const input::PlanFile file =
       need(input::load_plan(workload_path(options.text("plan")), settings));
   answer::Sites sites;
-  answer::Site& site = site_of(file, sites);
-  const std::vector<ComparedTrace> traces = compare_all(options, file, site);
+  const answer::CheckedPlan plan = checked(file, sites);
+  const std::vector<ComparedTrace> traces = compare_all(options, plan);
   if (options.has("trace")) draw(options.text("trace"), traces);
 
   output::Document document;
@@ -100,7 +99,7 @@ int run_calibrate_trace(const Options& options, const Globals& globals) {
   wanted.date = options.text("date");
   wanted.command = command_line(options, base);
   const Result<calibrate::Calibration> done =
-      calibrate::calibrate_traces(traces, file.plan, site, wanted);
+      calibrate::calibrate_traces(traces, plan.plan(), plan.site(), wanted);
   if (done) {
     for (output::Block& block : calibrate::calibration_document(*done).blocks)
       document.blocks.push_back(std::move(block));

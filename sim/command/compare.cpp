@@ -119,8 +119,9 @@ int run_compare(const Arguments& arguments, Globals globals) {
   const calibrate::Source source = need(calibrate::read_source(log));
   const input::PlanFile file = plan_of(options, globals);
   answer::Sites sites;
-  answer::Site& site = site_of(file, sites);
-  const answer::Answer answer = answer::evaluate(file.plan, site);
+  const answer::CheckedPlan plan = checked(file, sites);
+  const answer::Site& site = plan.site();
+  const answer::Answer answer = answer::evaluate(plan);
   const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
   const calibrate::MeasuredRun run = calibrate::measured_run(source.measurements.steps, tokens);
   if (run.steps == 0)

@@ -16,20 +16,19 @@ int run_explain(const Arguments& arguments, Globals globals) {
   options.flag("no-fixes", "when it does not fit: do not look for changes that would")
       .words(0, 1000)
       .parse(arguments, globals);
-  input::PlanFile file = load_plan(options, globals);
+  const input::PlanFile file = load_plan(options, globals);
   answer::Sites sites;
-  answer::Site& site = site_of(file, sites);
-  file.plan = answer::resolve_balanced(file.plan, site);
-  Watch watch(options, answer::job_of(file.plan, site));
+  const answer::CheckedPlan plan = answer::resolve_balanced(checked(file, sites));
+  Watch watch(options, *answer::timed_job(plan));
   output::PeakTensors tensors;
   watch.add(tensors);
   engine::Options how;
   how.observer = watch.observer();
-  const answer::Answer answer = answer::evaluate(file.plan, site, how);
+  const answer::Answer answer = answer::evaluate(plan, how);
   watch.finish(answer);
   const bool fixing = !answer.run.fits() && !options.has("no-fixes");
   study::Fixes fixes;
-  if (fixing) fixes = study::find_fixes(file.plan, site, true);
+  if (fixing) fixes = study::find_fixes(plan, true);
   output::Document document = output::explain_document(answer, tensors);
   if (fixing) {
     document.blocks.emplace_back(

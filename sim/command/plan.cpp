@@ -189,7 +189,7 @@ void launch(planner::Said& said) {
   if (least < best.step_ps) {
     const input::PlanFile file = need(input::load_plan("", words));
     machine = file.machine;
-    plan = answer::resolve_balanced(file.plan, *need(kept_sites().of(machine)));
+    plan = answer::resolve_balanced(checked(file, kept_sites())).plan();
   }
   said.launches =
       planner::launches(plan, said.model, said.cluster, machine, input::cluster_settings_of(words));

@@ -73,7 +73,7 @@ constexpr std::size_t drawing_bytes_most = 600'000;
 std::string drawing_of(const std::vector<study::LinkUse>& uses, const input::PlanFile& file,
                        answer::Site& site) {
   const topology::Cluster& whole = site.machine.cluster;
-  const int nodes = topology::nodes_of(file.plan.world(), whole.node.gpus);
+  const int nodes = topology::nodes_of(file.plan->world(), whole.node.gpus);
   const topology::Cluster cluster =
       topology::first_nodes(whole, topology::nodes_reached(whole, nodes));
   const std::int64_t gpus = std::int64_t{cluster.nodes} * cluster.node.gpus;
@@ -84,10 +84,12 @@ std::string drawing_of(const std::vector<study::LinkUse>& uses, const input::Pla
   return text.size() > drawing_bytes_most ? "" : text;
 }
 
-Links links_of(const input::PlanFile& file, answer::Site& site, const answer::Answer& answer) {
+Links links_of(const input::PlanFile& file, const answer::CheckedPlan& plan,
+               const answer::Answer& answer) {
+  const answer::Site& site = plan.site();
   Links links;
   if (!answer.run.fits()) return links;
-  const auto uses = study::link_use(file.plan, site, answer.run.step_time);
+  const auto uses = study::link_use(plan, answer.run.step_time);
   if (uses.empty()) return links;
   for (const study::LinkKindUse& kind : study::by_kind(uses, site.network->cover(1)))
     links.busy.push_back({kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.links});
@@ -119,9 +121,10 @@ void write_page(const std::string& path, const output::Document& document) {
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
-void RunPage::finish(const input::PlanFile& file, answer::Site& site, const answer::Answer& answer,
+void RunPage::finish(const input::PlanFile& file, const answer::CheckedPlan& plan,
+                     const answer::Answer& answer,
                      const std::string& intervals) const {
-  const Links links = links_of(file, site, answer);
+  const Links links = links_of(file, plan, answer);
   write_page(path_,
              output::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing));
 }
@@ -143,17 +146,18 @@ int run_report(const Arguments& arguments, Globals globals) {
   } else {
     const input::PlanFile file = load_plan(options, globals);
     answer::Sites sites;
-    answer::Site& site = site_of(file, sites);
+    const answer::CheckedPlan plan = checked(file, sites);
+    answer::Site& site = plan.site();
     RunPage page(path);
     engine::Observers watchers;
     for (engine::Observer* one : page.observers()) watchers.all.push_back(one);
     engine::Options how;
     how.observer = &watchers;
-    const answer::Answer answer = answer::evaluate(file.plan, site, how);
+    const answer::Answer answer = answer::evaluate(plan, how);
     const answer::Intervals intervals = answer::intervals(
         answer, need(input::find_residuals()),
         answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "paper");
-    page.finish(file, site, answer, answer::intervals_text(intervals));
+    page.finish(file, plan, answer, answer::intervals_text(intervals));
     code = answer.run.fits() ? exit_yes : exit_no;
   }
   say_written(globals, path, "report: " + path);

@@ -32,7 +32,8 @@ class RunPage {
   explicit RunPage(std::string path) : path_(std::move(path)) {}
 
   std::vector<engine::Observer*> observers() { return {&passes_, &memory_}; }
-  void finish(const input::PlanFile& file, answer::Site& site, const answer::Answer& answer,
+  void finish(const input::PlanFile& file, const answer::CheckedPlan& plan,
+              const answer::Answer& answer,
               const std::string& intervals) const;
 
  private:

@@ -49,8 +49,9 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (options.has("timelines") && !globals.json)
     throw Stop{exit_usage, "--timelines: columns of numbers are for --json"};
   const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
-  input::PlanFile file = load_plan(options, globals);
-  answer::Site& site = site_of(file, kept_sites());
+  const input::PlanFile file = load_plan(options, globals);
+  answer::CheckedPlan plan = checked(file, kept_sites());
+  const answer::Site& site = plan.site();
   engine::Options how;
   how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
   how.method = reference ? engine::Method::reference : engine::Method::fast;
@@ -65,9 +66,9 @@ int run_run(const Arguments& arguments, Globals globals) {
                            "them",
                            options.text("memory"))};
   const bool all_ranks = options.has("all-ranks");
-  if (all_ranks && file.plan.world() > 4096)
+  if (all_ranks && plan->world() > 4096)
     throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",
-                                       file.plan.world())};
+                                       plan->world())};
   const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   if (options.has("seeds")) {
     for (const char* of_one :
@@ -75,13 +76,13 @@ int run_run(const Arguments& arguments, Globals globals) {
       if (options.has(of_one))
         throw Stop{exit_usage, fmt::format("--{} is of one run, --seeds are many", of_one)};
     const int seeds = static_cast<int>(options.number("seeds", 100, 1, 100'000));
-    return run_seeds(file, site, how, seeds, jobs, globals.json);
+    return run_seeds(file, plan, how, seeds, jobs, globals.json);
   }
   how.threads = cores();
   std::unique_ptr<Watch> watch;
   if (Watch::wanted(options)) {
-    file.plan = answer::resolve_balanced(file.plan, site);
-    watch = std::make_unique<Watch>(options, answer::job_of(file.plan, site, all_ranks));
+    plan = answer::resolve_balanced(plan);
+    watch = std::make_unique<Watch>(options, *answer::timed_job(plan, all_ranks));
     how.observer = watch->observer();
   }
   std::unique_ptr<RunPage> page;
@@ -103,15 +104,15 @@ int run_run(const Arguments& arguments, Globals globals) {
   }
   // Wanted at the end alone: read beside the replay.
   auto residuals = std::async([] { return &kept_residuals(); });
-  const answer::Answer answer = answer::evaluate(file.plan, site, how, all_ranks);
+  const answer::Answer answer = answer::evaluate(plan, how, all_ranks);
   if (watch) watch->finish(answer);
   const answer::Basis basis =
       answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
   const answer::Intervals intervals = answer::intervals(answer, *residuals.get(), basis, "paper");
-  if (page) page->finish(file, site, answer, answer::intervals_text(intervals));
+  if (page) page->finish(file, plan, answer, answer::intervals_text(intervals));
   const bool fixing = options.has("fixes") && !answer.run.fits();
   study::Fixes fixes;
-  if (fixing) fixes = study::find_fixes(file.plan, site, false);
+  if (fixing) fixes = study::find_fixes(plan, false);
   output::Document document = output::answer_document(answer, answer::intervals_text(intervals));
   if (answer.run.fits())
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});

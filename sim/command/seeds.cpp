@@ -137,31 +137,32 @@ std::string text_of(const input::PlanFile& file, const Spread& s, int seeds) {
 
 }  // namespace
 
-int run_seeds(const input::PlanFile& file, answer::Site& site, const engine::Options& how,
-              int seeds, int workers, bool json) {
+int run_seeds(const input::PlanFile& file, const answer::CheckedPlan& checked,
+              const engine::Options& how, int seeds, int workers, bool json) {
+  const std::int64_t first_seed = checked->experts.seed;
   std::vector<std::size_t> items(static_cast<std::size_t>(seeds));
   std::iota(items.begin(), items.end(), std::size_t{0});
   std::vector<SeedAnswer> answers(items.size());
   std::string failure;
   study::PoolCalls calls;
   calls.answer = [&](std::size_t item) {
-    program::Plan plan = file.plan;
+    program::Plan plan = checked.plan();
     plan.experts.seed += static_cast<std::int64_t>(item);
-    return answer_of(answer::evaluate_once(plan, site, how)).text();
+    return answer_of(answer::evaluate_once(answer::checked(std::move(plan), checked.site()), how))
+        .text();
   };
   calls.answered = [&](std::size_t item, const std::string& text) {
     answers[item] = read(text);
     return true;
   };
   calls.failed = [&](std::size_t item, const std::string& why) {
-    failure =
-        fmt::format("seed {}: {}", file.plan.experts.seed + static_cast<std::int64_t>(item), why);
+    failure = fmt::format("seed {}: {}", first_seed + static_cast<std::int64_t>(item), why);
     return false;
   };
   calls.go_on = [] { return true; };
-  const int used = file.plan.draws_routes() ? std::min(workers, seeds) : 1;
-  if (!file.plan.draws_routes()) {
-    const SeedAnswer one = answer_of(answer::evaluate_once(file.plan, site, how));
+  const int used = checked->draws_routes() ? std::min(workers, seeds) : 1;
+  if (!checked->draws_routes()) {
+    const SeedAnswer one = answer_of(answer::evaluate_once(checked, how));
     std::ranges::fill(answers, one);
   } else {
     study::run_pool(items, used, calls);
@@ -173,7 +174,7 @@ int run_seeds(const input::PlanFile& file, answer::Site& site, const engine::Opt
     for (const auto& [place, count] : s.places)
       places.push_back({{"place", place}, {"runs", count}});
     print(output::document("run-seeds", {{"seeds", seeds},
-                                         {"first_seed", file.plan.experts.seed},
+                                         {"first_seed", first_seed},
                                          {"out_of_memory", s.out_of_memory},
                                          {"places", places},
                                          {"peak_allocated_gib", quantiles(s.allocated)},

@@ -8,8 +8,8 @@
 namespace sim::command {
 
 // Prints how many of the runs ran out of memory and where, and the quantiles of peaks and times;
-// the exit status. Seeds are the plan's and those behind it. REQUIRES: the plan runs on the site.
-int run_seeds(const input::PlanFile& file, answer::Site& site, const engine::Options& how,
-              int seeds, int workers, bool json);
+// the exit status. Seeds are the plan's and those behind it.
+int run_seeds(const input::PlanFile& file, const answer::CheckedPlan& plan,
+              const engine::Options& how, int seeds, int workers, bool json);
 
 }  // namespace sim::command

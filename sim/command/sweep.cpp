@@ -147,7 +147,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
     if (!share.of_step) shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
   }
   study::SweepCalls calls;
-  calls.evaluate = evaluation(sites, memory);
+  calls.evaluate = evaluation(memory);
   Progress progress("sweep", points.count, globals.quiet);
   calls.go_on = [&](const study::SweepCounts& counts) {
     progress.show(counts.done, fmt::format("fits {}, out of memory {}", counts.fits, counts.oom));

@@ -267,14 +267,15 @@ std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
                          const std::vector<std::string>& settings) {
   const input::PlanFile file = need(input::load_plan(workload_path(plan), settings));
   answer::Sites sites;
-  answer::Site& site = site_of(file, sites);
-  const answer::Answer answer = answer::evaluate_once(file.plan, site);
-  const int nodes = topology::nodes_of(file.plan.world(), file.machine.cluster.node.gpus);
+  const answer::CheckedPlan checked_plan = checked(file, sites);
+  answer::Site& site = checked_plan.site();
+  const answer::Answer answer = answer::evaluate_once(checked_plan);
+  const int nodes = topology::nodes_of(file.plan->world(), file.machine.cluster.node.gpus);
   cluster = topology::first_nodes(file.machine.cluster,
                                   topology::nodes_reached(file.machine.cluster, nodes));
   const topology::Routes& routes = site.network->cover(nodes);
   std::vector<double> busy(static_cast<std::size_t>(routes.link_count()), 0);
-  for (const study::LinkUse& use : study::link_use(file.plan, site, answer.run.step_time))
+  for (const study::LinkUse& use : study::link_use(checked_plan, answer.run.step_time))
     busy[static_cast<std::size_t>(use.link)] = use.busy;
   return busy;
 }

@@ -40,7 +40,7 @@ struct Replayed {
   double step = 0;
 };
 
-Replayed replayed(const program::Plan& plan, input::Machine machine, const std::vector<int>& order,
+Replayed replayed(const program::ValidPlan& plan, input::Machine machine, const std::vector<int>& order,
                   bool coupled) {
   // The nodes that are left follow, so that every node has its place.
   std::vector<int> all = order;
@@ -51,7 +51,8 @@ Replayed replayed(const program::Plan& plan, input::Machine machine, const std::
   answer::Sites sites;
   engine::Options how;
   how.couple = coupled;
-  const answer::Answer answer = answer::evaluate_once(plan, *need(sites.of(machine)), how);
+  const answer::CheckedPlan there = need(answer::check(plan, *need(sites.of(machine))));
+  const answer::Answer answer = answer::evaluate_once(there, how);
   return {answer.run.fits(), answer.run.fits() ? answer::step_seconds(answer) : 0};
 }
 
@@ -120,12 +121,12 @@ int topo_place(const Options& options, Globals globals) {
   const std::string path = from.name.empty() ? "" : workload_path(from.name);
   const input::PlanFile file = need(input::load_plan(path, from.settings));
   answer::Sites sites;
-  const answer::Site& site = site_of(file, sites);
+  const answer::CheckedPlan plan = checked(file, sites);
   study::PlaceSettings settings;
   settings.seed = static_cast<std::uint64_t>(options.number("seed", 1, 0, 1'000'000'000));
   settings.moves = options.number("moves", 0, 0, 100'000'000);
   const bool coupled = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
-  study::Placement found = study::place(file.plan, site, settings);
+  study::Placement found = study::place(plan, settings);
   std::array<Replayed, 2> times = {replayed(file.plan, file.machine, found.before, coupled),
                                    replayed(file.plan, file.machine, found.after, coupled)};
   // The replay has the last word.

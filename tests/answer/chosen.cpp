@@ -6,6 +6,7 @@
 #include "sim/answer/balance.h"
 #include "sim/answer/layer_choices.h"
 #include "sim/input/plan/plan.h"
+#include "tests/answer/reasons.h"
 
 using namespace sim;
 using namespace sim::answer;
@@ -26,7 +27,7 @@ struct Case {
     plan = read->plan;
     site = *sites.of(read->machine);
   }
-  answer::Answer answer(const Plan& one) { return evaluate_once(one, *site); }
+  answer::Answer answer(const Plan& one) { return evaluate_once(answer::checked(one, *site)); }
 
   Sites sites;
   Plan plan;
@@ -58,7 +59,7 @@ TEST_CASE("answer: of balanced layers none is better placed on the stage beside 
       std::vector<int>& other = moved.pipeline.layers_of_parts;
       if (from == to || other[from] == 0) continue;
       --other[from], ++other[to];
-      if (!problems(moved, *one.site).empty()) continue;
+      if (!support::reasons(moved, *one.site).empty()) continue;
       CHECK(seconds(one.answer(moved).run.step_time) >= 0.995 * seconds(best));
     }
   // What is settled, or was never asked for, stays as it is.

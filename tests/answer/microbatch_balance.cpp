@@ -13,6 +13,7 @@
 #include "sim/answer/slices.h"
 #include "sim/base/random.h"
 #include "sim/input/plan/plan.h"
+#include "tests/answer/reasons.h"
 
 using namespace sim;
 using namespace sim::answer;
@@ -65,9 +66,9 @@ Dealt dealt_on(const std::vector<std::string>& settings) {
   const input::PlanFile file = file_of(settings);
   Sites sites;
   Site& site = **sites.of(file.machine);
-  REQUIRE(problems(file.plan, site).empty());
-  const program::Plan plan = resolve_balanced(file.plan, site);
-  return {plan.batch.replica_microbatches, evaluate_once(plan, site).run.step_time};
+  REQUIRE(support::reasons(file.plan, site).empty());
+  const program::Plan plan = resolve_balanced(answer::checked(file.plan, site));
+  return {plan.batch.replica_microbatches, evaluate_once(answer::checked(plan, site)).run.step_time};
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Case {
     site->profile.device.memory.unaccounted = {1024 * mib};
     site->profile.device.memory.unaccounted_least = {512 * mib};
     site->profile.device.memory.unaccounted_most = {1536 * mib};
-    const engine::RunReport run = answer::evaluate(file.plan, *site).run;
+    const engine::RunReport run = answer::evaluate(answer::checked(file.plan, *site)).run;
     const engine::ClassReport& who = answer::fullest(run);
     slack = who.capacity.n - who.peak_reserved.n;
     reserved = who.peak_reserved.n;
@@ -35,7 +35,7 @@ struct Case {
   }
   answer::Answer with_spare(std::int64_t spare) {
     site->machine.gpu.memory = {memory - slack + spare};
-    return answer::evaluate(file.plan, *site);
+    return answer::evaluate(answer::checked(file.plan, *site));
   }
 
   input::PlanFile file;

@@ -30,7 +30,7 @@ void answer(benchmark::State& state, const input::PlanFile& file, engine::Method
   options.memory = memory;
   std::int64_t operations = 0;
   for (auto _ : state) {
-    const answer::Answer answer = answer::evaluate(file.plan, site, options);
+    const answer::Answer answer = answer::evaluate(answer::checked(file.plan, site), options);
     operations += answer.run.events;
     benchmark::DoNotOptimize(answer.run.step_time);
   }

@@ -21,7 +21,7 @@ ComparedTrace compared(const std::string& name) {
   const auto file = read_trace_file(path + ".trace.json.gz");
   REQUIRE(file);
   return compared_trace(measured_trace(*file, path),
-                        std::make_shared<const ExpectedStep>(expected_step(plan->plan, site, 0)),
+                        std::make_shared<const ExpectedStep>(expected_step(answer::checked(plan->plan, site), 0)),
                         0);
 }
 

@@ -91,13 +91,13 @@ TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step w
   answer::Sites sites;
   answer::Site& site = **sites.of(file.machine);
   give(site, truth);
-  const ExpectedStep happened = expected_step(file.plan, site, 0);
+  const ExpectedStep happened = expected_step(answer::checked(file.plan, site), 0);
   const MeasuredTrace trace = recorded(happened, {0, 5, "NVIDIA A100-SXM4-80GB", 0});
   REQUIRE(trace.steps.size() == 5);
   CHECK(trace.world == 16);
 
   give(site, draft());
-  const auto expected = std::make_shared<const ExpectedStep>(expected_step(file.plan, site, 0));
+  const auto expected = std::make_shared<const ExpectedStep>(expected_step(answer::checked(file.plan, site), 0));
   CHECK(expected->step_time != happened.step_time);
   const ComparedTrace compared = compared_trace(trace, expected, 0);
   const StepComparison& comparison = compared.comparison;
@@ -130,7 +130,7 @@ TEST_CASE("trace: ranks of one run tell their clocks apart, and who kept the oth
   answer::Sites sites;
   answer::Site& site = **sites.of(file.machine);
   give(site, draft());
-  const ExpectedStep step = expected_step(file.plan, site, 0);
+  const ExpectedStep step = expected_step(answer::checked(file.plan, site), 0);
   // Rank 1 by a clock that is 5 ms ahead; it comes 100 us late to every collective of its node.
   MeasuredTrace first = recorded(step, {0, 2, "", 0});
   MeasuredTrace second = recorded(step, {1, 2, "", 5'000'000});
@@ -154,7 +154,7 @@ TEST_CASE("trace: of ranks that share as much with it a rank is held against the
   answer::Sites sites;
   answer::Site& site = **sites.of(file.machine);
   give(site, draft());
-  const ExpectedStep step = expected_step(file.plan, site, 0);
+  const ExpectedStep step = expected_step(answer::checked(file.plan, site), 0);
   const MeasuredTrace first = recorded(step, {0, 2, "", 0});
   MeasuredTrace second = recorded(step, {1, 2, "", 0});
   const MeasuredTrace third = recorded(step, {2, 2, "", 3'000'000});
@@ -194,7 +194,7 @@ TEST_CASE("trace: steps are found by annotations, else by what repeats") {
   answer::Sites sites;
   answer::Site& site = **sites.of(file.machine);
   give(site, draft());
-  const ExpectedStep step = expected_step(file.plan, site, 0);
+  const ExpectedStep step = expected_step(answer::checked(file.plan, site), 0);
   std::string text = kineto_trace(step, {0, 3, "", 0});
   for (std::size_t at = 0; (at = text.find("ProfilerStep", at)) != std::string::npos;)
     text.replace(at, 12, "another_step");

@@ -42,8 +42,8 @@ int most_alive(const Program& program, const std::string& label) {
   return most;
 }
 
-bool says(const std::vector<Problem>& all, const std::string& part) {
-  return std::any_of(all.begin(), all.end(), [&](const Problem& problem) {
+bool says(const Diagnostics& all, const std::string& part) {
+  return std::any_of(all.begin(), all.end(), [&](const Diagnostic& problem) {
     return problem.message.find(part) != std::string::npos;
   });
 }

@@ -23,7 +23,7 @@ std::map<std::string, int> calls_of_step(const Program& program) {
 
 std::string field_of(const Plan& plan) {
   const auto found = problems(plan);
-  return found.empty() ? "" : found.front().field;
+  return found.empty() ? "" : found.front().where;
 }
 
 }  // namespace

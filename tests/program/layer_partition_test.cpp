@@ -22,7 +22,7 @@ Plan of(int layers, int pp, int virtual_stages) {
 
 std::vector<std::string> says(const Plan& plan) {
   std::vector<std::string> all;
-  for (const Problem& problem : part_problems(plan)) all.push_back(problem.message);
+  for (const Diagnostic& problem : part_problems(plan)) all.push_back(problem.message);
   return all;
 }
 

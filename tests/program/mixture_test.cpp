@@ -16,8 +16,8 @@ using namespace sim;
 using namespace sim::program;
 
 std::string first_problem(const Plan& plan) {
-  const std::vector<Problem> found = problems(plan);
-  return found.empty() ? "" : found.front().field + ": " + found.front().message;
+  const Diagnostics found = problems(plan);
+  return found.empty() ? "" : found.front().where + ": " + found.front().message;
 }
 
 // Bytes that the forward pass of a layer with experts leaves in the layer's slots, by label.

@@ -34,7 +34,7 @@ std::vector<std::string> problems_after(const Change& change) {
   Plan plan = possible();
   change(plan);
   std::vector<std::string> messages;
-  for (const sim::program::Problem& problem : sim::program::problems(plan))
+  for (const sim::Diagnostic& problem : sim::program::problems(plan))
     messages.push_back(problem.message);
   return messages;
 }

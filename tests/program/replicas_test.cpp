@@ -26,8 +26,8 @@ Plan plan_of(std::vector<int> counts, int pp = 2) {
 }
 
 std::string first_problem(const Plan& plan) {
-  const std::vector<Problem> found = problems(plan);
-  return found.empty() ? "" : found.front().field + ": " + found.front().message;
+  const Diagnostics found = problems(plan);
+  return found.empty() ? "" : found.front().where + ": " + found.front().message;
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ struct Tensor {
 // What a plan breaks, a line each.
 inline std::string rules(const Plan& plan) {
   std::string text;
-  for (const Problem& p : problems(plan)) text += p.field + ": " + p.message + "\n";
+  for (const Diagnostic& p : problems(plan)) text += p.where + ": " + p.message + "\n";
   return text;
 }
 

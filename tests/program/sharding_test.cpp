@@ -62,9 +62,9 @@ TEST_CASE("program: gradients are reduced in the last pass of a chunk that adds 
 
 namespace {
 
-bool says(const std::vector<Problem>& all, const std::string& part) {
+bool says(const Diagnostics& all, const std::string& part) {
   return std::ranges::any_of(
-      all, [&](const Problem& problem) { return problem.message.find(part) != std::string::npos; });
+      all, [&](const Diagnostic& problem) { return problem.message.find(part) != std::string::npos; });
 }
 
 std::int64_t main_parameters(const Program& program) {

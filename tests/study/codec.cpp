@@ -36,7 +36,7 @@ Duration step(const std::optional<collective::Codec>& tensor,
   how.couple = coupled;
   const auto site = sites.of(sample_plan().machine);
   REQUIRE(site);
-  const answer::Answer answer = answer::evaluate_once(plan, **site, how);
+  const answer::Answer answer = answer::evaluate_once(answer::checked(plan, **site), how);
   REQUIRE(answer.run.fits());
   return answer.run.step_time;
 }
@@ -117,7 +117,7 @@ TEST_CASE("study: parameters have the codec of data unless they are given one") 
   answer::Sites sites;
   const auto site = sites.of(sample_plan().machine);
   REQUIRE(site);
-  const Duration gathers = answer::evaluate_once(plan, **site, {}).run.step_time;
+  const Duration gathers = answer::evaluate_once(answer::checked(plan, **site), {}).run.step_time;
   CHECK(gathers < plain);
   CHECK(gathers > step({}, codec(0.5, at_once), {}));
 }

@@ -19,6 +19,7 @@
 #include "sim/output/perfetto/perfetto.pb.h"
 #include "sim/program/parallel/offload/host_memory.h"
 #include "sim/study/tune/fixes.h"
+#include "tests/answer/reasons.h"
 
 using namespace sim;
 
@@ -44,7 +45,7 @@ answer::Site& site_of(answer::Sites& sites) {
 
 TEST_CASE("study: the accounts of every rank class sum to the step time to the picosecond") {
   answer::Sites sites;
-  const answer::Answer answer = answer::evaluate(small_plan().plan, site_of(sites));
+  const answer::Answer answer = answer::evaluate(answer::checked(small_plan().plan, site_of(sites)));
   REQUIRE(answer.run.fits());
   REQUIRE(answer.run.classes.size() == 2);
   for (const engine::ClassReport& who : answer.run.classes) {
@@ -62,9 +63,9 @@ TEST_CASE("study: the accounts of every rank class sum to the step time to the p
 TEST_CASE("study: the same plan has the same answer every time and from every site") {
   answer::Sites first;
   answer::Sites second;
-  const output::Json a = output::to_json(answer::evaluate(small_plan().plan, site_of(first)));
-  const output::Json b = output::to_json(answer::evaluate(small_plan().plan, site_of(first)));
-  const output::Json c = output::to_json(answer::evaluate(small_plan().plan, site_of(second)));
+  const output::Json a = output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(first))));
+  const output::Json b = output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(first))));
+  const output::Json c = output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(second))));
   CHECK(a.dump() == b.dump());
   CHECK(a.dump() == c.dump());
 }
@@ -95,16 +96,16 @@ TEST_CASE("study: machines that differ in anything have sites of their own") {
 TEST_CASE("study: each collective that nothing hides costs what its ranks come apart") {
   answer::Sites sites;
   answer::Site& site = site_of(sites);
-  const Duration before = answer::evaluate(small_plan().plan, site).run.step_time;
+  const Duration before = answer::evaluate(answer::checked(small_plan().plan, site)).run.step_time;
   site.profile.device.overlap.arrival += from_seconds(1e-3);
-  const Duration after = answer::evaluate(small_plan().plan, site).run.step_time;
+  const Duration after = answer::evaluate(answer::checked(small_plan().plan, site)).run.step_time;
   // Forward of a layer gathers twice and scatters twice; 16 layers, two microbatches.
   CHECK(seconds(after - before) > 2 * 16 * 4 * 1e-3);
 }
 
 TEST_CASE("study: throughput of each convention is its FLOPs over step time and GPUs") {
   answer::Sites sites;
-  const answer::Answer answer = answer::evaluate(small_plan().plan, site_of(sites));
+  const answer::Answer answer = answer::evaluate(answer::checked(small_plan().plan, site_of(sites)));
   // 8 sequences of 1024 tokens over the step on 8 GPUs.
   CHECK(answer::tokens_per_second_gpu(answer) == Approx(1024 / answer::step_seconds(answer)));
   const double paper = model::flops_paper(small_plan().plan.architecture, 8, 1024, 32000);
@@ -169,7 +170,7 @@ TEST_CASE("study: a plan that is larger than its cluster is a problem with both 
   program::Plan plan = small_plan().plan;
   plan.mesh.dp = 1 << 20;
   plan.batch.global_batch = plan.mesh.dp;
-  const std::vector<std::string> problems = answer::problems(plan, site_of(sites));
+  const std::vector<std::string> problems = support::reasons(plan, site_of(sites));
   REQUIRE_FALSE(problems.empty());
   CHECK(problems.back().find("4194304 GPUs are needed and abci-a has ") == 0);
 }
@@ -178,10 +179,10 @@ TEST_CASE("study: single changes differ in one setting and are possible") {
   answer::Sites sites;
   answer::Site& site = site_of(sites);
   std::set<std::string> texts;
-  for (const study::Change& change : study::single_changes(small_plan().plan, site)) {
+  for (const study::Change& change : study::single_changes(answer::checked(small_plan().plan, site))) {
     INFO(change.text);
     CHECK(texts.insert(change.text).second);
-    CHECK(answer::problems(change.plan, site).empty());
+    CHECK(support::reasons(change.plan, site).empty());
     CHECK(change.plan.world() == small_plan().plan.world());
     CHECK(output::to_json(change.plan) != output::to_json(small_plan().plan));
   }
@@ -202,7 +203,7 @@ TEST_CASE("study: a change is what its text makes of the plan on the command lin
     const auto plan = input::load_plan("", words);
     REQUIRE(plan);
     std::set<std::string> texts;
-    for (const study::Change& change : study::single_changes(plan->plan, site)) {
+    for (const study::Change& change : study::single_changes(answer::checked(plan->plan, site))) {
       INFO(change.text);
       texts.insert(change.text);
       std::vector<std::string> changed = words;
@@ -229,7 +230,7 @@ TEST_CASE("study: the single changes of a plan, in order") {
     const auto site = sites.of(file->machine);
     REQUIRE(site);
     std::vector<std::string> all;
-    for (const study::Change& change : study::single_changes(file->plan, **site))
+    for (const study::Change& change : study::single_changes(answer::checked(file->plan, **site)))
       all.push_back(change.text);
     return all;
   };
@@ -270,9 +271,9 @@ TEST_CASE("study: state that is too large for a GPU fits in shards or behind a s
   const auto plan = input::load_plan(
       "", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "global_batch=8", "sequence=1024"});
   REQUIRE(plan);
-  REQUIRE_FALSE(answer::evaluate(plan->plan, site).run.fits());
+  REQUIRE_FALSE(answer::evaluate(answer::checked(plan->plan, site)).run.fits());
   bool zero = false;
-  for (const study::Fix& fix : study::find_fixes(plan->plan, site, false).fixes)
+  for (const study::Fix& fix : study::find_fixes(answer::checked(plan->plan, site), false).fixes)
     if (fix.change == "zero=3") zero = fix.answer.run.fits();
   CHECK(zero);
 }
@@ -284,9 +285,9 @@ TEST_CASE("study: a plan that does not fit is given the fewest recomputed layers
   plan.batch.micro_batch = 8;  // of one replica: too much for 40 GB
   plan.batch.global_batch = 16;
   plan.batch.sequence = 2048;
-  const answer::Answer answer = answer::evaluate(plan, site);
+  const answer::Answer answer = answer::evaluate(answer::checked(plan, site));
   REQUIRE_FALSE(answer.run.fits());
-  const study::Fixes fixes = study::find_fixes(plan, site, true);
+  const study::Fixes fixes = study::find_fixes(answer::checked(plan, site), true);
   CHECK_FALSE(fixes.pairs);
   bool found = false;
   for (const study::Fix& fix : fixes.fixes) {
@@ -297,7 +298,7 @@ TEST_CASE("study: a plan that does not fit is given the fewest recomputed layers
     if (one_less.policy.recompute_method != program::RecomputeMethod::block) continue;
     found = true;
     one_less.policy.recompute_layers -= 1;
-    CHECK_FALSE(answer::evaluate(one_less, site).run.fits());
+    CHECK_FALSE(answer::evaluate(answer::checked(one_less, site)).run.fits());
   }
   CHECK(found);
 }
@@ -309,7 +310,7 @@ TEST_CASE("study: where no single change is enough two are offered") {
   plan.batch.micro_batch = 4;
   plan.batch.global_batch = 16;
   plan.batch.sequence = 16384;
-  const study::Fixes fixes = study::find_fixes(plan, site, true);
+  const study::Fixes fixes = study::find_fixes(answer::checked(plan, site), true);
   REQUIRE(fixes.pairs);
   for (const study::Fix& fix : fixes.fixes) {
     CHECK(fix.change.find(' ') != std::string::npos);
@@ -325,9 +326,9 @@ TEST_CASE("study: in a trace of a replay the slices of a track never overlap") {
   REQUIRE(writer.open(path).empty());
   engine::Options options;
   options.observer = &writer;
-  const answer::Answer watched = answer::evaluate(small_plan().plan, site_of(sites), options);
+  const answer::Answer watched = answer::evaluate(answer::checked(small_plan().plan, site_of(sites)), options);
   REQUIRE(writer.close().empty());
-  CHECK(watched.run.step_time == answer::evaluate(small_plan().plan, site_of(sites)).run.step_time);
+  CHECK(watched.run.step_time == answer::evaluate(answer::checked(small_plan().plan, site_of(sites))).run.step_time);
 
   std::ifstream in(path, std::ios::binary);
   pf::Trace trace;
@@ -371,7 +372,7 @@ TEST_CASE("study: why a plan cannot run is said, and host memory once the rest i
     answer::Sites sites;
     const auto site = sites.of(machine);
     REQUIRE(site);
-    return answer::problems(file->plan, **site);
+    return support::reasons(file->plan, **site);
   };
   CHECK(problems_on(2, 2048).empty());
   const std::vector<std::string> host = problems_on(2, 16);
@@ -397,7 +398,7 @@ TEST_CASE("study: saved tensors that wait on the CPUs count against their memory
   };
   answer::Sites sites;
   answer::Site* wide = site_with(sites, std::int64_t{1} << 40);
-  REQUIRE(answer::problems(file->plan, *wide).empty());
+  REQUIRE(support::reasons(file->plan, *wide).empty());
   const answer::Answer answer = answer::evaluate(file->plan, *wide);
   // The eight ranks of a node are of one stage; the first has two microbatches under way.
   const program::Job job = answer::job_of(file->plan, *wide);
@@ -405,8 +406,8 @@ TEST_CASE("study: saved tensors that wait on the CPUs count against their memory
   CHECK(answer.host.activations.n > 0);
   CHECK(answer.host.optimizer.n == 0);
   answer::Sites enough, little;
-  CHECK(answer::problems(file->plan, *site_with(enough, answer.host.activations.n)).empty());
-  const auto full = answer::problems(file->plan, *site_with(little, answer.host.activations.n - 1));
+  CHECK(support::reasons(file->plan, *site_with(enough, answer.host.activations.n)).empty());
+  const auto full = support::reasons(file->plan, *site_with(little, answer.host.activations.n - 1));
   REQUIRE(full.size() == 1);
   CHECK(full[0].find("ranks leave ") == 0);
   CHECK(full[0].find("offload fewer modules") != std::string::npos);
@@ -423,7 +424,7 @@ TEST_CASE("study: what is advised where the CPUs' memory is full runs") {
     answer::Sites sites;
     const auto site = sites.of(file->machine);
     REQUIRE(site);
-    const std::vector<std::string> found = answer::problems(file->plan, **site);
+    const std::vector<std::string> found = support::reasons(file->plan, **site);
     return found.empty() ? std::string() : found.front();
   };
   const std::vector<std::vector<std::string>> ways = {

@@ -31,7 +31,7 @@ Duration step(const input::PlanFile& file, bool coupled, bool all_ranks = false,
   engine::Options how;
   how.method = method;
   how.couple = coupled;
-  const answer::Answer answer = evaluate(file.plan, **site, how, all_ranks);
+  const answer::Answer answer = evaluate(answer::checked(file.plan, **site), how, all_ranks);
   REQUIRE(answer.run.fits());
   return answer.run.step_time;
 }
@@ -87,7 +87,7 @@ TEST_CASE("study: a node with slow links slows the groups that stand on it") {
     settings.insert(settings.end(), base.begin(), base.end());
     const input::PlanFile file = plan(settings);
     Sites sites;
-    const answer::Answer answer = evaluate(file.plan, **sites.of(file.machine));
+    const answer::Answer answer = evaluate(answer::checked(file.plan, **sites.of(file.machine)));
     REQUIRE(answer.run.fits());
     std::vector<Duration> waits;  // for tensor-parallel traffic, by class
     for (const engine::ClassReport& c : answer.run.classes)
@@ -135,7 +135,7 @@ TEST_CASE("study: two kinds of GPU in one job, each class as its slowest") {
   // The smaller memory of a kind is its classes'.
   const input::PlanFile small =
       with({"other_gpu={first_node: 1 nodes: 1 cluster: \"abci-a\"}", "attention=flash"});
-  const answer::Answer answer = evaluate(small.plan, **sites.of(small.machine));
+  const answer::Answer answer = evaluate(answer::checked(small.plan, **sites.of(small.machine)));
   Bytes least = answer.run.classes.front().capacity, most = least;
   for (const engine::ClassReport& c : answer.run.classes) {
     least = std::min(least, c.capacity);
@@ -148,7 +148,7 @@ TEST_CASE("study: what goes up a NIC comes down another") {
   const input::PlanFile file = plan({"tp=4", "pp=2", "gpus=64", "global_batch=64"});
   Sites sites;
   Site& site = **sites.of(file.machine);
-  const std::vector<LinkUse> uses = link_use(file.plan, site, Duration{1'000'000'000'000});
+  const std::vector<LinkUse> uses = link_use(answer::checked(file.plan, site), Duration{1'000'000'000'000});
   const topology::Routes& routes = site.network->cover(1);
   double up = 0, down = 0;
   for (const LinkUse& use : uses) {
@@ -170,7 +170,7 @@ TEST_CASE("study: replicas with unlike microbatches send as much together as wit
     Sites sites;
     std::map<std::string, double> all;
     for (const LinkUse& use :
-         link_use(file.plan, **sites.of(file.machine), Duration{1'000'000'000'000}))
+         link_use(answer::checked(file.plan, **sites.of(file.machine)), Duration{1'000'000'000'000}))
       for (const auto& [who, bytes] : use.bytes_of) all[who] += bytes;
     all.erase("dp");  // losses, once a step
     return all;

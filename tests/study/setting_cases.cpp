@@ -12,6 +12,7 @@
 #include "sim/input/plan/plan.h"
 #include "sim/output/json.h"
 #include "tests/cases.h"
+#include "tests/answer/reasons.h"
 
 using namespace sim;
 
@@ -96,7 +97,7 @@ std::string told(const std::string& lines, answer::Sites& sites) {
       text = (text == "the same" ? "" : text + " | ") + now;
     if (!site) text += " | " + said(site.errors());
     if (site)
-      for (const std::string& problem : answer::problems(file->plan, **site))
+      for (const std::string& problem : support::reasons(file->plan, **site))
         text += " | impossible: " + problem;
     all += text + "\n";
   }

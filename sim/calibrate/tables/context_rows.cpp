@@ -98,16 +98,16 @@ RowAnswer predict_context(const input::TableRow& row, answer::Sites& sites) {
     answer.reason = "hardware '" + hardware.substr(0, 60) + "' has no profile";
     return answer;
   }
-  const std::vector<std::string> problems = answer::problems(plan, *site);
-  answer.impossible = !problems.empty();
+  const Result<answer::CheckedPlan> checked = answer::check(plan, *site);
+  answer.impossible = !checked;
   if (answer.impossible) {
-    answer.reason = problems.front();
+    answer.reason = checked.errors().front().message;
     return answer;
   }
   constexpr int calls = 20;
   const device::Gpu& gpu = site->machine.gpu;
   const device::Profile& profile = site->profile.device;
-  const program::Job job = program::attention_alone(plan, engine::environment(gpu, profile),
+  const program::Job job = program::attention_alone(checked->plan(), engine::environment(gpu, profile),
                                                     *order_of(text_in(row, "ring_impl")), calls);
   const engine::RunReport report =
       engine::run(job, engine::price(job, gpu, profile, *site->network),

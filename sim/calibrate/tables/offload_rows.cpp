@@ -251,16 +251,16 @@ RowAnswer predict_offload(const input::TableRow& row, answer::Sites& sites) {
   const bool apart = run.plan.mesh.tp > 1;
   answer::Site* site = site_of_host(*host, *rates, apart, sites, answer.reason);
   if (site == nullptr) return answer;
-  const std::vector<std::string> problems = answer::problems(run.plan, *site);
-  if (!problems.empty()) {
-    answer.reason = problems.front();
+  const Result<answer::CheckedPlan> plan = answer::check(run.plan, *site);
+  if (!plan) {
+    answer.reason = plan.errors().front().message;
     answer.impossible = true;
     return answer;
   }
   PassTimes times;
   engine::Options options;
   options.observer = &times;
-  answer::evaluate_once(run.plan, *site, options);
+  answer::evaluate_once(*plan, options);
   if (!times.complete()) {
     answer.reason = "the replay ended before its last step";
     return answer;

@@ -7,7 +7,7 @@ namespace {
 constexpr int rounds = 2;
 
 std::vector<SourceFile> sources_of(const std::vector<ComparedTrace>& traces,
-                                   const program::Plan& plan, answer::Site& site, bool again) {
+                                   const program::ValidPlan& plan, answer::Site& site, bool again) {
   std::vector<SourceFile> out;
   std::map<int, ExpectedStep> steps;
   for (const ComparedTrace& one : traces) {
@@ -15,7 +15,7 @@ std::vector<SourceFile> sources_of(const std::vector<ComparedTrace>& traces,
     if (again) {
       auto at = steps.find(one.rank);
       if (at == steps.end())
-        at = steps.emplace(one.rank, expected_step(plan, site, one.rank)).first;
+        at = steps.emplace(one.rank, expected_step(*answer::check(plan, site), one.rank)).first;
       expected = &at->second;
     }
     const std::vector<OperationTime> times = operation_times(*expected, one.trace, one.match);
@@ -41,7 +41,7 @@ ComparedTrace compared_trace(MeasuredTrace trace, std::shared_ptr<const Expected
 }
 
 Result<Calibration> calibrate_traces(const std::vector<ComparedTrace>& traces,
-                                     const program::Plan& plan, answer::Site& site,
+                                     const program::ValidPlan& plan, answer::Site& site,
                                      const Wanted& wanted) {
   Result<Calibration> done = calibrate(sources_of(traces, plan, site, false), site.machine, wanted);
   for (int round = 1; round < rounds && done; ++round) {

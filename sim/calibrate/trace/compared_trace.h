@@ -28,7 +28,7 @@ ComparedTrace compared_trace(MeasuredTrace trace, std::shared_ptr<const Expected
 // take beside collectives by the profile, so the fit is made again with the profile that it gave;
 // `site` has the last but one in the end.
 Result<Calibration> calibrate_traces(const std::vector<ComparedTrace>& traces,
-                                     const program::Plan& plan, answer::Site& site,
+                                     const program::ValidPlan& plan, answer::Site& site,
                                      const Wanted& wanted);
 
 }  // namespace sim::calibrate

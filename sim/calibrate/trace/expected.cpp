@@ -137,11 +137,13 @@ KernelFamily family_of(collective::Kind kind) {
   return KernelFamily::communication;
 }
 
-ExpectedStep expected_step(const program::Plan& plan, answer::Site& site, int rank) {
+ExpectedStep expected_step(const answer::CheckedPlan& checked, int rank) {
+  const program::Plan& plan = checked.plan();
+  const answer::Site& site = checked.site();
   const device::Gpu& gpu = site.machine.gpu;
   const device::Profile& profile = site.profile.device;
   ExpectedStep out;
-  out.job = answer::timed_job(plan, site);
+  out.job = *answer::timed_job(checked);
   out.times = engine::price(out.job, gpu, profile, *site.network, site.others);
   out.memory = engine::outside_memory(out.job, plan, gpu, profile, *site.network, site.others);
   out.memory.total += Bytes{std::int64_t{1} << 50};

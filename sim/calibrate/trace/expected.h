@@ -48,8 +48,8 @@ KernelFamily family_of(const model::Operation& operation);
 KernelFamily family_of(collective::Kind kind);
 
 // The whole steps of `plan` on `site`; of the rank `rank` of the job.
-// REQUIRES: answer::problems(plan, site) is empty; rank is one of the plan's.
-ExpectedStep expected_step(const program::Plan& plan, answer::Site& site, int rank);
+// REQUIRES: rank is one of the plan's.
+ExpectedStep expected_step(const answer::CheckedPlan& plan, int rank);
 
 // The same replay with other times, which have the shape of `step.times`: how long a step is.
 Duration step_time_with(const ExpectedStep& step, const engine::Times& times);

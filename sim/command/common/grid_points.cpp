@@ -17,18 +17,24 @@ study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
             point.machine_digest = site.digest;
             point.plan = from.plan;
             point.memory = memory;
-            point.problems = from.problems;
-            if (point.problems.empty()) point.problems = answer::problems(point.plan, site);
+            Diagnostics problems = from.problems;
+            if (from.valid) {
+              const Result<answer::CheckedPlan> checked = answer::check(*from.valid, site);
+              if (checked)
+                point.checked = *checked;
+              else
+                problems = checked.errors();
+            }
+            point.problems = messages(problems);
             return point;
           }};
 }
 
-std::function<answer::Answer(const study::Point&)> evaluation(answer::Sites& sites,
-                                                              engine::MemoryDetail memory) {
-  return [&sites, memory](const study::Point& point) {
+std::function<answer::Answer(const study::Point&)> evaluation(engine::MemoryDetail memory) {
+  return [memory](const study::Point& point) {
     engine::Options how;
     how.memory = memory;
-    return answer::evaluate(point.plan, *need(sites.of(*point.machine)), how);
+    return answer::evaluate(*point.checked, how);
   };
 }
 

@@ -12,7 +12,6 @@ study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
                           engine::MemoryDetail memory);
 
 // How a worker answers one.
-std::function<answer::Answer(const study::Point&)> evaluation(answer::Sites& sites,
-                                                              engine::MemoryDetail memory);
+std::function<answer::Answer(const study::Point&)> evaluation(engine::MemoryDetail memory);
 
 }  // namespace sim::command

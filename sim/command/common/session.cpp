@@ -96,7 +96,7 @@ SweepWalk::SweepWalk(const std::string& grid, const std::vector<std::string>& se
   for (const auto& machine : state_->grid.machines()) need(kept_sites().of(*machine));
   const engine::MemoryDetail detail = detail_named(memory);
   state_->points = grid_points(state_->grid, kept_sites(), detail);
-  state_->calls.evaluate = evaluation(kept_sites(), detail);
+  state_->calls.evaluate = evaluation(detail);
   state_->jobs = static_cast<std::size_t>(jobs > 0 ? jobs : cores());
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "sim/output/memory/memory_plot.h"
 #include "sim/output/output.h"
 
@@ -15,7 +17,7 @@ void declare_plan(Options& options) {
 input::PlanFile load_plan(const Options& options, const Globals& globals) {
   auto [path, settings] = options.named();
   if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
-  input::PlanFile file;
+  std::optional<input::PlanFile> file;
   if (options.has("megatron-args")) {
     if (!path.empty()) throw Stop{exit_usage, "either a plan or --megatron-args, not both"};
     file = need(input::load_megatron(options.text("megatron-args"), settings));
@@ -25,19 +27,19 @@ input::PlanFile load_plan(const Options& options, const Globals& globals) {
     file = need(input::load_plan(path, settings));
   }
   if (!globals.quiet) {
-    for (const std::string& text : file.notes) note("note: " + text);
+    for (const std::string& text : file->notes) note("note: " + text);
   }
-  return file;
+  return *std::move(file);
 }
 
-answer::Site& site_of(const input::PlanFile& file, answer::Sites& sites) {
+answer::CheckedPlan checked(const input::PlanFile& file, answer::Sites& sites) {
   answer::Site& site = *need(sites.of(file.machine));
-  const std::string where = file.plan.architecture.name + " on " + site.machine.cluster.name;
-  Diagnostics broken;
-  for (std::string& rule : answer::problems(file.plan, site))
-    broken.push_back({where, std::move(rule)});
-  if (!broken.empty()) throw Stop{complain(broken), ""};
-  return site;
+  const Result<answer::CheckedPlan> plan = answer::check(file.plan, site);
+  if (plan) return *plan;
+  const std::string where = file.plan->architecture.name + " on " + site.machine.cluster.name;
+  Diagnostics broken = plan.errors();
+  for (Diagnostic& rule : broken) rule.where = where;
+  throw Stop{complain(broken), ""};
 }
 
 void declare_watch(Options& options) {

@@ -23,8 +23,8 @@ void declare_plan(Options& options);
 // Stops when the plan cannot be read; says on stderr what was understood of a launch script.
 input::PlanFile load_plan(const Options& options, const Globals& globals);
 
-// Of the machine that the plan runs on; stops with every rule that keeps it from running there.
-answer::Site& site_of(const input::PlanFile& file, answer::Sites& sites);
+// The plan on its cluster. Stops with all reasons why it cannot run there.
+answer::CheckedPlan checked(const input::PlanFile& file, answer::Sites& sites);
 
 // --trace, --memory-plot and --memory-snapshot; declares them.
 void declare_watch(Options& options);

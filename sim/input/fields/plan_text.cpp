@@ -13,7 +13,7 @@ namespace sim::input {
 namespace {
 
 namespace v1 = rehearse::v1;
-using Problems = std::vector<PlanProblem>;
+using Problems = Diagnostics;
 
 constexpr std::int64_t most_slices = 4096;
 constexpr std::int64_t most_replicas = 1 << 20, most_microbatches = 1 << 24;

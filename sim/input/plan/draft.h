@@ -1,4 +1,4 @@
-// draft.h — loads a plan that may break rules of program::problems, as the start of a search.
+// draft.h — loads a plan that may break rules of program/plan/rules, as the start of a search.
 //
 // `rehearse plan` (study/plan) reads the space of its search with it. All other errors are the same
 // as those of load_plan.
@@ -11,7 +11,9 @@
 
 namespace sim::input {
 
-// Same as load_plan, without the check of program::problems.
-Result<PlanFile> load_draft(const std::string& path, const std::vector<std::string>& overrides);
+using DraftPlan = LoadedPlan<program::Plan>;
+
+// Same as load_plan, without the rules of the plan.
+Result<DraftPlan> load_draft(const std::string& path, const std::vector<std::string>& overrides);
 
 }  // namespace sim::input

@@ -317,9 +317,15 @@ GridPoint Grid::point(std::size_t index) const {
       network_of(plan, plan.has_model() ? state_->models.at({block.beside, plan.model()})
                                         : model::Architecture{});
   Resolved resolved = resolve(plan, architecture, point.machine.get());
+  point.problems = std::move(resolved.problems);
+  if (resolved.has_world) {
+    const Result<program::ValidPlan> valid = program::validate(resolved.plan);
+    if (!valid)
+      point.problems.insert(point.problems.end(), valid.errors().begin(), valid.errors().end());
+    else if (point.problems.empty())
+      point.valid = *valid;
+  }
   point.plan = std::move(resolved.plan);
-  for (PlanProblem& problem : resolved.problems)
-    point.problems.push_back(std::move(problem.message));
   return point;
 }
 

@@ -11,12 +11,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/base/result.h"
 #include "sim/input/cluster/cluster.h"
-#include "sim/program/plan/plan.h"
+#include "sim/program/plan/valid_plan.h"
 
 namespace sim::input {
 
@@ -25,8 +26,9 @@ constexpr std::int64_t max_points = 10'000'000;
 struct GridPoint {
   std::string name, family;
   std::shared_ptr<const Machine> machine;
-  program::Plan plan;                 // incomplete when there are problems
-  std::vector<std::string> problems;  // reasons why it cannot run; empty: possible
+  program::Plan plan;                       // incomplete when there are problems
+  std::optional<program::ValidPlan> valid;  // set if there are no problems
+  Diagnostics problems;                     // reasons why it cannot run; `where` is the setting
 };
 
 class Grid {

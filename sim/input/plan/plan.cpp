@@ -52,8 +52,15 @@ Result<model::Architecture> load_architecture(const v1::Plan& plan, const Source
   return network_of(plan, *named);
 }
 
-Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
-                        const std::vector<std::string>& cluster, bool draft = false) {
+// A draft, and the diagnostics of everything but the rules of the plan.
+struct Finished {
+  DraftPlan draft;
+  bool has_world = false;
+  Diagnostics problems;
+};
+
+Finished finish(v1::Plan& plan, const Source& source, Diagnostics problems,
+                const std::vector<std::string>& cluster) {
   append(problems, check_plan(source, plan, problems.empty()), source.path());
   // The following steps need valid field values.
   const bool sound = problems.empty();
@@ -64,24 +71,33 @@ Result<PlanFile> finish(v1::Plan& plan, Source& source, Diagnostics problems,
     machine = find_cluster(plan.cluster(), source.path(), changes);
     if (!machine) append(problems, machine.errors(), source.where(plan, "cluster"));
   }
-  if (!sound) return problems;
+  if (!sound) return {{}, false, std::move(problems)};
   const Result<model::Architecture> architecture = load_architecture(plan, source);
   if (!architecture) append(problems, architecture.errors(), source.path());
-  if (!architecture) return problems;
+  if (!architecture) return {{}, false, std::move(problems)};
   Resolved resolved = resolve(plan, *architecture, machine ? &*machine : nullptr);
-  // resolve() appends the problems of program::problems last.
-  if (draft && machine)
-    resolved.problems.resize(resolved.problems.size() - program::problems(resolved.plan).size());
-  for (PlanProblem& problem : resolved.problems)
-    problems.push_back({source.where(plan, problem.field), std::move(problem.message)});
-  if (!problems.empty()) return problems;
-  PlanFile file;
+  for (Diagnostic& problem : resolved.problems)
+    problems.push_back({source.where(plan, problem.where), std::move(problem.message)});
+  DraftPlan file;
   file.name = name_of(plan, source.path());
   file.path = source.path();
   file.plan = std::move(resolved.plan);
-  file.machine = *machine;
-  if (plan.has_framework()) file.framework = find_framework(plan.framework())->family;
-  return file;
+  if (machine) file.machine = *machine;
+  if (problems.empty() && plan.has_framework())
+    file.framework = find_framework(plan.framework())->family;
+  return {std::move(file), resolved.has_world, std::move(problems)};
+}
+
+// The plan file, or the diagnostics of all that is wrong with it, the rules of the plan included.
+Result<PlanFile> validated(const v1::Plan& plan, const Source& source, Finished from) {
+  if (!from.has_world) return std::move(from.problems);
+  const Result<program::ValidPlan> valid = program::validate(std::move(from.draft.plan));
+  if (!valid)
+    for (const Diagnostic& problem : valid.errors())
+      from.problems.push_back({source.where(plan, problem.where), problem.message});
+  if (!from.problems.empty()) return std::move(from.problems);
+  return PlanFile{std::move(from.draft.name), std::move(from.draft.path),      *valid,
+                  std::move(from.draft.machine), std::move(from.draft.framework), {}};
 }
 
 std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {
@@ -135,7 +151,7 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
 Result<PlanFile> noted(const Result<PlanFile>& loaded, std::vector<std::string> notes) {
   if (!loaded) return loaded;
   const topology::Cluster& cluster = loaded->machine.cluster;
-  const int world = static_cast<int>(loaded->plan.world());
+  const int world = static_cast<int>(loaded->plan->world());
   const int reached =
       topology::nodes_reached(cluster, topology::nodes_of(world, cluster.node.gpus));
   const std::string where =
@@ -210,16 +226,20 @@ Result<PlanFile> load_plan(const std::string& path, const std::vector<std::strin
                            path)}};
   }
   append(problems, apply(settings_of(overrides), plan, source), "command line");
-  return noted(finish(plan, source, std::move(problems), cluster_settings_of(overrides)), {});
+  return noted(validated(plan, source,
+                         finish(plan, source, std::move(problems), cluster_settings_of(overrides))),
+               {});
 }
 
-Result<PlanFile> load_draft(const std::string& path, const std::vector<std::string>& overrides) {
+Result<DraftPlan> load_draft(const std::string& path, const std::vector<std::string>& overrides) {
   v1::Plan plan;
   Source source(path);
   Diagnostics problems;
   if (!path.empty()) problems = load(source, plan, plan_synonyms(), false);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
-  return finish(plan, source, std::move(problems), cluster_settings_of(overrides), true);
+  Finished draft = finish(plan, source, std::move(problems), cluster_settings_of(overrides));
+  if (!draft.problems.empty()) return std::move(draft.problems);
+  return std::move(draft.draft);
 }
 
 Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::string>& overrides) {
@@ -242,7 +262,8 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
   if (problems.empty() && !plan.has_global_batch())
     default_batch(plan, cluster_settings_of(overrides), arguments.notes);
-  return noted(finish(plan, source, std::move(problems), cluster_settings_of(overrides)),
+  return noted(validated(plan, source,
+                         finish(plan, source, std::move(problems), cluster_settings_of(overrides))),
                std::move(arguments.notes));
 }
 

@@ -1,8 +1,8 @@
 // plan.h — loads a plan from a file, a launch script or the command line, with its model and
 // cluster.
 //
-// Every command that takes a plan calls load_plan or load_megatron. A PlanFile that is returned has
-// no problems: program::problems is empty and the job fits the cluster.
+// Every command that takes a plan calls load_plan or load_megatron. The plan of a PlanFile breaks no
+// rule, and the cluster has its GPUs.
 #pragma once
 
 #include <string>
@@ -11,18 +11,21 @@
 #include "sim/base/result.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/fields/plan_fields.h"
-#include "sim/program/plan/plan.h"
+#include "sim/program/plan/valid_plan.h"
 
 namespace sim::input {
 
-struct PlanFile {
+// A plan with what its file says beside it. `AnyPlan`: program::ValidPlan, or program::Plan.
+template <class AnyPlan>
+struct LoadedPlan {
   std::string name;
   std::string path;  // "": everything is from the command line
-  program::Plan plan;
+  AnyPlan plan;
   Machine machine;
   std::string framework;           // its family in residuals; "": none named
   std::vector<std::string> notes;  // launch settings that are not simulated
 };
+using PlanFile = LoadedPlan<program::ValidPlan>;
 
 // Loads a plan file. An empty path: overrides only. `overrides` are "key=value" and replace the
 // values of the file. A key is a field of plan.proto or a synonym: "tp=4", "mbs=2",

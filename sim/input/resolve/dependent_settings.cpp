@@ -14,7 +14,7 @@ namespace sim::input {
 namespace {
 
 namespace v1 = rehearse::v1;
-using Problems = std::vector<PlanProblem>;
+using Problems = Diagnostics;
 
 // The message for settings without their feature, and the flags that turn the feature on.
 struct Way {
@@ -136,7 +136,7 @@ const std::array<std::string_view, 2>& flags_of(Means means) {
   return way(means).flags;
 }
 
-std::vector<PlanProblem> needs(const v1::Plan& given, const program::Plan& plan) {
+Diagnostics needs(const v1::Plan& given, const program::Plan& plan) {
   constexpr std::string_view network = "architecture.";
   Problems problems;
   for (const Means means : {Means::latent_attention, Means::experts, Means::offloaded_modules,

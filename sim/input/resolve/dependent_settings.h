@@ -34,6 +34,6 @@ const std::array<std::string_view, 2>& flags_of(Means means);
 
 // The settings of `given` that have no effect. REQUIRES: `plan` is `given` after copying its
 // fields, with the trained network.
-std::vector<PlanProblem> needs(const rehearse::v1::Plan& given, const program::Plan& plan);
+Diagnostics needs(const rehearse::v1::Plan& given, const program::Plan& plan);
 
 }  // namespace sim::input

@@ -28,7 +28,7 @@ using program::AttentionBackend;
 
 // Bytes per element of an optimizer state type; 4 with a problem for an unknown name.
 int state_bytes(const char* field, const std::string& name, bool moment,
-                std::vector<PlanProblem>& problems) {
+                Diagnostics& problems) {
   if (name.empty() || name == "fp32") return 4;
   if (name == "fp16" || (moment && name == "bf16")) return 2;
   if (moment && name == "fp8") return 1;
@@ -37,7 +37,7 @@ int state_bytes(const char* field, const std::string& name, bool moment,
   return 4;
 }
 
-void optimizer(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>& problems) {
+void optimizer(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
   program::OptimizerOptions& o = to.optimizer;
   o.main_parameter_bytes =
       state_bytes("main_params_dtype", from.main_params_dtype(), false, problems);
@@ -49,7 +49,7 @@ void optimizer(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>
 }
 
 void recompute_modules(const v1::Plan& from, program::Plan& to,
-                       std::vector<PlanProblem>& problems) {
+                       Diagnostics& problems) {
   if (!from.has_recompute_modules()) return;
   to.policy.recompute_modules = {};
   to.policy.recompute_modules.core_attention = false;
@@ -66,7 +66,7 @@ void recompute_modules(const v1::Plan& from, program::Plan& to,
   }
 }
 
-void offload_modules(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>& problems) {
+void offload_modules(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
   std::string_view rest = from.offload_modules();
   while (!rest.empty()) {
     const std::string_view name = rest.substr(0, rest.find(','));
@@ -84,7 +84,7 @@ void offload_modules(const v1::Plan& from, program::Plan& to, std::vector<PlanPr
   }
 }
 
-void adapters(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>& problems) {
+void adapters(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
   if (from.lora_all_to_all() && to.lora.rank == 0)
     problems.push_back(
         {"lora_all_to_all", "'lora_all_to_all' is for adapters; write lora_rank too"});
@@ -115,7 +115,7 @@ void adapters(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>&
 }
 
 // Sharded parameters: turns off the options of Megatron-LM's data parallelism.
-void sharding(const v1::Plan& from, program::Plan& to, std::vector<PlanProblem>& problems) {
+void sharding(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
   using program::DataParallelism;
   if (from.has_zero() && from.has_data_parallel()) {
     problems.push_back(
@@ -319,7 +319,7 @@ void rank_order(const v1::Plan& from, Resolved& out) {
 }
 
 // The framework of the plan; nullptr if it names none. An unknown or refused one adds a problem.
-const Framework* framework_of(const v1::Plan& from, std::vector<PlanProblem>& problems) {
+const Framework* framework_of(const v1::Plan& from, Diagnostics& problems) {
   if (!from.has_framework()) return nullptr;
   const auto problem = [&](std::string message) {
     problems.push_back({"framework", std::move(message)});
@@ -393,7 +393,7 @@ Stated state(const Framework& framework, std::span<const Setting> settings, cons
 }
 
 std::vector<std::string> cluster_settings(const v1::Plan& plan) {
-  std::vector<PlanProblem> problems;
+  Diagnostics problems;
   const Framework* framework = framework_of(plan, problems);
   v1::Plan copy = plan;
   return framework ? complete(*framework, copy).cluster : std::vector<std::string>{};
@@ -407,7 +407,7 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   v1::Plan from = given;
   if (const Framework* framework = framework_of(given, out.problems)) complete(*framework, from);
   fill(from, machine, out);
-  for (PlanProblem& problem : needs(given, plan)) out.problems.push_back(std::move(problem));
+  for (Diagnostic& problem : needs(given, plan)) out.problems.push_back(std::move(problem));
   world(from, machine, out);
   if (machine != nullptr && out.problems.empty()) placement(from, *machine, out);
   rank_order(from, out);
@@ -419,10 +419,7 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
     for (const Diagnostic& problem : options.errors())
       out.problems.push_back({"allocator_options", problem.where + ": " + problem.message});
   }
-  // Without a number of GPUs, program::problems cannot be checked.
-  if (machine == nullptr && !from.has_gpus() && !from.has_dp()) return out;
-  for (program::Problem& problem : program::problems(plan))
-    out.problems.push_back({std::move(problem.field), std::move(problem.message)});
+  out.has_world = machine != nullptr || from.has_gpus() || from.has_dp();
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/result.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/fields/plan_fields.h"
 #include "sim/input/frameworks/framework.h"
@@ -19,19 +20,15 @@
 
 namespace sim::input {
 
-struct PlanProblem {
-  std::string field;  // field of plan.proto, to place the message
-  std::string message;
-};
-
 struct Resolved {
   program::Plan plan;
-  std::vector<PlanProblem> problems;
+  Diagnostics problems;    // `where` is a field of plan.proto
+  bool has_world = false;  // the number of GPUs is known: the rules of the plan can be evaluated
 };
 
-// Resolves a plan. `machine` is null if the cluster file has errors. Only the rules that need no
-// machine are checked then, and the plan must not be run. REQUIRES: `from` has passed the rules of
-// plan.proto.
+// Resolves a plan. `machine` is null if the cluster file has errors; the plan must not be run then.
+// The rules of the plan itself are not evaluated here (program/plan/valid_plan.h).
+// REQUIRES: `from` has passed the rules of plan.proto.
 Resolved resolve(const rehearse::v1::Plan& from, const model::Architecture& architecture,
                  const Machine* machine);
 
@@ -39,8 +36,8 @@ Resolved resolve(const rehearse::v1::Plan& from, const model::Architecture& arch
 struct Stated {
   program::Plan plan;
   Completion completion;
-  std::vector<std::string> fields;    // set by the row or its framework
-  std::vector<PlanProblem> problems;  // without those of program::problems
+  std::vector<std::string> fields;  // set by the row or its framework
+  Diagnostics problems;             // without those of program::problems
   bool says(std::string_view field) const;
 };
 // REQUIRES: the settings contain the network's layers, hidden size, heads and the sequence.

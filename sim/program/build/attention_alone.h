@@ -9,8 +9,8 @@ namespace sim::program {
 
 // A job whose steps are `calls` calls of the plan's core on tensors that are there, without
 // autograd. `order`: which tokens a rank holds, in a context of yunchang's (usp).
-// REQUIRES: problems(plan) is empty.
-Job attention_alone(const Plan& plan, const Environment& environment, context::TokenOrder order,
+// REQUIRES: calls > 0.
+Job attention_alone(const ValidPlan& plan, const Environment& environment, context::TokenOrder order,
                     int calls);
 
 }  // namespace sim::program

@@ -146,9 +146,9 @@ int microbatches_per_period(const Plan& plan) {
 
 }  // namespace
 
-Job build(const Plan& plan, const Environment& environment, bool all_ranks,
+Job build(const ValidPlan& valid, const Environment& environment, bool all_ranks,
           const std::vector<int>& class_of_replica) {
-  assert(problems(plan).empty());
+  const Plan& plan = valid;
   Job job = job_of(plan, mesh_of(plan, {all_ranks, class_of_replica.empty() ? routed_replicas(plan)
                                                                             : class_of_replica}));
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
@@ -177,8 +177,9 @@ Job build(const Plan& plan, const Environment& environment, bool all_ranks,
   return job;
 }
 
-Job build_stages(const Plan& plan, const Environment& environment) {
-  assert(problems(plan).empty() && !plan.draws_routes());
+Job build_stages(const ValidPlan& valid, const Environment& environment) {
+  const Plan& plan = valid;
+  assert(!plan.draws_routes());
   Job job = job_of(plan, mesh_of(plan));
   job.classes.resize(static_cast<std::size_t>(plan.mesh.pp));
   const Orders orders = orders_of(plan);

@@ -6,7 +6,7 @@
 
 #include "sim/base/units.h"
 #include "sim/program/ir/program.h"
-#include "sim/program/plan/plan.h"
+#include "sim/program/plan/valid_plan.h"
 
 namespace sim::program {
 
@@ -21,8 +21,8 @@ struct Environment {
 mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike = {});
 
 // `all_ranks`: a class per rank of the job instead of one per pipeline and context-parallel rank.
-// `class_of_replica`: see mesh::Alike. REQUIRES: problems(plan) is empty.
-Job build(const Plan& plan, const Environment& environment, bool all_ranks = false,
+// `class_of_replica`: see mesh::Alike.
+Job build(const ValidPlan& valid, const Environment& environment, bool all_ranks = false,
           const std::vector<int>& class_of_replica = {});
 
 }  // namespace sim::program

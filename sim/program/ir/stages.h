@@ -13,7 +13,7 @@ bool single_queue(const Plan& plan);
 
 // One class per stage: the first context-parallel rank of the stage. The mesh is that of the whole
 // job. A replay of the result gives a lower bound on step time.
-// REQUIRES: problems(plan) is empty; the plan draws no expert routes.
-Job build_stages(const Plan& plan, const Environment& environment);
+// REQUIRES: the plan draws no expert routes.
+Job build_stages(const ValidPlan& plan, const Environment& environment);
 
 }  // namespace sim::program

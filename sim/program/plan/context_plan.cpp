@@ -23,7 +23,7 @@ std::string degrees(int most, Possible possible) {
 }
 
 // What the catalog says of the shape, and which degrees would do.
-void shape_problem(const Plan& plan, std::vector<Problem>& problems) {
+void shape_problem(const Plan& plan, Diagnostics& problems) {
   const context::Method& method = context_method(plan);
   const context::Shape shape = context_shape(plan);
   const std::string problem = method.problem(shape);
@@ -43,7 +43,7 @@ void shape_problem(const Plan& plan, std::vector<Problem>& problems) {
 
 // [TransformerEngine 2.9 context_parallel.py: its ring has no windows; all but the ring assert that
 // samples are not packed. attention.cpp: none goes with scores in memory]
-void context_combinations(const Plan& plan, std::vector<Problem>& problems) {
+void context_combinations(const Plan& plan, Diagnostics& problems) {
   const model::Architecture& a = plan.architecture;
   const bool whole_sequence = context_method(plan).exchange == context::Exchange::all;
   if (a.sliding_window > 0 && a.sliding_window < plan.batch.sequence && !whole_sequence)
@@ -96,8 +96,8 @@ bool has_two_levels(const Plan& plan) {
          shape.ulysses < shape.ranks;
 }
 
-std::vector<Problem> context_problems(const Plan& plan) {
-  std::vector<Problem> problems;
+Diagnostics context_problems(const Plan& plan) {
+  Diagnostics problems;
   const context::Method* method = context::find(plan.mesh.context);
   if (method == nullptr) return {{"context", context::unknown(plan.mesh.context)}};
   if (plan.stack.repeat_kv && slice_count(plan) > 1)

@@ -19,6 +19,6 @@ context::Shape context_shape(const Plan& plan);
 bool has_two_levels(const Plan& plan);
 
 // Every rule of context parallelism that the plan breaks, each with the values that would do.
-std::vector<Problem> context_problems(const Plan& plan);
+Diagnostics context_problems(const Plan& plan);
 
 }  // namespace sim::program

@@ -63,7 +63,7 @@ int weighted_part(const Plan& plan, int part) {
          (part == parts - 1 ? last_less(plan) : 0);
 }
 
-void sized_problems(const Plan& plan, std::vector<Problem>& problems) {
+void sized_problems(const Plan& plan, Diagnostics& problems) {
   const std::int64_t layers = plan.architecture.layers;
   const int own = (plan.pipeline.first_stage_layers != 0) + (plan.pipeline.last_stage_layers != 0);
   const std::int64_t taken =
@@ -91,7 +91,7 @@ void sized_problems(const Plan& plan, std::vector<Problem>& problems) {
                                       plan.pipeline.virtual_stages, n)});
 }
 
-void counted_problems(const Plan& plan, std::vector<Problem>& problems) {
+void counted_problems(const Plan& plan, Diagnostics& problems) {
   const std::int64_t layers = plan.architecture.layers;
   const std::int64_t parts = count_parts(plan);
   const std::int64_t all =
@@ -107,7 +107,7 @@ void counted_problems(const Plan& plan, std::vector<Problem>& problems) {
              layers, all, least, parts)});
 }
 
-void even_problems(const Plan& plan, std::vector<Problem>& problems) {
+void even_problems(const Plan& plan, Diagnostics& problems) {
   const std::int64_t layers = plan.architecture.layers;
   const std::int64_t per_stage = count_parts(plan) / plan.mesh.pp;
   if (layers % plan.mesh.pp != 0) {
@@ -123,7 +123,7 @@ void even_problems(const Plan& plan, std::vector<Problem>& problems) {
 }
 
 // What is dealt out part by part: every layer once, none negative, no stage without one.
-void dealt_problems(const Plan& plan, std::vector<Problem>& problems) {
+void dealt_problems(const Plan& plan, Diagnostics& problems) {
   const int parts = count_parts(plan);
   if (!plan.pipeline.layers_of_parts.empty() &&
       plan.pipeline.layers_of_parts.size() != static_cast<std::size_t>(parts)) {
@@ -266,8 +266,8 @@ std::vector<int> layers_of_parts(const Plan& plan) {
   return layers;
 }
 
-std::vector<Problem> part_problems(const Plan& plan) {
-  std::vector<Problem> problems;
+Diagnostics part_problems(const Plan& plan) {
+  Diagnostics problems;
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   const bool fixed = schedule && schedule->placement != schedule::Placement::round_robin;
   if (!schedule || (fixed && plan.pipeline.virtual_stages != 2)) return problems;  // said elsewhere

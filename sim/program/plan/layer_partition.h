@@ -35,7 +35,7 @@ int part_layers(const Plan& plan, int part);
 std::vector<int> layers_of_parts(const Plan& plan);
 
 // Every rule of how layers are split that the plan breaks.
-std::vector<Problem> part_problems(const Plan& plan);
+Diagnostics part_problems(const Plan& plan);
 
 // "1, 2, 4 or 8": the divisors of n, at most twelve of them.
 std::string divisors(std::int64_t n);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/result.h"
 #include "sim/base/units.h"
 #include "sim/cluster/collective/codec.h"
 #include "sim/job/schedule/schedule.h"
@@ -480,16 +481,12 @@ struct Plan {
   bool uses_sequence_parallel() const { return mesh.sequence_parallel && mesh.tp > 1; }
 };
 
-struct Problem {
-  std::string field;  // the setting that it is about: "tp", "fsdp", "model"
-  std::string message;
-};
-
 // What the plan's schedule is asked for, for a step of so many microbatches.
 schedule::Shape pipeline_shape(const Plan& plan, int microbatches);
 
-// Every rule that the plan breaks, each with the values that would do. Empty: the plan is possible.
-std::vector<Problem> problems(const Plan& plan);
+// Every rule that the plan breaks, with the values that would satisfy it. `where` is the setting:
+// "tp", "fsdp", "model". Empty: the plan is valid (valid_plan.h).
+Diagnostics problems(const Plan& plan);
 
 // "tp2 cp1 pp2 dp8 mbs1 gbs1024 seq8192": for tables and point names.
 std::string short_name(const Plan& plan);

@@ -11,7 +11,7 @@
 namespace sim::program {
 namespace {
 
-using Problems = std::vector<Problem>;
+using Problems = Diagnostics;
 
 std::int64_t total_microbatches(const Plan& plan) {
   return plan.batch.global_batch / plan.batch.micro_batch;
@@ -140,7 +140,7 @@ Plan of_replica(const Plan& plan, int dp_rank) {
   return own;
 }
 
-std::vector<Problem> batch_problems(const Plan& plan) {
+Diagnostics batch_problems(const Plan& plan) {
   Problems problems;
   if (plan.batch.replica_microbatches.empty() && !plan.batch.balances_microbatches)
     all_alike(plan, problems);

@@ -31,6 +31,6 @@ std::string text_of(const std::vector<int>& microbatches);
 Plan of_replica(const Plan& plan, int dp_rank);
 
 // Rules of the batch: that replicas share it, and what goes with an uneven share.
-std::vector<Problem> batch_problems(const Plan& plan);
+Diagnostics batch_problems(const Plan& plan);
 
 }  // namespace sim::program

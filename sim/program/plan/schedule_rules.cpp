@@ -14,7 +14,7 @@
 namespace sim::program {
 namespace {
 
-using Problems = std::vector<Problem>;
+using Problems = Diagnostics;
 
 void pipeline(const Plan& plan, Problems& problems) {
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
@@ -146,7 +146,7 @@ void alone(const Plan& plan, Problems& problems) {
 
 }  // namespace
 
-std::vector<Problem> schedule_problems(const Plan& plan) {
+Diagnostics schedule_problems(const Plan& plan) {
   Problems problems;
   pipeline(plan, problems);
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);

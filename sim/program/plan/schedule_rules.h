@@ -11,7 +11,7 @@ namespace sim::program {
 
 // The schedule's own rule about its shape, and those of schedules that train in another way than
 // the others: every one that the plan breaks. REQUIRES: degrees and batch are in range.
-std::vector<Problem> schedule_problems(const Plan& plan);
+Diagnostics schedule_problems(const Plan& plan);
 
 // Slices of a sequence that the schedule runs one after the other; 1: whole sequences.
 int slice_count(const Plan& plan);

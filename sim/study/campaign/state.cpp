@@ -33,9 +33,9 @@ double nodes_of(const program::Plan& plan, const answer::Site& site) {
 }
 
 // What the step puts on the links between a GPU and its host, and on the NICs, as a share of them.
-void add_busy(const program::Plan& plan, answer::Site& site, double step, Ways& ways) {
-  if (step <= 0) return;
-  const std::vector<study::LinkUse> uses = study::link_use(plan, site, sim::from_seconds(step));
+void add_busy(const answer::CheckedPlan& plan, double step, Ways& ways) {
+  const answer::Site& site = plan.site();
+  const std::vector<study::LinkUse> uses = study::link_use(plan, sim::from_seconds(step));
   if (uses.empty()) return;
   for (const study::LinkKindUse& kind : study::by_kind(uses, site.network->cover(1))) {
     const auto has = [&](const char* part) { return kind.kind.find(part) != std::string::npos; };
@@ -82,10 +82,11 @@ double fabric_seconds(const program::Plan& plan, answer::Site& site, double byte
                                              {static_cast<std::int64_t>(bytes_of_rank)}));
 }
 
-Ways ways_of(const program::Plan& plan, answer::Site& site, double step) {
+Ways ways_of(const program::ValidPlan& valid, answer::Site& site, double step) {
+  const program::Plan& plan = valid;
   Ways ways;
   ways.bytes = state_bytes(plan);
-  add_busy(plan, site, step, ways);
+  if (step > 0) add_busy(*answer::check(valid, site), step, ways);
   const double pcie = rate(site.machine.cluster.node.pcie);
   if (pcie > 0) ways.host = ways.bytes / plan.world() / pcie;
   ways.fabric = fabric_seconds(plan, site, ways.bytes / plan.world());

@@ -44,7 +44,7 @@ struct Ways {
 double fabric_seconds(const program::Plan& plan, answer::Site& site, double bytes_of_rank);
 
 // `step`: seconds, for the traffic that shares PCIe with the copy.
-Ways ways_of(const program::Plan& plan, answer::Site& site, double step);
+Ways ways_of(const program::ValidPlan& plan, answer::Site& site, double step);
 
 // What is not given follows from the ways. `interval` stays as it is.
 Tier tier_of(const input::CheckpointFields& from, const Ways& ways, const program::Plan& plan,

@@ -61,10 +61,12 @@ const Step& Steps::of(const std::vector<std::string>& settings) {
     step.problem = joined(found.errors());
     return known_[key] = step;
   }
-  const std::vector<std::string> wrong = answer::problems(file->plan, **found);
-  step.problem = fmt::format("{}", fmt::join(wrong, "; "));
-  if (!wrong.empty()) return known_[key] = step;
-  const answer::Answer answer = answer::evaluate_once(file->plan, **found);
+  const Result<answer::CheckedPlan> plan = answer::check(file->plan, **found);
+  if (!plan) {
+    step.problem = fmt::format("{}", fmt::join(messages(plan.errors()), "; "));
+    return known_[key] = step;
+  }
+  const answer::Answer answer = answer::evaluate_once(*plan);
   ++replays_;
   step.fits = answer.run.fits();
   if (step.fits) {

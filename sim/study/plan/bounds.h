@@ -80,10 +80,10 @@ struct SecondBound {
   std::int64_t bytes = 0, capacity = 0;
   std::int64_t room() const { return capacity - bytes; }
 };
-// REQUIRES: answer::problems(plan, site) is empty; `plan` is the core's.
+// REQUIRES: the plan can run on the site; `plan` is the core's.
 SecondBound second_bound(FirstBounds& first, const PlanShape& core, const program::Plan& plan,
                          answer::Site& site);
-SecondBound third_bound(const program::Plan& plan, answer::Site& site);
+SecondBound third_bound(const answer::CheckedPlan& plan);
 
 // Most bytes that the tensors of a program hold together, up to the time at which its second step
 // has as many microbatches under way as the first, each rounded up as the allocator does.

@@ -87,7 +87,7 @@ std::int64_t parameters_of(Plan plan, int count, const program::Environment& env
   plan.architecture.layers = count;
   plan.policy = {};
   if (!program::problems(plan).empty()) return 0;
-  return program::build(plan, environment).classes.front().parameters;
+  return program::build(program::valid(plan), environment).classes.front().parameters;
 }
 
 void add_parameters(const Plan& probe, const program::Environment& environment,
@@ -179,7 +179,7 @@ LayerCosts make_layer_costs(const planner::Space& space, const LayerCostsKey& ke
   if (!answer::problems(plan, site).empty() || plan.draws_routes()) return layer_costs;
   const program::Environment environment =
       engine::environment(site.machine.gpu, site.profile.device);
-  const program::Job job = program::build(plan, environment);
+  const program::Job job = program::build(program::valid(plan), environment);
   const engine::Times times =
       engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const program::Program& program = job.classes.front();

@@ -215,7 +215,7 @@ std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, cons
   calls.answer = [&](std::size_t i) {
     const PlanShape& core = space.cores()[steps[i].core];
     answer::Site& site = **sites.of(space.bases()[core.base].file.machine);
-    if (!answer::problems(space.plan(core, steps[i].variant), site).empty()) return std::string();
+    if (!answer::check(space.plan(core, steps[i].variant), site)) return std::string();
     return to_text(replay_plan(space, steps[i].core, steps[i].variant, site, wanted));
   };
   calls.answered = [&](std::size_t i, const std::string& text) {

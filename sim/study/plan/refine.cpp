@@ -63,7 +63,6 @@ class Refining {
     PlanShape core = core_;
     core.split = Split::even;
     other.settings = space_.words(core, one_.variant) + " layer_split=balanced";
-    if (!answer::problems(other.plan, site_).empty()) return;
     take(other, site_, best);
   }
 
@@ -71,7 +70,7 @@ class Refining {
     const input::Machine& machine = site_.machine;
     const bool said = machine.text.find("\nhost: ") != std::string::npos;
     if (said || !links_differ(machine.cluster)) return;
-    const study::Placement found = study::place(best.plan, site_);
+    const study::Placement found = study::place(answer::checked(best.plan, site_));
     if (found.after == found.before) return;
     input::Machine moved = machine;
     // As a cluster's file is read: the nodes that are left follow.
@@ -89,7 +88,9 @@ class Refining {
 
   // The replay has the last word.
   void take(Try& other, answer::Site& site, Try& best) {
-    other.replayed = replayed(space_, other.plan, core_.base, site, wanted_);
+    const Result<answer::CheckedPlan> plan = answer::check(other.plan, site);
+    if (!plan) return;
+    other.replayed = replayed(space_, *plan, core_.base, wanted_);
     other.replayed.core = one_.core;
     other.replayed.variant = one_.variant;
     if (other.replayed.fits && other.replayed.step_ps < best.replayed.step_ps) best = other;

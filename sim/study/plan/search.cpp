@@ -270,8 +270,9 @@ class Search {
     if (known == Known::third_bound)
       return to_text(replay_plan(space_, core, variant, site(of), wanted_));
     const program::Plan plan = space_.plan(of, variant);
-    if (known == Known::second_bound) return to_text(third_bound(plan, site(of)));
-    if (!answer::problems(plan, site(of)).empty()) return "null";
+    const Result<answer::CheckedPlan> checked = answer::check(plan, site(of));
+    if (!checked) return "null";
+    if (known == Known::second_bound) return to_text(third_bound(*checked));
     return to_text(second_bound(*bounds_, of, plan, site(of)));
   }
 
@@ -364,7 +365,7 @@ class Search {
       const Entry& entry = rest.top();
       const PlanShape& core = space_.cores()[entry.core];
       const program::Plan plan = space_.plan(core, entry.variant);
-      if (!answer::problems(plan, site(core)).empty()) continue;
+      if (!answer::check(plan, site(core))) continue;
       const SecondBound bound = second_bound(*bounds_, core, plan, site(core));
       if (bound.capacity > 0 && bound.room() < wanted_.headroom.n) continue;
       // It is in the queue still, of which the rest is said to be cut.
@@ -437,15 +438,16 @@ Replayed replayed_of(const std::string& text) {
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
                      const Wanted& wanted) {
   const PlanShape& of = space.cores()[core];
-  Replayed out = replayed(space, space.plan(of, variant), of.base, site, wanted);
+  Replayed out = replayed(space, answer::checked(space.plan(of, variant), site), of.base, wanted);
   out.core = core;
   out.variant = static_cast<std::uint16_t>(variant);
   return out;
 }
 
-Replayed replayed(const Space& space, const program::Plan& plan, std::size_t base,
-                  answer::Site& site, const Wanted& wanted) {
-  const answer::Answer answer = answer::evaluate_once(plan, site);
+Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
+                  const Wanted& wanted) {
+  const answer::Answer answer = answer::evaluate_once(plan);
+  const answer::Site& site = plan.site();
   Replayed out;
   out.step_ps = answer.run.step_time.ps;
   const engine::ClassReport& who = answer::fullest(answer.run);

@@ -105,8 +105,8 @@ std::string to_text(const Replayed& one);
 Replayed replayed_of(const std::string& text);
 
 // A plan, replayed, with the files of a base of the space; `core` and `variant` stay 0.
-Replayed replayed(const Space& space, const program::Plan& plan, std::size_t base,
-                  answer::Site& site, const Wanted& wanted);
+Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
+                  const Wanted& wanted);
 // One plan of the space, replayed.
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
                      const Wanted& wanted);

@@ -185,15 +185,18 @@ SecondBound second_bound(FirstBounds& first, const PlanShape& core, const Plan& 
   return bound;
 }
 
-SecondBound third_bound(const Plan& plan, answer::Site& site) {
+SecondBound third_bound(const answer::CheckedPlan& checked) {
+  const Plan& plan = checked.plan();
+  answer::Site& site = checked.site();
   SecondBound bound;
   // One context-parallel rank of each stage speaks for all: the others can but hold it up. Experts
   // are shared across them.
   const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.architecture.is_mixture() &&
                     !schedule::find(plan.pipeline.schedule)->by_times;
   program::Job job =
-      thin ? program::build_stages(plan, engine::environment(site.machine.gpu, site.profile.device))
-           : answer::timed_job(plan, site);
+      thin ? program::build_stages(checked.plan(),
+                                   engine::environment(site.machine.gpu, site.profile.device))
+           : *answer::timed_job(checked);
   const engine::Memory memory = memory_of(job, plan, site);
   take_fullest(job, memory, bound);
   if (bound.room() < 0) return bound;

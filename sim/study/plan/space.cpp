@@ -87,8 +87,8 @@ struct Space::Level {
   Plan plan;
   std::map<std::string, std::pair<std::int64_t, std::string>> broken;  // by field: how often, what
 
-  void note(const std::vector<program::Problem>& problems, std::int64_t plans) {
-    auto& [count, message] = broken[problems.front().field];
+  void note(const Diagnostics& problems, std::int64_t plans) {
+    auto& [count, message] = broken[problems.front().where];
     if (message.empty()) message = problems.front().message;
     count += plans;
   }
@@ -202,7 +202,7 @@ void Space::below(Level& at) {
         if (!domains_.layers_said) set_split(split, at.plan);
         at.plan.policy = {};
         auto problems = program::problems(at.plan);
-        std::erase_if(problems, [](const auto& p) { return of_the_layers(p.field); });
+        std::erase_if(problems, [](const auto& p) { return of_the_layers(p.where); });
         if (problems.empty()) {
           if (consider(at)) return;
           continue;
@@ -256,7 +256,7 @@ void Space::enumerate(bool first_only) {
             at.plan.policy = {};
             if (!domains_.layers_said) set_split(Split::even, at.plan);
             auto problems = program::problems(at.plan);
-            std::erase_if(problems, [](const auto& p) { return !of_the_mesh(p.field); });
+            std::erase_if(problems, [](const auto& p) { return !of_the_mesh(p.where); });
             if (!problems.empty()) {
               const std::int64_t lost = policies_of(policies_, 8) * variants(at.core);
               at.note(problems, lost);

@@ -28,7 +28,8 @@ struct Point {
   std::string cluster;
   std::shared_ptr<const input::Machine> machine;
   std::string machine_digest;  // of everything else that the answer depends on
-  program::Plan plan;
+  program::Plan plan;                          // incomplete when there are problems
+  std::optional<answer::CheckedPlan> checked;  // the same plan; set if there are no problems
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   std::vector<std::string> problems;  // why it is impossible; empty: it is possible
 };

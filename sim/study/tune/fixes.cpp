@@ -55,11 +55,14 @@ bool trade_replicas(Plan& plan, int& degree) {
 
 }  // namespace
 
-std::vector<Change> single_changes(const Plan& plan, const answer::Site& site) {
+std::vector<Change> single_changes(const answer::CheckedPlan& checked) {
+  const Plan& plan = checked.plan();
   std::vector<Change> changes;
   const auto offer = [&](const std::string& text, const std::function<bool(Plan&)>& change) {
     Plan other = plan;
-    if (change(other) && problems(other, site).empty()) changes.push_back({text, other});
+    if (!change(other)) return;
+    if (const auto possible = answer::check(std::move(other), checked.site()))
+      changes.push_back({text, *possible});
   };
   offer("avoid_record_streams=true",
         [](Plan& p) { return !std::exchange(p.environment.avoid_record_streams, true); });
@@ -140,14 +143,15 @@ namespace {
 
 // The fewest layers of a chunk whose recomputation lets the plan fit, by bisection: recomputing one
 // more never needs more. REQUIRES: `all`, which recomputes every layer, fits.
-Fix fewest_layers(const Plan& plan, answer::Site& site, Fix all) {
-  int fits = chunk_layers(plan), fails = 0;
+Fix fewest_layers(const answer::CheckedPlan& plan, Fix all) {
+  int fits = chunk_layers(plan.plan()), fails = 0;
   while (fits - fails > 1) {
-    Plan other = plan;
+    Plan other = plan.plan();
     const int layers = (fits + fails) / 2;
     recompute_block(other, layers);
-    if (!problems(other, site).empty()) break;
-    answer::Answer answer = evaluate(other, site);
+    const auto possible = answer::check(std::move(other), plan.site());
+    if (!possible) break;
+    answer::Answer answer = answer::evaluate(*possible);
     if (answer.run.fits()) {
       fits = layers;
       all = {block_text(layers), std::move(answer)};
@@ -159,7 +163,7 @@ Fix fewest_layers(const Plan& plan, answer::Site& site, Fix all) {
 }
 
 // Two changes together, the smaller ones first, until `enough` fit.
-std::vector<Fix> fitting_pairs(const std::vector<Change>& singles, answer::Site& site) {
+std::vector<Fix> fitting_pairs(const std::vector<Change>& singles) {
   constexpr std::size_t enough = 3, most_replays = 40;
   struct Pair {
     std::size_t size;
@@ -167,7 +171,7 @@ std::vector<Fix> fitting_pairs(const std::vector<Change>& singles, answer::Site&
   };
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < singles.size(); ++i) {
-    const std::vector<Change> more = single_changes(singles[i].plan, site);
+    const std::vector<Change> more = single_changes(singles[i].plan);
     for (std::size_t j = 0; j < more.size(); ++j)
       pairs.push_back({i + j, {singles[i].text + " " + more[j].text, more[j].plan}});
   }
@@ -177,8 +181,8 @@ std::vector<Fix> fitting_pairs(const std::vector<Change>& singles, answer::Site&
   std::set<std::string> seen;
   for (const Pair& pair : pairs) {
     if (found.size() == enough || seen.size() == most_replays) break;
-    if (!seen.insert(output::line(output::to_json(pair.change.plan))).second) continue;
-    answer::Answer answer = evaluate(pair.change.plan, site);
+    if (!seen.insert(output::line(output::to_json(pair.change.plan.plan()))).second) continue;
+    answer::Answer answer = answer::evaluate(pair.change.plan);
     if (answer.run.fits()) found.push_back({pair.change.text, std::move(answer)});
   }
   return found;
@@ -186,22 +190,23 @@ std::vector<Fix> fitting_pairs(const std::vector<Change>& singles, answer::Site&
 
 }  // namespace
 
-Fixes find_fixes(const Plan& plan, answer::Site& site, bool pairs) {
+Fixes find_fixes(const answer::CheckedPlan& plan, bool pairs) {
   Fixes fixes;
-  fixes.unlimited_step = evaluate_unlimited(plan, site).run.step_time;
-  const std::vector<Change> singles = single_changes(plan, site);
+  fixes.unlimited_step = answer::evaluate_unlimited(plan).run.step_time;
+  const std::vector<Change> singles = single_changes(plan);
   bool any = false;
   for (const Change& change : singles) {
-    Fix fix{change.text, evaluate(change.plan, site)};
+    Fix fix{change.text, answer::evaluate(change.plan)};
     any = any || fix.answer.run.fits();
-    const bool block = change.plan.policy.recompute == Recompute::full &&
-                       change.plan.policy.recompute_method == RecomputeMethod::block &&
-                       plan.policy.recompute != Recompute::full;
-    if (block && fix.answer.run.fits()) fix = fewest_layers(plan, site, std::move(fix));
+    const program::LayerPolicy& policy = change.plan->policy;
+    const bool block = policy.recompute == Recompute::full &&
+                       policy.recompute_method == RecomputeMethod::block &&
+                       plan->policy.recompute != Recompute::full;
+    if (block && fix.answer.run.fits()) fix = fewest_layers(plan, std::move(fix));
     fixes.fixes.push_back(std::move(fix));
   }
   if (any || !pairs) return fixes;
-  std::vector<Fix> two = fitting_pairs(singles, site);
+  std::vector<Fix> two = fitting_pairs(singles);
   fixes.pairs = !two.empty();
   if (fixes.pairs) fixes.fixes = std::move(two);
   return fixes;

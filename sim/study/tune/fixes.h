@@ -18,9 +18,9 @@ namespace sim::study {
 // write on the command line: "micro_batch=1".
 struct Change {
   std::string text;
-  program::Plan plan;
+  answer::CheckedPlan plan;
 };
-std::vector<Change> single_changes(const program::Plan& plan, const answer::Site& site);
+std::vector<Change> single_changes(const answer::CheckedPlan& plan);
 
 struct Fix {
   std::string change;
@@ -35,7 +35,7 @@ struct Fixes {
 
 // Every single change, replayed, in that order; with the fewest recomputed layers that fit. When
 // none fits and `pairs` is set: up to three pairs of changes that do.
-Fixes find_fixes(const program::Plan& plan, answer::Site& site, bool pairs);
+Fixes find_fixes(const answer::CheckedPlan& plan, bool pairs);
 
 // The changes as a table, under that key in JSON.
 std::vector<output::Block> fixes_blocks(const Fixes& fixes, const std::string& key);

@@ -22,7 +22,7 @@ struct LinkUse {
 };
 
 // All links that the step uses, in order of their numbers. `step` is the step's time.
-std::vector<LinkUse> link_use(const program::Plan& plan, answer::Site& site, Duration step);
+std::vector<LinkUse> link_use(const answer::CheckedPlan& plan, Duration step);
 
 // The busiest link of each kind (NIC to leaf, leaf to spine ...), busiest kind first.
 struct LinkKindUse {

@@ -160,10 +160,9 @@ std::vector<int> given_order(const topology::Cluster& cluster) {
 
 }  // namespace
 
-Placement place(const program::Plan& plan, const answer::Site& site,
-                const PlaceSettings& settings) {
-  assert(problems(plan, site).empty());
-  PlaceModel model(plan, site);
+Placement place(const answer::CheckedPlan& plan, const PlaceSettings& settings) {
+  const answer::Site& site = plan.site();
+  PlaceModel model(plan);
   const std::vector<int> given = given_order(site.machine.cluster);
   Annealing annealing(model, given, settings.seed);
   constexpr std::int64_t work = 2'000'000'000;  // links looked at
@@ -203,9 +202,8 @@ Placement place(const program::Plan& plan, const answer::Site& site,
   return result;
 }
 
-double placement_seconds(const program::Plan& plan, const answer::Site& site,
-                         const std::vector<int>& order) {
-  PlaceModel model(plan, site);
+double placement_seconds(const answer::CheckedPlan& plan, const std::vector<int>& order) {
+  PlaceModel model(plan);
   return model.seconds(order);
 }
 

@@ -48,12 +48,9 @@ struct Placement {
   std::int64_t moves = 0;
 };
 
-// REQUIRES: problems(plan, site) is empty.
-Placement place(const program::Plan& plan, const answer::Site& site,
-                const PlaceSettings& settings = {});
+Placement place(const answer::CheckedPlan& plan, const PlaceSettings& settings = {});
 
 // What the model says about one order of nodes.
-double placement_seconds(const program::Plan& plan, const answer::Site& site,
-                         const std::vector<int>& order);
+double placement_seconds(const answer::CheckedPlan& plan, const std::vector<int>& order);
 
 }  // namespace sim::study

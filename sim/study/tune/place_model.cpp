@@ -13,7 +13,8 @@ using program::Stream;
 
 // The job's traffic between its nodes, as the network would route it: a copy of the cluster in
 // which each two nodes have a link of their own counts it.
-std::vector<PlaceTerm> terms_of(const program::Plan& plan, const answer::Site& site, int nodes) {
+std::vector<PlaceTerm> terms_of(const answer::CheckedPlan& plan, int nodes) {
+  const answer::Site& site = plan.site();
   topology::Cluster counting = site.machine.cluster;
   counting.nodes = nodes;
   counting.hosts.clear();
@@ -27,7 +28,7 @@ std::vector<PlaceTerm> terms_of(const program::Plan& plan, const answer::Site& s
   const topology::Routes& routes = network.cover(nodes);
   std::map<std::string, std::map<std::pair<int, int>, double>> together;
   std::vector<PlaceTerm> terms;
-  for (const StepTraffic& t : step_traffic(job_of(plan, site), counting)) {
+  for (const StepTraffic& t : step_traffic(plan.job(), counting)) {
     const bool messages = t.stream == Stream::pp;
     std::map<std::pair<int, int>, double> bytes;
     for (const network::LinkLoad& load : network.loads(t.kind, t.groups, t.bytes)) {
@@ -58,12 +59,12 @@ std::vector<PlaceTerm> terms_of(const program::Plan& plan, const answer::Site& s
 
 }  // namespace
 
-PlaceModel::PlaceModel(const program::Plan& plan, const answer::Site& site)
-    : cluster_(site.machine.cluster),
+PlaceModel::PlaceModel(const answer::CheckedPlan& plan)
+    : cluster_(plan.site().machine.cluster),
       routes_(cluster_),
-      achieved_(site.profile.communication.achieved),
-      job_nodes_(topology::nodes_of(plan.world(), cluster_.node.gpus)),
-      terms_(terms_of(plan, site, job_nodes_)),
+      achieved_(plan.site().profile.communication.achieved),
+      job_nodes_(topology::nodes_of(plan->world(), cluster_.node.gpus)),
+      terms_(terms_of(plan, job_nodes_)),
       load_(static_cast<std::size_t>(routes_.link_count()), 0) {
   for (int node = 0; node < cluster_.nodes; ++node) {
     std::vector<int>& nics = working_.emplace_back();

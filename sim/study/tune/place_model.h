@@ -31,7 +31,7 @@ struct PlaceTerm {
 
 class PlaceModel {
  public:
-  PlaceModel(const program::Plan& plan, const answer::Site& site);
+  explicit PlaceModel(const answer::CheckedPlan& plan);
 
   // Seconds of a term with the job's nodes on these nodes of the cluster, and the link that takes
   // them.

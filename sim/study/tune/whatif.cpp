@@ -33,15 +33,13 @@ output::WhatifRow row_of(const input::Variant& variant, const WhatifSettings& se
   if (!file) return impossible(variant, file.errors());
   const Result<answer::Site*> found = sites.of(file->machine);
   if (!found) return impossible(variant, found.errors());
-  answer::Site& site = **found;
-  Diagnostics wrong;
-  for (std::string& problem : problems(file->plan, site)) wrong.push_back({"", problem});
-  if (!wrong.empty()) return impossible(variant, wrong);
+  const Result<answer::CheckedPlan> plan = answer::check(file->plan, **found);
+  if (!plan) return impossible(variant, plan.errors());
 
   engine::Options how;
   how.couple = settings.coupled;
   how.memory = settings.memory;
-  const answer::Answer answer = evaluate(file->plan, site, how);
+  const answer::Answer answer = answer::evaluate(*plan, how);
   output::WhatifRow row;
   row.name = variant.name;
   row.settings = variant.settings;
@@ -63,10 +61,10 @@ output::WhatifRow row_of(const input::Variant& variant, const WhatifSettings& se
   const double price = settings.price_per_gpu_hour > 0 ? settings.price_per_gpu_hour
                                                        : file->machine.price_per_gpu_hour;
   row.cost_per_million_tokens = price / 3600 / row.tokens_gpu * 1e6;
-  const std::vector<LinkUse> uses = link_use(file->plan, site, answer.run.step_time);
+  const std::vector<LinkUse> uses = link_use(*plan, answer.run.step_time);
   if (!uses.empty()) {
     // The routes that the numbers of the links belong to.
-    const topology::Routes& routes = site.network->cover(1);
+    const topology::Routes& routes = plan->site().network->cover(1);
     for (const LinkKindUse& kind : by_kind(uses, routes)) {
       row.links.push_back(
           {kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.fabric});

@@ -4,6 +4,7 @@
 #include "sim/answer/answer.h"
 #include "sim/base/random.h"
 #include "tests/study/plan/sample.h"
+#include "tests/answer/reasons.h"
 
 using namespace sim;
 
@@ -31,10 +32,10 @@ void hold_bounds(const planner::Question& question, std::size_t plans) {
     INFO(space.words(core, variant));
     // Not every order of ranks goes with experts.
     if (plan.architecture.is_mixture() && !program::problems(plan).empty()) continue;
-    REQUIRE(answer::problems(plan, site).empty());
+    REQUIRE(support::reasons(plan, site).empty());
     const planner::SecondBound second = planner::second_bound(first, core, plan, site);
     const planner::SecondBound third = planner::third_bound(plan, site);
-    const answer::Answer answer = answer::evaluate(plan, site);
+    const answer::Answer answer = answer::evaluate(answer::checked(plan, site));
     std::int64_t needed = 0;
     for (const engine::ClassReport& one : answer.run.classes)
       needed = std::max({needed, one.needed.n, one.peak_allocated.n});
@@ -133,7 +134,7 @@ TEST_CASE("planner: without a driver call in the step, a replay without tensors 
     ++plans;
     answer::Site& site = sample::site(sites, space, core.base);
     const program::Plan plan = space.plan(core, 0);
-    const answer::Answer answer = answer::evaluate(plan, site);
+    const answer::Answer answer = answer::evaluate(answer::checked(plan, site));
     equal += planner::third_bound(plan, site).step_ps == answer.run.step_time.ps;
   }
   CHECK(plans == 12);

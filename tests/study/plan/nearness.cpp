@@ -6,6 +6,7 @@
 #include "sim/study/plan/bounds.h"
 #include "sim/study/plan/layer_costs.h"
 #include "tests/study/plan/sample.h"
+#include "tests/answer/reasons.h"
 
 using namespace sim;
 
@@ -35,8 +36,8 @@ Nearness nearness(const planner::Question& question, std::size_t every, std::siz
     planner::FirstBounds first(space, layer_costs);
     const planner::Bound sums = first.of(core);
     const program::Plan plan = space.plan(core, 0);
-    if (!answer::problems(plan, site).empty()) continue;
-    const answer::Answer answer = answer::evaluate(plan, site);
+    if (!support::reasons(plan, site).empty()) continue;
+    const answer::Answer answer = answer::evaluate(answer::checked(plan, site));
     if (!answer.run.fits()) continue;
     --plans;
     ++all.plans;

@@ -50,8 +50,8 @@ Value through_input(Writer& w, const Rounded& rounded, Value gradient, std::int6
   return made;
 }
 
-std::vector<Problem> fake_quantization_problems(const Plan& plan) {
-  std::vector<Problem> problems;
+Diagnostics fake_quantization_problems(const Plan& plan) {
+  Diagnostics problems;
   const NumericsPlan& n = plan.numerics;
   if (n.fake_quantization == FakeQuantization::none) {
     if (n.fake_quantization_clips)

@@ -30,7 +30,7 @@ Value gather_columns(Writer& w, std::string_view label) {
 namespace {
 
 // What the grid's code does not have [axonn-ai/Megatron-AxoNN].
-void must_be_plain(const Plan& plan, const char* setting, std::vector<Problem>& problems) {
+void must_be_plain(const Plan& plan, const char* setting, Diagnostics& problems) {
   const auto refuse = [&](bool wrong, const char* field, const char* rule) {
     if (wrong) problems.push_back({field, fmt::format("{} goes with {}", setting, rule)});
   };
@@ -66,8 +66,8 @@ void must_be_plain(const Plan& plan, const char* setting, std::vector<Problem>& 
 
 }  // namespace
 
-std::vector<Problem> tensor_grid_problems(const Plan& plan) {
-  std::vector<Problem> problems;
+Diagnostics tensor_grid_problems(const Plan& plan) {
+  Diagnostics problems;
   const MeshPlan& m = plan.mesh;
   if (m.tensor_columns < 1 || m.tp % m.tensor_columns != 0)
     problems.push_back(

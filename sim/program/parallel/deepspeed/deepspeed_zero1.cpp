@@ -29,8 +29,8 @@ bool decays(const Parameter& p) {
 }  // namespace
 
 // DeepSpeed's engine runs a 1F1B of its own and dense models under it.
-std::vector<Problem> deepspeed_problems(const Plan& plan) {
-  std::vector<Problem> problems;
+Diagnostics deepspeed_problems(const Plan& plan) {
+  Diagnostics problems;
   const ShardingPlan& s = plan.sharding;
   if (s.deepspeed_all_reduce && !s.deepspeed_optimizer)
     problems.push_back({"deepspeed_all_reduce",

@@ -31,7 +31,7 @@
 namespace sim::program {
 
 // What of a plan with `deepspeed_optimizer` cannot be.
-std::vector<Problem> deepspeed_problems(const Plan& plan);
+Diagnostics deepspeed_problems(const Plan& plan);
 
 class DeepspeedZero1 final : public Sharding {
  public:

@@ -307,8 +307,8 @@ void DeepspeedZero3::update_on_gpu(Emitter& e, std::int64_t elements) {
                  optimizer_work);
 }
 
-std::vector<Problem> deepspeed_zero3_problems(const Plan& plan) {
-  std::vector<Problem> problems;
+Diagnostics deepspeed_zero3_problems(const Plan& plan) {
+  Diagnostics problems;
   const OptimizerOptions& o = plan.optimizer;
   const OptimizerOptions usual;
   const bool own = plan.shards_parameters() && plan.sharding.deepspeed_optimizer;

@@ -44,7 +44,7 @@
 namespace sim::program {
 
 // What a plan with shards and DeepSpeed's optimizer cannot be, and what of the fields needs it.
-std::vector<Problem> deepspeed_zero3_problems(const Plan& plan);
+Diagnostics deepspeed_zero3_problems(const Plan& plan);
 
 // One copy over PCIe, behind what the stream was given so far.
 void copy_behind(Emitter& e, Stream behind, Stream way, std::string_view label, std::int64_t bytes);

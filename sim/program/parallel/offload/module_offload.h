@@ -47,7 +47,7 @@ inline constexpr std::array<std::string_view, offload_module_count> offload_modu
 std::string offload_modules_text(const LayerPolicy& policy, std::string_view separator);
 
 // Rules about them that a plan breaks (module_offload_rules.cpp).
-std::vector<Problem> module_offload_problems(const Plan& plan);
+Diagnostics module_offload_problems(const Plan& plan);
 
 // A group while its module runs forward; nothing where the layer does not offload the module.
 class OffloadGroup {

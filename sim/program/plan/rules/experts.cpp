@@ -28,7 +28,7 @@ bool stages_stay(const mesh::Degrees& degrees, const mesh::Order& order) {
   return true;
 }
 
-using Problems = std::vector<Problem>;
+using Problems = Diagnostics;
 
 void shapes(const Plan& plan, Problems& problems) {
   const model::Experts& e = plan.architecture.experts;
@@ -214,7 +214,7 @@ void shared_overlap(const Plan& plan, Problems& problems) {
 
 }  // namespace
 
-std::vector<Problem> expert_problems(const Plan& plan) {
+Diagnostics expert_problems(const Plan& plan) {
   Problems problems;
   const model::Architecture& a = plan.architecture;
   if (!a.is_mixture() && plan.mesh.ep > 1)

@@ -6,7 +6,7 @@
 namespace sim::program {
 namespace {
 
-using Problems = std::vector<Problem>;
+using Problems = Diagnostics;
 using enum OffloadModule;
 
 // [core transformer/transformer_config.py:__post_init__: fine_grained_activation_offloading]
@@ -78,7 +78,7 @@ std::string offload_modules_text(const LayerPolicy& policy, std::string_view sep
   return text;
 }
 
-std::vector<Problem> module_offload_problems(const Plan& plan) {
+Diagnostics module_offload_problems(const Plan& plan) {
   Problems problems;
   const LayerPolicy& policy = plan.policy;
   if (policy.offload_modules == 0) return problems;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 
 #include "sim/base/text.h"
@@ -22,6 +23,7 @@
 #include "sim/program/plan/replicas.h"
 #include "sim/program/plan/rules/experts.h"
 #include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/valid_plan.h"
 
 namespace sim::program {
 
@@ -33,7 +35,7 @@ constexpr std::int64_t max_batch = 1 << 24;
 constexpr std::int64_t max_sequence = 1 << 26;
 constexpr double max_tensor_bytes = 1099511627776.0 * 16;  // 16 TiB: far beyond any GPU
 
-using Problems = std::vector<Problem>;
+using Problems = Diagnostics;
 
 // `what` as a message says it.
 void must_be_within(const char* field, const char* what, std::int64_t value, std::int64_t most,
@@ -302,7 +304,7 @@ void data_parallel(const Plan& plan, Problems& problems) {
     problems.push_back({"whole_parameters",
                         "whole parameters are sent at the end of a step; turn "
                         "overlap_param_gather off"});
-  for (Problem& p : deepspeed_problems(plan)) problems.push_back(std::move(p));
+  for (Diagnostic& p : deepspeed_problems(plan)) problems.push_back(std::move(p));
   if (plan.sharding.overlap_param_gather && !plan.sharding.distributed_optimizer)
     problems.push_back({"overlap_param_gather",
                         "overlap_param_gather needs distributed_optimizer (without it no "
@@ -328,7 +330,7 @@ void optimizer(const Plan& plan, Problems& problems) {
   const OptimizerOptions& o = plan.optimizer;
   const bool narrow =
       o.main_parameter_bytes != 4 || o.exp_avg_bytes != 4 || o.exp_avg_sq_bytes != 4;
-  for (Problem& p : deepspeed_zero3_problems(plan)) problems.push_back(std::move(p));
+  for (Diagnostic& p : deepspeed_zero3_problems(plan)) problems.push_back(std::move(p));
   const bool offloads =
       o.offload_fraction > 0 && !plan.sharding.deepspeed_optimizer && !plan.shards_parameters();
   if ((narrow || offloads) && !o.precision_aware)
@@ -414,32 +416,43 @@ void sizes(const Plan& plan, Problems& problems) {
 
 }  // namespace
 
-std::vector<Problem> problems(const Plan& plan) {
+Diagnostics problems(const Plan& plan) {
   Problems problems = ranges(plan);
   if (!problems.empty()) return problems;
-  for (Problem& problem : expert_problems(plan)) problems.push_back(std::move(problem));
-  for (Problem& problem : tensor_grid_problems(plan)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : expert_problems(plan)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : tensor_grid_problems(plan)) problems.push_back(std::move(problem));
   if (!problems.empty()) return problems;
   tensor_parallel(plan, problems);
   joined_halves(plan, problems);
   sequence_split(plan, problems);
-  for (Problem& problem : context_problems(plan)) problems.push_back(std::move(problem));
-  for (Problem& problem : batch_problems(plan)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : context_problems(plan)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : batch_problems(plan)) problems.push_back(std::move(problem));
   const std::size_t before = problems.size();
-  for (Problem& problem : part_problems(plan)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : part_problems(plan)) problems.push_back(std::move(problem));
   const bool splits = problems.size() == before;
-  for (Problem& problem : schedule_problems(plan)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : schedule_problems(plan)) problems.push_back(std::move(problem));
   if (splits) recompute(plan, problems);
   if (splits) offload(plan, problems);
   if (splits) choices(plan, problems);
-  for (Problem& problem : module_offload_problems(plan)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : module_offload_problems(plan)) problems.push_back(std::move(problem));
   data_parallel(plan, problems);
   optimizer(plan, problems);
   precision(plan, problems);
-  for (Problem& problem : fake_quantization_problems(plan)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : fake_quantization_problems(plan)) problems.push_back(std::move(problem));
   adapters(plan, problems);
   sizes(plan, problems);
   return problems;
+}
+
+Result<ValidPlan> validate(Plan plan) {
+  if (Diagnostics found = problems(plan); !found.empty()) return found;
+  return ValidPlan(std::move(plan));
+}
+
+ValidPlan valid(Plan plan) {
+  const Result<ValidPlan> valid = validate(std::move(plan));
+  assert(valid);
+  return *valid;
 }
 
 schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
