@@ -142,8 +142,7 @@ class Tracer {
   std::vector<Handle> slots_;
   std::vector<Freed> freed_;
   std::vector<CycleTrace::Held> first_held_;
-  // For tensors from before, by their slot: the cycle that freed them, and their number among its
-  // frees.
+  // By slot, the tensors from before: the cycle that freed them, and their number among its frees.
   std::unordered_map<std::uint32_t, std::pair<std::int32_t, std::int32_t>> ends_;
   std::int32_t frees_ = 0;  // of the current cycle
   std::int32_t cycle_ = 0;

@@ -4,7 +4,7 @@
 // exact:
 //
 //   cuts   The whole state at a cut equals the state at an earlier cut: clocks, streams, messages
-//          on the way, allocator, live tensors. Times are relative to a common origin, and frames are
+//          on the way, allocator, live tensors. Times are relative to a common origin, frames are
 //          numbered by age. Then the passes in between repeat. The remaining whole cycles are added
 //          up instead of run.
 //   steps  A step that starts in the state in which the step before it started repeats that step.

@@ -97,9 +97,9 @@ class Builder {
   Blocks blocks_;
   std::map<Key, Written> written_;
   int microbatch_ = 0;  // of the pass that is being written
-  // For slices: slots of the gradients of earlier slices' keys and values, in all layers of the
-  // stage. `kept`: left by the slice whose backward pass ran last. `made`: produced by the current
-  // slice. 0: no slot yet.
+  // Slots of the gradients of earlier slices' keys and values, in all layers of the stage. `kept`:
+  // left by the slice whose backward pass ran last. `made`: produced by the current slice. 0: no
+  // slot yet.
   std::uint32_t kept_key_gradients_ = 0, made_key_gradients_ = 0;
   // The place in a later step of the pass that validates the step before; the maximum: none.
   std::uint32_t validated_at_ = std::numeric_limits<std::uint32_t>::max();

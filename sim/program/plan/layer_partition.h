@@ -6,8 +6,8 @@
 //     even        the same number everywhere; or separate numbers for the first and the last stage;
 //                 or the embedding and the head count as a layer each (Megatron-LM's
 //                 --decoder-first-pipeline-num-layers, --account-for-embedding-in-pipeline-split)
-//                 --decoder-first-pipeline-num-layers, --account-for-embedding-in-pipeline-split)
-//                 then the first, the second, ... until the sum is right
+//     padded      the number is rounded up to a multiple of the parts; the last part loses one
+//                 layer, then the first, the second, ... until the sum is right
 //                 (zero-bubble-pipeline-parallelism's --allow-padding-num-layers)
 //     weighted    embedding and head count as some layers; the sum is split evenly, and the first
 //                 parts get one more (torchtitan's pipeline_parallel_first_stage_less_layers)
@@ -39,8 +39,8 @@ std::vector<Problem> part_problems(const Plan& plan);
 std::string divisors(std::int64_t n);
 
 // A Megatron-LM layout as text. `|` separates parts. The letters are E (embedding), t (layer), m
-// (multi-token prediction) and L (head and loss). x*n and (...)*n repeat, commas are ignored.
-// "Et*2|(tt|)*5t|tL" has the parts 2 2 2 2 2 2 1 1.
+// (multi-token prediction) and L (head and loss). The text x*n or (...)*n repeats x or the group;
+// commas are ignored. "Et*2|(tt|)*5t|tL" has the parts 2 2 2 2 2 2 1 1.
 struct Layout {
   std::vector<int> layers;  // by part
   int predicted = 0;        // number of m

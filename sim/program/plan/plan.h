@@ -232,7 +232,7 @@ struct PipelinePlan {
   LayerSplit layer_split = LayerSplit::even;
   int embedding_layers = 1, head_layers = 1;  // weighted: the layers that they count as
   std::vector<int> layers_of_parts;           // each part's own number; empty: by the rule
-  // For schedules that cut sequences: the tokens of each slice; empty: the schedule's own number of
+  // Schedules that cut sequences: the tokens of each slice; empty: the schedule's own number of
   // even slices. With `balances_slices`, answer/slices.h chooses the lengths from the times of the
   // plan's blocks.
   std::vector<std::int64_t> slice_lengths;
@@ -267,7 +267,7 @@ struct ShardingPlan {
   bool overlap_param_gather = true;
 };
 
-// Where a layer's saved tensors are between its forward and its backward pass.
+// How a layer holds its saved tensors until its backward pass.
 enum class LayerChoice : std::uint8_t {
   keep,  // they stay on the GPU
   // They wait on the CPU. The copy down may last until the next swapping layer's forward pass ends.
@@ -384,9 +384,9 @@ struct StackPlan {
   // Without sequence parallelism, the all-reduce of a column-parallel product's input gradient
   // overlaps its weight gradient. --no-async-tensor-model-parallel-allreduce runs it afterwards.
   bool overlap_tensor_reduce = true;
-  // For weights sharded over several ranks (tensor_depth). A forward pass gathers the next
-  // product's weight during the current product (--overlap-axonn-all-gather). Gradients are
-  // reduce-scattered beside the rest of the backward pass (--overlap-axonn-reduce-scatter).
+  // Weights sharded over several ranks (tensor_depth). A forward pass gathers the next product's
+  // weight during the current product (--overlap-axonn-all-gather). Gradients are reduce-scattered
+  // beside the rest of the backward pass (--overlap-axonn-reduce-scatter).
   bool overlap_depth_gather = true, overlap_depth_scatter = true;
   // A product keeps the gathered weight for its backward pass (AxoNN up to June 2024). Otherwise
   // the backward pass gathers it again.

@@ -29,7 +29,7 @@ constexpr bool add_recompute_module(RecomputeModules& to, std::string_view name)
   return false;
 }
 
-// For each selected module that no layer of the network has: the reason, and valid modules.
+// Reports each selected module that no layer of the network has, with the reason and valid modules.
 std::vector<std::string> absent_modules(const RecomputeModules& modules,
                                         const model::Architecture& network);
 
