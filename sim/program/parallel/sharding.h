@@ -14,8 +14,8 @@
 //     layer    ── use(qkv) product ──    ── product of gradients, keep(qkv) or ready(qkv) ──
 //
 // Invariants
-// (1) begin() is called for each pass of a step, in the order in which the rank runs them. before(),
-//     after(), use(), keep() and ready() refer to the pass of the last begin().
+// (1) begin() is called for each pass of a step, in the order in which the rank runs them. The
+//     functions before(), after(), use(), keep() and ready() refer to the pass of the last begin().
 // (2) A pass is a function of its kind, chunk, moment and state(). A builder that has written it
 //     before may restore() the state after it instead of writing it again.
 #pragma once
@@ -112,7 +112,8 @@ void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_vie
 // waits for the norm, because it scales only if the norm exceeds the limit (it does early in
 // training).
 void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads);
-// Receives the global norm from the last stage and confirms the step that was taken without it.
+// Receives the global norm from the last stage. The step was taken before the norm was known, and
+// is confirmed here.
 void validate_step(Rank& rank, Emitter& e);
 // With tied embeddings, the first and the last stage add their gradients of the table.
 void sum_tied_embeddings(Rank& rank, Emitter& e, std::int64_t bytes);

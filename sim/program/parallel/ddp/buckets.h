@@ -6,8 +6,10 @@
 // a multiple of 64 elements, and each bucket ends on a multiple of lcm(ranks, 128). A bucket closes
 // at the parameter that reaches max(40 M, 1 M x D) elements; D is the data-parallel degree.
 // `one_bucket` never closes one early. A table that the first and the last stage share is a bucket
-// of its own on both stages, so that both shard it in the same way. [Megatron-LM core 0.8
-// distributed_data_parallel.py, param_and_grad_buffer.py, distrib_optimizer.py]
+// of its own on both stages. So both stages shard it in the same way.
+//
+// [Megatron-LM core 0.8 distributed_data_parallel.py, param_and_grad_buffer.py,
+// distrib_optimizer.py]
 #pragma once
 
 #include <cstdint>

@@ -337,7 +337,7 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
   std::vector<Microbatch> back;  // in the order of backward passes
   for (const schedule::Step& step : order)
     if (step.pass != schedule::Pass::forward) back.emplace_back().step = step;
-  // For each forward pass: the number of backward passes before it.
+  // By forward pass: the number of backward passes before it.
   std::map<std::pair<int, int>, std::size_t> before;
   std::size_t passed = 0;
   for (const schedule::Step& step : order)

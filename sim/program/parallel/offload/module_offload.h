@@ -9,18 +9,19 @@
 // one layer's worth of groups ahead of its use. The last group of each name stays on the GPU if its
 // backward pass follows directly; this gives the copies their lead.
 //
-// Of the remaining groups, in the order of backward passes, a stage keeps the first ones, up to
-// `offload_delta_bytes` times its number. Of the groups of each pass that still go, only the share
-// `activation_offload_fraction` (rounded up) goes; the last ones stay.
+// A stage keeps the first of the remaining groups, in the order of backward passes, up to
+// `offload_delta_bytes` times its number. Each pass then offloads only the share
+// `activation_offload_fraction` of its groups (rounded up); its last ones stay.
 //
 // Copies start after all work that the GPU has received, on streams of their own. Nothing waits for
 // the copies down: the allocator holds a tensor's memory until its copy is done. Tensors that come
-// up are allocated from the copying stream's memory. [NVIDIA/Megatron-LM core
-// pipeline_parallel/fine_grained_activation_offload.py of 2026-08]
+// up are allocated from the copying stream's memory.
 //
 // Simplifications. The first step keeps the same groups on the GPU as later steps. The next
 // microbatch's first groups come up after the whole backward pass. A tensor of two groups goes down
 // with both and comes up once. Among groups in flight, the wait is for the last one of a name.
+//
+// [NVIDIA/Megatron-LM core pipeline_parallel/fine_grained_activation_offload.py of 2026-08]
 #pragma once
 
 #include <array>

@@ -268,7 +268,7 @@ void Pipeline::turn_in_torch(const StageAction& act) {
 }
 
 // Filling is the time before the first backward pass; draining is the time after the last forward
-// pass. For neighbours, a microbatch is complete once its gradient is being sent.
+// pass. A microbatch is complete for the neighbours once its gradient is being sent.
 void Pipeline::mark_steady() {
   const auto is = [&](const Pass& p, PassKind kind) {
     return rank_.program.templates[p.pattern].kind == kind;
