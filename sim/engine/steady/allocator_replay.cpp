@@ -22,13 +22,13 @@ void AllocatorReplay::put_back() {
   recurrence_ = 0;
 }
 
-// One cycle, up to pass `end`, against the clock log. False after a driver call.
+// Replays one cycle, up to pass `end`, with the times of the clock log. False after a driver call.
 bool AllocatorReplay::replay_cycle(std::uint32_t end, Time origin) {
   RankState& r = r_;
   const std::int64_t calls = r.driver.calls();
   const bool may_leave_out = r.memory.allocator().takes_what_fits();
   const std::int64_t* clock_log = r.log.times.data();
-  bool leave_out = false;  // the group of transients at hand
+  bool leave_out = false;  // the current group of transients
   const std::uint32_t begin = r.at.pass;
   walk_memory(r.program, *r.at.passes, begin, end, blocks_,
               [&](std::uint32_t pass, std::uint32_t call, const MemoryCode& block,
@@ -67,9 +67,9 @@ bool AllocatorReplay::replay_cycle(std::uint32_t end, Time origin) {
   return r.driver.calls() == calls;
 }
 
-// A state of memory that was there before: the class rests. `begin` is when its cycle begins.
+// The class rests if its state of memory has occurred before. `begin`: the begin of its cycle.
 void AllocatorReplay::look_for_recurrence(Time begin) {
-  constexpr std::int64_t stride = 8;  // every so many cycles a state is kept
+  constexpr std::int64_t stride = 8;  // in cycles: how often a state is saved
   constexpr std::size_t kept_states = 12;
   if (done_ < first_stretch || !searches_) return;
   if ((done_ - first_stretch) % stride != 0 || seen_.size() >= kept_states) return;

@@ -1,8 +1,8 @@
-// allocator_replay.h — memory of a class whose times repeat, replayed by the allocator itself.
+// allocator_replay.h — replays the memory of a class whose times repeat with the allocator itself.
 //
-// Every allocation and free of a cycle is done at the time that the clock log of the known cycle
-// gives it. When the state of memory equals one that was seen before, the class rests: what lies
-// between the two comes again, and finish() adds up whole recurrences.
+// It performs every allocation and free of a cycle at the time in the clock log of the known cycle.
+// If the state of memory equals an earlier state, the class rests: the cycles in between repeat,
+// and finish() adds up whole recurrences.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace sim::engine {
 
-// Cycles of the first stretch: many a class needs the driver at once.
+// Cycles of the first stretch. It is short because many classes need the driver immediately.
 constexpr std::int64_t first_stretch = 2;
 
 class AllocatorReplay final : public MemoryReplay {
@@ -25,27 +25,28 @@ class AllocatorReplay final : public MemoryReplay {
   AllocatorReplay(RankState& r, std::span<const MemoryCode* const> blocks, const Stretch& stretch)
       : r_(r), blocks_(blocks), stretch_(stretch) {}
 
-  // Stops after a driver call, with done() the cycles before it; also when it comes to rest.
+  // Stops after a driver call; done() then counts the cycles before it. It also stops when the
+  // class comes to rest.
   Reached advance(std::int64_t end) override;
   void keep() override;
   void put_back() override;
   std::int64_t done() const override { return done_; }
 
-  // The state was put at the begin of cycle `done` by somebody else.
+  // The caller has put the state at the begin of cycle `done`.
   void start_at(std::int64_t done) { done_ = done; }
   bool has_kept() const { return kept_.has_value(); }
   void forget_kept() { kept_.reset(); }
 
-  // Whether advance() looks for states that were there before.
+  // Whether advance() looks for earlier states that recur.
   void search(bool on) { searches_ = on; }
   bool rests() const { return recurrence_ > 0; }
-  // From here on every cycle is taken to be like any other.
+  // From here on every cycle is assumed to equal the one before.
   void rest() { recurrence_ = 1; }
   // The state after `end` cycles. REQUIRES: rests().
   void finish(std::int64_t end);
 
  private:
-  // The state at the begin of the stretch of cycles at hand.
+  // The state at the begin of the current stretch of cycles.
   struct Retained {
     RankMemory::Retained memory;
     Clock clock;

@@ -19,7 +19,7 @@ using program::Op;
 
 constexpr std::int32_t empty = -2, before = -1;
 
-// Tensors by slot, as the program moves them about.
+// Follows tensors by slot, as the program moves them.
 class Tracer {
  public:
   Tracer(const RankState& r, std::span<const MemoryCode* const> blocks)
@@ -32,7 +32,7 @@ class Tracer {
     first_held_ = held();
   }
 
-  // False: something was freed that nobody placed on the way.
+  // False: the cycle freed a tensor whose allocation was not traced.
   bool run(std::uint32_t begin, std::uint32_t end, CycleTrace& trace) {
     known_ = true;
     frees_ = 0;
@@ -82,7 +82,7 @@ class Tracer {
  private:
   struct Handle {
     std::int32_t tensor = empty;
-    std::int32_t cycle = 0;  // in which it was placed; of one from before the slot it had then
+    std::int32_t cycle = 0;  // of its allocation; for a tensor from before: its slot then
     program::Streams recorded = 0;
   };
 
@@ -113,7 +113,7 @@ class Tracer {
   }
 
  public:
-  // Tensors freed in the cycle that ran, in order.
+  // A tensor that was freed in the current cycle, in order.
   struct Freed {
     std::int32_t tensor = 0;
     int lives = 0;
@@ -122,7 +122,7 @@ class Tracer {
   };
   std::vector<Freed> take_freed() { return std::exchange(freed_, {}); }
 
-  // What was held at the begin of the first cycle, where each later one frees `freed`.
+  // The tensors held at the begin of the first cycle, if each later cycle frees `freed`.
   std::vector<CycleTrace::Held> first_held(std::span<const Freed> freed) const {
     std::vector<CycleTrace::Held> all = first_held_;
     for (CycleTrace::Held& h : all) {
@@ -142,20 +142,20 @@ class Tracer {
   std::vector<Handle> slots_;
   std::vector<Freed> freed_;
   std::vector<CycleTrace::Held> first_held_;
-  // Of tensors from before, by the slot they had: in which cycle they were freed, as which.
+  // By slot, the tensors from before: the cycle that freed them, and their number among its frees.
   std::unordered_map<std::uint32_t, std::pair<std::int32_t, std::int32_t>> ends_;
-  std::int32_t frees_ = 0;  // of the cycle at hand
+  std::int32_t frees_ = 0;  // of the current cycle
   std::int32_t cycle_ = 0;
   bool known_ = true;
 };
 
-// Each tensor is freed once, in a cycle to come or in its own. False if one is not.
+// Each tensor must be freed exactly once, in its own or in a later cycle. False if one is not.
 bool enter_lives(std::vector<Tracer::Freed> freed, CycleTrace& trace) {
   for (Tracer::Freed& f : freed) {
     CycleTrace::Tensor& tensor = trace.tensors[static_cast<std::size_t>(f.tensor)];
     if (tensor.lives >= 0) return false;
     tensor.lives = f.lives;
-    // Its own stream it does not wait for.
+    // A tensor does not wait for its own stream.
     std::erase_if(f.waits,
                   [&](const auto& wait) { return wait.first == static_cast<int>(tensor.stream); });
     tensor.waits = std::move(f.waits);
@@ -184,7 +184,7 @@ std::optional<CycleTrace> trace_cycle(const RankState& r, std::span<const Memory
       for (const CycleTrace::Held& h : held)
         if (h.tensor < 0 && h.slot >= fixed) return std::nullopt;
       trace.held = std::move(held);
-      // As a rule the first cycle began as the later ones.
+      // The first cycle usually begins in the same way as later ones.
       const bool at_once = tracer.first_held(freed) == trace.held;
       trace.cycles = at_once ? 0 : static_cast<std::int64_t>(n) + 1;
       if (!enter_lives(std::move(freed), trace)) return std::nullopt;

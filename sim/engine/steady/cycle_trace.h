@@ -1,7 +1,7 @@
 // cycle_trace.h — the allocations and frees of one cycle of a repeating program, without addresses.
 //
-// A free names its tensor, how many cycles ago that was placed, and when the streams that it was
-// recorded on let it go. sub_pool_replay.h replays such a trace.
+// A free names its tensor and the number of cycles since its allocation. It also lists when the
+// streams that use the tensor release it. sub_pool_replay.h replays the trace.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 namespace sim::engine {
 
 struct CycleTrace {
-  // A tensor that every cycle places; tensors[k] is the k-th in order of placement.
+  // A tensor that every cycle allocates; tensors[k] is the k-th in order of allocation.
   struct Tensor {
     std::int64_t bytes = 0;  // as asked for
     program::Stream stream{};
     program::Category category{};
-    int lives = 0;  // cycles from the one that places it to the one that frees it
-    // Streams that the free waits for, and when each is done, in ps from the begin of the cycle
-    // that frees it.
+    int lives = 0;  // cycles from the allocation to the free
+    // Streams that the free waits for, and when each is done, in ps from the begin of the freeing
+    // cycle.
     std::vector<std::pair<int, std::int64_t>> waits;
   };
   struct Event {
@@ -37,8 +37,8 @@ struct CycleTrace {
   // were the first ones, oldest first.
   struct Held {
     std::uint32_t slot = 0;
-    std::int32_t tensor = -1;  // -1: placed before the first cycle and never freed
-    std::int32_t age = 0;      // cycles since it was placed
+    std::int32_t tensor = -1;  // -1: allocated before the first cycle and never freed
+    std::int32_t age = 0;      // cycles since its allocation
     program::Streams recorded = 0;
 
     friend bool operator==(const Held&, const Held&) = default;
@@ -46,16 +46,16 @@ struct CycleTrace {
   std::vector<Tensor> tensors;
   std::vector<Event> events;
   std::vector<Held> held;
-  std::int64_t cycles = 0;  // the trace holds from the begin of this cycle on
+  std::int64_t cycles = 0;  // the trace is valid from this cycle on
 };
 
-// The slot of the program for one numbered as in Held.
+// The slot of the program for a slot numbered as in Held.
 std::uint32_t actual_slot(const program::Program& program, std::uint32_t slot,
                           std::span<const std::uint32_t> live);
 
-// Follows the tensors of a class from its place in the program on. Cycle n consists of the passes
-// [bounds[n], bounds[n+1]), with the times of the clock log. It stops when every tensor that a
-// cycle frees was placed on the way; nullopt if that is not so before the last bound.
+// Traces the tensors of a class from its current place in the program. Cycle n consists of the
+// passes [bounds[n], bounds[n+1]), with the times of the clock log. It stops when it has seen the
+// allocation of every tensor that a cycle frees. nullopt: the last bound came first.
 std::optional<CycleTrace> trace_cycle(const RankState& r, std::span<const MemoryCode* const> blocks,
                                       std::span<const std::uint32_t> bounds);
 

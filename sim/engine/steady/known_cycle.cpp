@@ -1,18 +1,18 @@
 // known_cycle.cpp — records a cycle whose times repeat: a KnownCycle.
 //
-// Where times are as they were one cycle ago, the next cycle is run with clock logs: the clocks at
-// every allocation and free of each class. A class that calls the driver is late in that cycle, and
-// its log is of no use. Other classes may not have noticed: it posted what it always posts, learnt
-// what it always learns, and times are the same again at the end. Then the logs of the classes may
-// come from different cycles.
+// If the times equal those one cycle ago, the next cycle is run with clock logs. A clock log holds
+// the clocks at every allocation and free of a class. If a class calls the driver, it is late in
+// that cycle and its log is useless. Other classes may not notice: the class posts and learns the
+// same times, and ends the cycle with the same times. Then the logs of different classes may come
+// from different cycles.
 #include <algorithm>
 
 #include "sim/engine/steady/steady_state.h"
 
 namespace sim::engine {
 
-// Whether the clock log of a class holds for the cycle after cut `cut` as well: the tensors that it
-// frees there were recorded on the same streams. (The first frees are of tensors of earlier
+// Whether the clock log of a class also holds for the cycle after cut `cut`: the tensors that the
+// cycle frees must be recorded on the same streams. (The first frees are of tensors of earlier
 // cycles.)
 bool SteadyState::comes_again(int c, std::size_t cut, std::size_t cycle) const {
   const RankState& r = *executor_.ranks()[static_cast<std::size_t>(c)];
@@ -39,8 +39,8 @@ bool SteadyState::comes_again(int c, std::size_t cut, std::size_t cycle) const {
   return shape == r.log.shape;
 }
 
-// Runs all classes to a cut with clock logs, from a cut whose times begin at `origin`. False: there
-// is no consistent cut.
+// Runs all classes with clock logs to cut `to`, from a cut at time `origin`. False: no consistent
+// cut exists.
 bool SteadyState::run_with_clock_log(Time origin, std::size_t to) {
   for (auto& r : executor_.ranks()) {
     r->log.recording = true;
@@ -59,8 +59,8 @@ bool SteadyState::run_with_clock_log(Time origin, std::size_t to) {
   return stopped;
 }
 
-// Takes over the clock logs of the cycle that was run from `begin` to `end`, with times as before.
-// Whether every class has one now.
+// Takes over the clock logs of the cycle from `begin` to `end`, whose times repeat. Returns whether
+// every class has a log now.
 bool SteadyState::add_logs(ClockLogs& found, const Snapshot& begin, const Snapshot& end,
                            std::size_t cut) {
   std::vector<std::vector<Met>> met;
@@ -90,10 +90,10 @@ bool SteadyState::add_logs(ClockLogs& found, const Snapshot& begin, const Snapsh
   return true;
 }
 
-// Times at cut `cut` are those of `before`, at cut `from`. Runs the cycles that follow with clock
-// logs until each class has had one without a driver call. `logged`: the cycle from `from` to `cut`
-// was run so already. Returns the cut at which the classes then stand; known_ holds the cycle if
-// there is one.
+// The times at cut `cut` equal those of `before`, at cut `from`. Runs the following cycles with
+// clock logs until each class has one without a driver call. `logged`: the cycle from `from` to
+// `cut` already has clock logs. Returns the cut that the classes have then reached; known_ holds
+// the cycle, if one was found.
 std::size_t SteadyState::clock_log_cycles(const Snapshot& before, const Snapshot& now,
                                           std::size_t from, std::size_t cut, bool logged) {
   constexpr int most = 4;
@@ -112,7 +112,7 @@ std::size_t SteadyState::clock_log_cycles(const Snapshot& before, const Snapshot
   begin.memory.clear();
   for (int n = 0; n < most && cycles_left(cut, cycle) >= 2; ++n) {
     cut += cycle;
-    // A rank may wait there for operations that another rank issues after the cut.
+    // A rank may wait before the cut for operations that another rank issues after it.
     if (!run_with_clock_log(begin.origin, cut) || executor_.ran_out() != out) return cut;
     Snapshot end = snapshot(false);
     if (end.timing != begin.timing) return cut;
@@ -122,8 +122,8 @@ std::size_t SteadyState::clock_log_cycles(const Snapshot& before, const Snapshot
   return cut;
 }
 
-// Whether the known cycle comes again at cut `cut`. No event may be of unknown time there: memory
-// alone is replayed, without the exchanges that would decide that time.
+// Whether the known cycle repeats at cut `cut`. No event may have an unknown time there: a replay
+// of memory alone has no exchanges that would determine that time.
 bool SteadyState::known_at(const Snapshot& now, std::size_t cut) const {
   const auto waits = [](const auto& r) { return r->driver.outstanding() > 0; };
   if (std::any_of(executor_.ranks().begin(), executor_.ranks().end(), waits)) return false;

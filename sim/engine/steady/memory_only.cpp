@@ -1,16 +1,16 @@
-// memory_only.cpp — times repeat, memory does not yet: memory alone is replayed.
+// memory_only.cpp — replays memory alone, once times repeat but memory does not yet.
 //
-// Repeating times go on repeating until memory makes a driver call: only then can memory touch
-// them. A known cycle (known_cycle.cpp) has a clock log, the clocks at every allocation and free.
-// Memory is replayed against it. The log carries clocks because a block that was recorded on
-// another stream comes back when that stream has passed.
+// Times repeat until memory makes a driver call, because memory affects times in no other way. A
+// known cycle (known_cycle.cpp) has a clock log: the clocks at every allocation and free. Memory is
+// replayed against it. The clocks are needed because a block that was recorded on another stream is
+// reusable only after that stream has passed.
 //
-// Classes advance by stretches of a few cycles, each by itself, on several threads where they are
-// allowed. A class that makes a driver call runs alone until it is where it always was
-// (run_alone.cpp). Where other classes would notice the call, all classes that are beyond the cycle
-// before it go back to the begin of the stretch, and from there the executor runs everything.
+// Classes advance by stretches of a few cycles, independently, and in parallel if threads are
+// allowed. A class that makes a driver call runs alone until its times are the usual ones again
+// (run_alone.cpp). If other classes would notice the call, all classes return to the cycle before
+// it, and the executor continues with all of them.
 //
-// A class whose memory comes back to an earlier state rests until the number of cycles is known.
+// A class whose memory returns to an earlier state rests until the number of cycles is known.
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -27,7 +27,7 @@ using program::Op;
 
 namespace {
 
-// Cycles within which a class that runs alone has to be as it always was.
+// Cycles within which a class that runs alone must reach its usual times again.
 constexpr std::int64_t most_alone = 6;
 
 }  // namespace
@@ -45,10 +45,10 @@ struct SteadyState::MemoryOnly {
   RankState& r;
   AllocatorReplay allocator;
   std::shared_ptr<SubPoolReplay> sub_pools;
-  std::int64_t cut = 0;   // when the CPU reaches the begin of a cycle, in ps from there
-  std::int64_t done = 0;  // cycles replayed, or found to be added up
-  bool called = false;    // the driver, in the cycle after those
-  bool short_of = false;  // cycles: to be where it always was may take more than are left
+  std::int64_t cut = 0;   // when the CPU reaches the begin of a cycle, in ps from that begin
+  std::int64_t done = 0;  // cycles replayed, or to be added up at the end
+  bool called = false;    // the driver was called in the cycle after those
+  bool short_of = false;  // too few cycles are left for a class that runs alone to recover
   bool barred = false;    // sub-pools could not take over
 
   bool in_sub_pools() const { return sub_pools && sub_pools->on(); }
@@ -64,7 +64,7 @@ struct SteadyState::MemoryOnly {
     kept.put_back();
     done = kept.done();
   }
-  // By the allocator. False after a driver call; `done` then counts the cycles before it.
+  // Replays by the allocator. False after a driver call; `done` then counts the cycles before it.
   bool advance_allocator(std::int64_t end) {
     allocator.search(!sub_pools || barred);  // sub-pools look for recurrences themselves
     allocator.start_at(done);
@@ -74,7 +74,7 @@ struct SteadyState::MemoryOnly {
   }
 };
 
-// Lets sub-pools take over the memory of a class, if they can.
+// Hands the memory of a class to its sub-pools, if they can take over.
 void SteadyState::enter_sub_pools(MemoryOnly& memory_only, const Stretch& stretch) {
   if (!memory_only.sub_pools || memory_only.sub_pools->on() ||
       memory_only.done < memory_only.sub_pools->first())
@@ -84,8 +84,7 @@ void SteadyState::enter_sub_pools(MemoryOnly& memory_only, const Stretch& stretc
       !memory_only.sub_pools->enter(r, memory_only.done, stretch.at(memory_only.done));
 }
 
-// Writes the state of the sub-pools, if they are on, back into the allocator, at the begin of cycle
-// `done`.
+// Writes the state of active sub-pools back into the allocator, at the begin of cycle `done`.
 void SteadyState::leave_sub_pools(MemoryOnly& memory_only, const Stretch& stretch) {
   if (!memory_only.in_sub_pools()) return;
   RankState& r = memory_only.r;
@@ -97,9 +96,10 @@ void SteadyState::leave_sub_pools(MemoryOnly& memory_only, const Stretch& stretc
   r.at.pass = pass;
 }
 
-// Replays the memory of a class up to cycle `end`, in sub-pools where they can take over. A cycle
-// that may reach a new peak is left to the allocator. A cycle that needs the driver is run alone
-// where no other class notices, and sub-pools go on after it. False after any other driver call.
+// Replays the memory of a class up to cycle `end`, in sub-pools if they can take over. The
+// allocator replays a cycle that may reach a new peak. A class runs a cycle with a driver call
+// alone if no other class notices, and then returns to sub-pools. False after any other driver
+// call.
 bool SteadyState::advance_memory(MemoryOnly& memory_only, const Stretch& stretch,
                                  std::int64_t end) {
   std::int64_t call = end;  // the cycle that needs the driver, once it is known
@@ -167,7 +167,7 @@ void SteadyState::trace_sub_pools(MemoryOnly& memory_only, const Stretch& stretc
 
 namespace {
 
-// The largest segment that a step asks for; the set-up of the job is over.
+// The largest segment that a step may request (the set-up of the job is over).
 std::int64_t largest_segment(const program::Program& program) {
   std::int64_t largest = allocator::Options().large_segment;
   std::vector<char> seen(program.templates.size()), looked(program.blocks.size());
@@ -184,9 +184,9 @@ std::int64_t largest_segment(const program::Program& program) {
 
 }  // namespace
 
-// `bounded` memory: whether it is sure that no class will run out of memory, after the cycles of
-// `stop` without a driver call. If so, it writes down the bounds of what each class reserves. From
-// then on memory is not replayed exactly any more, so its driver calls take no time.
+// With `bounded` memory: whether no class can run out of memory any more, after the cycles of
+// `stop` without a driver call. If so, saves the bounds on the reserved memory of each class. From
+// then on memory is not replayed exactly, so its driver calls take no time.
 bool SteadyState::decided(const GrowthStop& stop) {
   if (options_.memory != MemoryDetail::bounded || executor_.ran_out()) return false;
   if (!bounds_.most.empty()) return true;
@@ -202,8 +202,8 @@ bool SteadyState::decided(const GrowthStop& stop) {
   return true;
 }
 
-// The end of the stretch that begins at `done`. Stretches grow. They also end where decided() is
-// asked, and where sub-pools can take over.
+// The end of the stretch that begins at `done`. Stretches grow with `done`. A stretch also ends at
+// the cycles of growth_stops, and where sub-pools can take over.
 std::int64_t SteadyState::end_of_stretch(std::span<const MemoryOnly> all, std::int64_t done,
                                          std::int64_t most) {
   constexpr std::int64_t shortest = 8, longest = 256;
@@ -217,15 +217,15 @@ std::int64_t SteadyState::end_of_stretch(std::span<const MemoryOnly> all, std::i
   return end;
 }
 
-// Replays the memory of every class for up to `most` cycles. Returns how many went by without a
-// driver call that other classes would notice.
+// Replays the memory of every class for up to `most` cycles. Returns the number of cycles before
+// the first driver call that other classes would notice.
 std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_t most) {
   std::vector<MemoryOnly> all;
   for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
     all.emplace_back(static_cast<int>(c), *executor_.ranks()[c], executor_.memory_code()[c],
                      stretch);
   const auto each = [&](const auto& work) { team_.in_parallel(all.size(), work); };
-  std::int64_t done = 0, room = 0;  // room: cycles that a stretch needs at least
+  std::int64_t done = 0, room = 0;  // room: minimum length of a stretch, in cycles
   for (bool still = true, traced = false; still && done < most;) {
     const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::cycles);
     if (stop != std::end(growth_stops) && steady(stretch) && decided(*stop)) {
@@ -240,7 +240,7 @@ std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_
       each([&](std::size_t c) { trace_sub_pools(all[c], stretch, most); });
     const std::int64_t whole =
         std::min(most, std::max(end_of_stretch(all, done, most), done + room));
-    // A class that needs the driver ends the stretch for the classes after it.
+    // A class that needs the driver shortens the stretch of the classes after it.
     std::atomic<std::int64_t> goal = whole;
     const auto advance_to = [&](std::size_t c, std::int64_t to) {
       MemoryOnly& memory_only = all[c];
@@ -263,7 +263,7 @@ std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_
                                          return memory_only.called && !memory_only.short_of;
                                        })
                 : goal == most;
-    // Classes that called the driver, were ahead of the call, or came to rest after it.
+    // Classes that called the driver, or ran or rested beyond the call.
     const auto beyond = [&](const MemoryOnly& memory_only) {
       return memory_only.called || memory_only.done > goal;
     };
@@ -292,8 +292,8 @@ std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_
   return done;
 }
 
-// The known cycle comes again from cut `cut` on, whose times begin at `origin`. Returns the cut at
-// which the classes stand afterwards, with times and memory complete.
+// The known cycle repeats from cut `cut` on, at time `origin`. Returns the cut that the classes
+// have then reached, with complete times and memory.
 std::size_t SteadyState::memory_only(Time origin, std::size_t cut) {
   const Stretch stretch{cut, known_->cycle, origin, known_->length, may_run_alone()};
   before_memory_only_.clear();

@@ -1,10 +1,10 @@
 // memory_replay.h — replays the memory of one rank class through cycles whose times are known.
 //
-// Once the times of a class repeat, only its memory has to be followed. Two implementations replay
-// the same bytes: AllocatorReplay calls the caching allocator itself; SubPoolReplay replays each
-// sub-pool apart and is several times faster, but can neither call the driver nor find new peaks.
-// memory_only.cpp chooses between them, cycle by cycle. Cycles are counted from the begin of the
-// stretch (stretch.h).
+// Once the times of a class repeat, only its memory must be replayed. Two implementations replay
+// the same bytes. AllocatorReplay calls the caching allocator itself. SubPoolReplay replays each
+// sub-pool separately; it is several times faster, but can neither call the driver nor find new
+// peaks. memory_only.cpp chooses between them, cycle by cycle. Cycles are counted from the begin of
+// the stretch (stretch.h).
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,13 @@ class MemoryReplay {
 
   virtual ~MemoryReplay() = default;
 
-  // Replays up to cycle `end`. Where a cycle needs the driver, or may reach a new peak that this
-  // replay cannot find, it stops there and says which cycle; the state is then of no use until
-  // put_back().
+  // Replays up to cycle `end`. It stops at a cycle that needs the driver, or that may reach a new
+  // peak which this replay cannot find. After such a stop the state is invalid until put_back().
   virtual Reached advance(std::int64_t end) = 0;
-  // Remembers the state for put_back().
+  // Saves the state for put_back().
   virtual void keep() = 0;
   virtual void put_back() = 0;
-  // Cycles that are replayed.
+  // The number of cycles replayed.
   virtual std::int64_t done() const = 0;
 };
 

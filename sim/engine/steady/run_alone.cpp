@@ -1,23 +1,24 @@
-// run_alone.cpp — a class that calls the driver while times repeat runs that cycle alone.
+// run_alone.cpp — runs a class alone through a cycle in which it calls the driver, while times
+// repeat.
 //
-// A known cycle says what other classes do and when. As long as this class posts everything when it
-// always did, they do not notice that its CPU was late. So the executor runs it in full, with their
-// answers read from the known cycle. If the class stands at the end where it always stood, the
-// driver calls changed nothing but its memory. If it does not within a few cycles, or lacks an
-// answer, all is undone, and the executor runs all classes in full from there.
+// A known cycle contains the messages of the other classes and their times. If this class posts
+// everything at the usual times, the others do not notice that its CPU was late. So the executor
+// runs the class in full, with the others' answers from the known cycle. If the class ends a cycle
+// in its usual state, the driver calls changed only its memory. If it does not within a few cycles,
+// or lacks an answer, everything is undone. The executor then runs all classes in full.
 #include "sim/engine/steady/steady_state.h"
 
 namespace sim::engine {
 
-// Not with `bounded` memory: its bounds rest on cycles in which no class called the driver. Not
-// after a class ran out of memory: each cut then decides whether enough was seen.
+// `bounded` memory excludes this: its bounds assume cycles without driver calls. It is also
+// excluded after a class ran out of memory, because each cut then decides whether to go on.
 bool SteadyState::may_run_alone() const {
   return options_.memory == MemoryDetail::exact && !executor_.ran_out();
 }
 
 // Runs class `c` alone from cycle `from` of the stretch on, for at most `most` cycles. Returns the
-// first cycle at whose begin the class stands as it always did; nullopt, with nothing changed, if
-// there is none. REQUIRES: memory stands at the begin of `from`.
+// first cycle that the class begins in its usual state; nullopt, with nothing changed, if there is
+// none. REQUIRES: memory is at the begin of `from`.
 std::optional<std::int64_t> SteadyState::run_alone(int c, const Stretch& stretch, std::int64_t from,
                                                    std::int64_t most) {
   const auto own = static_cast<std::size_t>(c);

@@ -5,8 +5,8 @@
 
 namespace sim::engine {
 
-// `bounded` memory: whether a class needs more than the device could have, however little lies
-// outside the allocator.
+// With `bounded` memory: whether a class needs more than the device can offer, even with the least
+// memory outside the allocator.
 bool SteadyState::surely_out() const {
   return options_.memory == MemoryDetail::bounded &&
          std::ranges::any_of(executor_.ranks(), [&](const auto& r) {
@@ -35,7 +35,7 @@ SteadyState::Snapshot SteadyState::snapshot(bool with_memory) const {
   return s;
 }
 
-// Whole cycles after cut `cut` in which all classes run the same passes.
+// The number of whole cycles after cut `cut` in which all classes run the same passes.
 std::int64_t SteadyState::cycles_left(std::size_t cut, std::size_t cycle) const {
   std::size_t last = executor_.ranks().front()->program.cuts.size() - 1;
   const auto behind = [&](const auto& r) {
@@ -51,8 +51,8 @@ Accounts SteadyState::gained(const Snapshot& before, const Snapshot& now, std::s
   return all;
 }
 
-// Whether every class holds as many frames after a cycle as before it. Otherwise (the forward
-// passes of gpipe) memory grows or shrinks with every cycle.
+// Whether every class holds the same number of frames after a cycle as before it. If not (the
+// forward passes of gpipe), memory grows or shrinks with every cycle.
 bool SteadyState::steady(const Stretch& stretch) const {
   return std::all_of(executor_.ranks().begin(), executor_.ranks().end(), [&](const auto& r) {
     std::int64_t gained = 0;
@@ -62,8 +62,8 @@ bool SteadyState::steady(const Stretch& stretch) const {
   });
 }
 
-// The state at cut `cut` equals the state at cut `from`: adds up the whole cycles that are left.
-// Returns the cut at which the classes then stand.
+// The state at cut `cut` equals the state at cut `from`: adds up the remaining whole cycles.
+// Returns the cut that the classes have then reached.
 std::size_t SteadyState::skip(const Snapshot& before, const Snapshot& now, std::size_t from,
                               std::size_t cut) {
   const std::size_t cycle = cut - from;
@@ -88,15 +88,15 @@ std::size_t SteadyState::skip(const Snapshot& before, const Snapshot& now, std::
   return target;
 }
 
-// The allocator retries between the two states happen `times` more times.
+// Counts the allocator retries between the two states `times` more times.
 void SteadyState::repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times) {
   for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
     executor_.ranks()[c]->memory.add_retries(times * (now.retries[c] - before.retries[c]));
 }
 
-// Which cycles of a step are run with a clock log at once: the first, and some after each look at
-// clock logs. Where the driver is called all the time clock logs are of no use, so the looks come
-// ever later. Numbers are of cuts.
+// Decides which cycles of a step record a clock log: the first ones, and some after each inspection
+// of clock logs. If cycles call the driver, clock logs are useless, so the pauses between
+// inspections double. Numbers are cuts.
 class SteadyState::CyclesLogged {
  public:
   bool wants(std::size_t next) const { return due(next) && next - from_ < together; }
@@ -114,14 +114,14 @@ class SteadyState::CyclesLogged {
   std::size_t from_ = 0, whole_from_ = 0, pause_ = 8;
 };
 
-// How far a step has come through its cuts.
+// The progress of a step through its cuts.
 struct SteadyState::Cuts {
-  std::size_t count = 0;     // cuts in the step; 0: it is run without stops
+  std::size_t count = 0;     // cuts in the step; 0: it runs without stops
   std::size_t next = 0;      // the cut to stop at
-  std::size_t patience = 0;  // cuts that are still looked at after some class ran out of memory
+  std::size_t patience = 0;  // cuts that are still inspected after some class ran out of memory
   CyclesLogged logged;
   Seen seen;
-  std::int64_t calls = 0;  // of the driver, up to the cut before
+  std::int64_t calls = 0;  // driver calls up to the cut before
 };
 
 void SteadyState::begin_step(int step) {
@@ -133,7 +133,7 @@ void SteadyState::begin_step(int step) {
   }
 }
 
-// Runs all classes to the next cut, with a clock log where one may be of use.
+// Runs all classes to the next cut, with a clock log if one may be useful.
 bool SteadyState::stop_at_next(Cuts& cuts) {
   const bool logged = executor_.places_tensors() && !executor_.ran_out() && !known_ &&
                       !cuts.seen.empty() && cuts.seen.back().first + 1 == cuts.next &&
@@ -143,8 +143,8 @@ bool SteadyState::stop_at_next(Cuts& cuts) {
   return executor_.run_to(cuts.next);
 }
 
-// Times are as at one of the last cuts: finds what repeats. Returns the next cut to stop at, or the
-// one at hand where nothing was found.
+// The times equal those at one of the last cuts: looks for a cycle that repeats. Returns the next
+// cut to stop at, or the current cut if none was found.
 std::size_t SteadyState::replay_known(Cuts& cuts, const Snapshot& now) {
   constexpr std::size_t timing_window = 6;  // cuts
   const std::size_t cut = cuts.next;
@@ -163,16 +163,17 @@ std::size_t SteadyState::replay_known(Cuts& cuts, const Snapshot& now) {
   return cut;
 }
 
-// All classes stand at a cut. False: the step has no further stops.
+// Compares the state at a cut, which all classes have reached, with earlier states. False: the step
+// has no further stops.
 bool SteadyState::look(Cuts& cuts) {
   constexpr std::size_t remembered = 48;  // cuts
   const bool places = executor_.places_tensors();
-  // Without a driver call times settle before memory does, so memory is of no use here.
+  // Without driver calls, times settle before memory does, so memory is not compared here.
   const bool called = cuts.calls != executor_.driver_calls() || !places;
   cuts.calls = executor_.driver_calls();
   Snapshot now = snapshot(false);
-  // Memory is worth a look where times have been as now, and it in outline: so it is seen the
-  // second time, and known to repeat the third.
+  // Memory is saved only if times and the outline of memory have been the same before. So the
+  // second occurrence saves it, and the third proves that it repeats.
   if (called && places && std::ranges::any_of(cuts.seen, [&](const auto& s) {
         return s.second.outline == now.outline && s.second.timing == now.timing;
       }))
@@ -209,7 +210,7 @@ void SteadyState::play(int step) {
   cuts.calls = executor_.driver_calls();
   begin_step(step);
   while (cuts.next < cuts.count && !executor_.ended_early() && stop_at_next(cuts)) {
-    // Where classes go beyond the cut, the most may be held after the last one.
+    // If classes run beyond the cut, memory may peak after the last cut.
     const bool straight = std::ranges::all_of(ranks, [](const auto& r) { return r->beyond == 0; });
     if (executor_.ran_out() && ((straight && cuts.patience-- == 0) || surely_out())) {
       executor_.end_early();
@@ -224,7 +225,7 @@ void SteadyState::play(int step) {
   assert(executor_.ended_early() || executor_.all_stopped());
 }
 
-// Ends a step. Ranks that meet at its end are done when the last one is.
+// Ends a step. If ranks synchronise at the end of a step, all end with the last one.
 void SteadyState::end_step(int step, RunReport& report) {
   Time last{};
   for (auto& r : executor_.ranks()) last = std::max(last, r->end_of_work());
@@ -248,7 +249,7 @@ RunReport SteadyState::run(bool last_alone) {
     Snapshot start;
     if (step >= 2 && executor_.places_tensors() && options_.shortcuts && !options_.observer) {
       start = snapshot(true);
-      // It is the step before once more.
+      // The step starts as the step before it did, so it repeats that step.
       if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) {
         repeat_retries(previous, start, most - step + 1);
         break;
@@ -259,7 +260,7 @@ RunReport SteadyState::run(bool last_alone) {
     previous = std::move(start);
     if (executor_.ended_early() || surely_out()) break;
   }
-  // Exchanges that no class waited for.
+  // Completes exchanges that no class waited for.
   for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
     executor_.complete_all(static_cast<int>(c), *executor_.ranks()[c], ~0u);
   for (auto& r : executor_.ranks()) {
@@ -268,7 +269,7 @@ RunReport SteadyState::run(bool last_alone) {
     r->memory.report(c);
     if (!bounds_.most.empty()) {
       const std::size_t own = report.classes.size();
-      // After the decision the layout is not the real one, so its peaks prove no more.
+      // After that decision the layout is no longer exact, so its peaks prove nothing.
       c.reserved_most = std::max(c.peak_reserved, Bytes{bounds_.most[own]});
       c.peak_reserved = std::max(c.peak_allocated, Bytes{bounds_.least[own]});
       report.bounded = true;

@@ -1,18 +1,17 @@
 // steady_state.h — decides which cycles of a step repeat, proves it, and adds them up.
 //
-// It runs the steps of a job on an Executor, stopping at cuts (program.h). Two shortcuts, both
+// It runs the steps of a job on an Executor, and stops at cuts (program.h). Both shortcuts are
 // exact:
 //
-//   cuts   The whole state at a cut (clocks, streams, messages on the way, allocator, live
-//   tensors),
-//          taken relative to a common origin and with frames numbered by age, equals the state at
-//          an earlier cut. Then the passes in between repeat, and the whole cycles that are left
-//          are added up instead of run.
-//   steps  A step starts in the state in which the step before it started: it is that step again.
+//   cuts   The whole state at a cut equals the state at an earlier cut: clocks, streams, messages
+//          on the way, allocator, live tensors. Times are relative to a common origin, frames are
+//          numbered by age. Then the passes in between repeat. The remaining whole cycles are added
+//          up instead of run.
+//   steps  A step that starts in the state in which the step before it started repeats that step.
 //
-// Times settle within a few microbatches. The layout of the allocator may take hundreds. So where
-// only times repeat, memory alone is replayed (memory_only.cpp). Any state that is compared is
-// compared whole: nothing is skipped on a guess. The reference engine (reference/) is the check.
+// Times settle within a few microbatches, but the layout of the allocator may take hundreds. If
+// only times repeat, memory alone is replayed (memory_only.cpp). States are always compared whole;
+// nothing is skipped on a guess. Tests compare the result with the reference engine (reference/).
 #pragma once
 
 #include <cstdint>
@@ -38,12 +37,12 @@ class SteadyState {
               const Options& options)
       : executor_(executor), job_(job), memory_(memory), options_(options) {}
 
-  // All steps that were asked for. `last_alone`: only the last one, for replays without tensors.
+  // Runs all requested steps. `last_alone`: only the last one, for replays without tensors.
   RunReport run(bool last_alone);
 
  private:
-  // A state at a cut, relative to `origin`. What decides times and what decides memory are apart:
-  // memory touches times only through driver calls.
+  // The state at a cut, relative to `origin`. The state of times and the state of memory are
+  // separate: memory affects times only through driver calls.
   struct Snapshot {
     std::vector<std::int64_t> timing, memory;
     std::vector<std::int64_t> outline;  // of the allocators
@@ -53,21 +52,21 @@ class SteadyState {
     std::int64_t driver_calls = 0;
   };
   using Seen = std::deque<std::pair<std::size_t, Snapshot>>;  // cut, state
-  // A cycle that was run with a clock log, each class without driver calls. Where times are as at
-  // its begin, it comes again.
+  // A cycle whose clock log is known: no class called the driver in it. Whenever times equal those
+  // at its begin, the cycle repeats.
   struct KnownCycle {
     std::vector<std::int64_t> timing;  // at its begin and end
     Duration length{};
     std::size_t cut = 0, cycle = 0;
-    // By class: what its accounts gain, what decides its times in the end, what it learns from
-    // others in order of communicators.
+    // By class: the gain of its accounts, the times at the end of the cycle, and the times it
+    // learns from other classes, in order of communicators.
     std::vector<Accounts> gained;
     std::vector<std::vector<std::int64_t>> ends;
     std::vector<std::vector<Met>> met;
-    // By class: the cycle in sub-pools; none: not traced yet.
+    // By class: the cycle in sub-pools; null: not traced yet.
     std::vector<std::shared_ptr<SubPoolReplay>> sub_pools;
   };
-  // A cycle whose clock logs are not known of all classes yet.
+  // A cycle for which the clock logs of some classes are still missing.
   struct ClockLogs {
     KnownCycle known;
     std::vector<std::optional<std::vector<std::int64_t>>> clock_logs;  // by class
@@ -75,7 +74,7 @@ class SteadyState {
   class CyclesLogged;
   struct Cuts;
   struct MemoryOnly;
-  // What each class reserves at least and at most, once memory was left before the end.
+  // Bounds on the reserved memory of each class, once an exact replay of memory was given up.
   struct ReservedBounds {
     std::vector<std::int64_t> least, most;
   };

@@ -1,4 +1,4 @@
-// stretch.h — cycles of a job that follow one another, all with the same times.
+// stretch.h — consecutive cycles of a job, all with the same times.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Stretch {
   Time at(std::int64_t n) const { return begin + n * length; }
 };
 
-// The pass of a class with which cycle `n` of the stretch begins.
+// The pass with which a class begins cycle `n` of the stretch.
 inline std::uint32_t pass_at(const RankState& r, const Stretch& stretch, std::int64_t n) {
   return r.program.cuts[stretch.base + static_cast<std::size_t>(n) * stretch.cycle] + r.beyond;
 }

@@ -13,7 +13,7 @@ using allocator::SubPoolMachine;
 using allocator::SubPoolStep;
 using allocator::whole_blocks;
 
-// The state of the allocator when sub-pools take over.
+// The state of the allocator at the take-over.
 struct SubPoolReplay::Found {
   struct Block {
     allocator::BlockId id = allocator::no_block;
@@ -74,7 +74,7 @@ void SubPoolReplay::start_from(std::int64_t cycle) {
   slack_room_ = first_slack_room;
 }
 
-// Blocks that streams have let go come back at the next allocation, and at the begin of a cycle.
+// Released blocks return to the pool at the next allocation, and at the begin of a cycle.
 SubPoolReplay::Release SubPoolReplay::release_of(std::size_t tensor) const {
   std::int64_t when = INT64_MIN;
   for (const auto& [stream, end] : trace_.tensors[tensor].waits) when = std::max(when, end);
@@ -92,7 +92,7 @@ SubPoolReplay::Release SubPoolReplay::release_of(std::size_t tensor) const {
   }
 }
 
-// Those that wait for streams between two cycles, in the order in which they were freed.
+// Tensors that wait for streams between two cycles, in the order of their frees.
 std::vector<SubPoolReplay::Waiting> SubPoolReplay::find_waits() const {
   std::vector<Waiting> all;
   for (const CycleTrace::Event& event : trace_.events) {
@@ -134,7 +134,8 @@ bool SubPoolReplay::find_sub_pools(const RankState& r, Found& found) const {
   return plain;
 }
 
-// Each stream's queue in the allocator is the end of the list of what waits for it.
+// Finds the waiting blocks: each stream's queue in the allocator is the tail of the list of blocks
+// that wait for it.
 bool SubPoolReplay::find_waiting(const RankState& r, Time begin, Found& found) const {
   std::map<int, std::vector<std::pair<std::int64_t, allocator::BlockId>>>
       waiting;  // with the ticket
@@ -158,7 +159,7 @@ bool SubPoolReplay::find_waiting(const RankState& r, Time begin, Found& found) c
   return std::ranges::all_of(waiting, [](const auto& queue) { return queue.second.empty(); });
 }
 
-// Walks a cycle.
+// Computes the bytes at each allocation of a cycle.
 void SubPoolReplay::find_heights() {
   Height now;
   auto released = released_.begin();
@@ -182,7 +183,7 @@ void SubPoolReplay::find_heights() {
   repeats_ = now.allocated == 0 && now.active == 0;
 }
 
-// Where a peak is so near that the slack decides.
+// Finds the allocations so close to a peak that the slack decides.
 void SubPoolReplay::find_critical(const RankState& r, const Found& found) {
   const allocator::PoolStatistics& all = r.memory.allocator().statistics().all;
   peak_allocated_ = r.memory.peak_allocated();
@@ -202,8 +203,8 @@ void SubPoolReplay::find_critical(const RankState& r, const Found& found) {
       critical_.push_back({above.event, allocated + above.allocated, active + above.active});
 }
 
-// The slack that tensors which groups leave out may have at one time: those that do not outlive
-// their cycle.
+// The largest slack that tensors of omitted groups can have at one time: tensors that do not
+// outlive their cycle.
 std::int64_t SubPoolReplay::slack_in_groups() const {
   std::int64_t live = 0, most = 0;
   for (const CycleTrace::Event& event : trace_.events) {
@@ -297,7 +298,7 @@ bool SubPoolReplay::enter(RankState& r, std::int64_t cycle, Time begin) {
     if (!machine.room_for_sizes()) return false;
   }
 
-  // Each block in the register of its tensor.
+  // Enters each block in the register of its tensor.
   std::size_t held = 0;
   const auto hold = [&](std::int32_t tensor, int age, allocator::BlockId block) {
     const Place place = places[static_cast<std::size_t>(block)];
@@ -409,7 +410,7 @@ void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_
   RankMemory::Layout layout;
   for (Own& own : sub_pools_)
     if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->cycle());
-  // What each occupied block was asked for, and which piece it is, by its node.
+  // By node: the requested size of each occupied block, and the number of its piece.
   std::vector<std::vector<std::int64_t>> asked;
   std::vector<std::vector<std::size_t>> pieces;
   for (const Own& own : sub_pools_) {

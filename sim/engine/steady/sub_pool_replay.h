@@ -1,10 +1,10 @@
 // sub_pool_replay.h — replays the memory of a class whose times repeat, sub-pool by sub-pool.
 //
-// A cycle_trace.h says what a cycle places and frees, and a SubPoolMachine replays one sub-pool.
-// Here the sub-pools of a class run side by side. A sub-pool that comes back to an earlier state
-// rests while the others go on. Alone, sub-pools cannot tell when all tensors together reach a new
-// peak. The replay notes where that could happen; such a cycle, and one that needs the driver, is
-// left to the allocator itself (memory_only.cpp).
+// A CycleTrace lists what a cycle allocates and frees, and a SubPoolMachine replays one sub-pool.
+// SubPoolReplay runs the sub-pools of a class side by side. A sub-pool that returns to an earlier
+// state rests while the others go on. A single sub-pool cannot tell when all tensors together reach
+// a new peak. The replay therefore notes the events where a peak is possible. The allocator itself
+// replays such a cycle, and any cycle that needs the driver (memory_only.cpp).
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ namespace sim::engine {
 
 class SubPoolReplay final : public MemoryReplay {
  public:
-  // The trace begins with cycle `from`. `length` is that of a cycle, `cut` when the CPU reaches
-  // the begin of one, counted from it; both in ps.
+  // The trace begins with cycle `from`. `length`: duration of a cycle. `cut`: when the CPU reaches
+  // the begin of a cycle, relative to that begin. Both are in ps.
   SubPoolReplay(CycleTrace trace, std::int64_t from, std::int64_t length, std::int64_t cut);
 
   // The first cycle at which it can take over.
   std::int64_t first() const { return from_ + trace_.cycles; }
-  // The same cycle comes again later in the step: the replay may take over from `cycle` on.
+  // The same cycle occurs again later in the step: the replay may take over from `cycle` on.
   void start_from(std::int64_t cycle);
   // Takes over from the allocator at the begin of cycle `cycle`, at time `begin`. False: the state
-  // of the allocator does not allow it, and nothing changed.
+  // of the allocator does not allow it; nothing changes.
   bool enter(RankState& r, std::int64_t cycle, Time begin);
   // Whether it replays now: between enter() and leave().
   bool on() const { return !sub_pools_.empty(); }
@@ -41,8 +41,8 @@ class SubPoolReplay final : public MemoryReplay {
   void keep() override;
   void put_back() override;
 
-  // Writes the memory at the begin of cycle done() back into `r`, whose live frames are `live`
-  // then.
+  // Writes the memory at the begin of cycle done() back into `r`. `live`: the live frames at that
+  // time.
   void leave(RankState& r, Time begin, std::span<const std::uint32_t> live);
   // Ends without writing back.
   void drop() { sub_pools_.clear(); }
@@ -61,26 +61,27 @@ class SubPoolReplay final : public MemoryReplay {
     // The slack at note k of a cycle.
     allocator::SubPoolMachine::Slack noted(std::int64_t cycle, std::int64_t entered, int k) const;
   };
-  // A sub-pool's stream, and whether it is of the small pool.
+  // A sub-pool's stream, and whether it belongs to the small pool.
   using Name = std::pair<int, bool>;
-  // Bytes that all sub-pools hold at an allocation, without slack.
+  // Bytes in all sub-pools at an allocation, without slack.
   struct Height {
     std::size_t event = 0;
     std::int64_t allocated = 0, active = 0;
   };
-  // When the streams have let a tensor go: before this event of a cycle (or after the last one),
-  // this many cycles after the one that freed it.
+  // When the streams release a freed tensor: before event `event` of a cycle (or after the last
+  // one), `cycles` cycles after its free.
   struct Release {
     std::size_t event = 0;
     int cycles = 0;
   };
+  // A freed tensor that still waits for streams between two cycles.
   struct Waiting {
     std::int32_t tensor = 0;
-    int age = 0;        // cycles since it was placed
-    int freed_ago = 0;  // cycles since it was freed
+    int age = 0;        // cycles since its allocation
+    int freed_ago = 0;  // cycles since its free
   };
 
-  // A block that was placed before the first cycle and is never freed.
+  // A block that was allocated before the first cycle and is never freed.
   struct Permanent {
     std::uint32_t slot = 0;
     program::Category category{};
@@ -89,13 +90,13 @@ class SubPoolReplay final : public MemoryReplay {
     int sub_pool = 0;
     allocator::NodeId node = -1;
   };
-  // A block's sub-pool and node.
+  // The sub-pool and the node of a block.
   struct Place {
     int sub_pool = -1;
     allocator::NodeId node = -1;
   };
 
-  // The sub-pools that a code was written for, and the events at which it notes the slack.
+  // The sub-pools for which codes were written, and the events at which the codes note the slack.
   struct CodesFor {
     std::vector<Name> sub_pools;
     std::vector<std::size_t> notes;  // events
@@ -108,7 +109,7 @@ class SubPoolReplay final : public MemoryReplay {
   std::vector<Waiting> find_waits() const;
   void find_heights();
   std::int64_t slack_in_groups() const;
-  // The sub-pools and their blocks, as the allocator has them.
+  // The sub-pools and their blocks in the allocator.
   struct Found;
   bool find_sub_pools(const RankState& r, Found& found) const;
   bool find_waiting(const RankState& r, Time begin, Found& found) const;
@@ -121,7 +122,7 @@ class SubPoolReplay final : public MemoryReplay {
   std::int64_t from_ = 0, length_ = 0, cut_ = 0;
   std::vector<std::int64_t> bytes_;    // by tensor, rounded
   std::vector<std::size_t> freed_at_;  // events, by tensor
-  std::vector<std::size_t> places_;    // events that place, in order
+  std::vector<std::size_t> places_;    // allocations, in order
   std::vector<Release> releases_;      // by tensor
   std::vector<std::size_t> released_;  // tensors that wait for streams, by Release::event
   std::vector<Waiting> waits_;         // between two cycles, in the order they were freed
@@ -136,12 +137,13 @@ class SubPoolReplay final : public MemoryReplay {
   std::vector<Own> sub_pools_;
   std::vector<Height> critical_;  // where a peak may be reached
   std::int64_t peak_allocated_ = 0, peak_active_ = 0;
-  // The slack that is allowed for at events without a note, without that of left-out groups; and by
-  // how much it exceeds the slack when the replay took over.
+  // The slack allowed at events without a note, except that of omitted groups; and its margin over
+  // the slack at the take-over.
   std::int64_t slack_most_ = 0, slack_room_ = first_slack_room;
   std::int64_t entered_ = 0, done_ = 0;
 
-  // The state for put_back(), of sub-pools that do not rest. Kept states reuse their memory.
+  // The state for put_back(), only of sub-pools that do not rest. Retained states reuse their
+  // memory.
   struct Retained {
     std::vector<std::optional<allocator::SubPoolMachine>> machines;
     std::vector<std::size_t> notes;

@@ -1,5 +1,5 @@
-// all-gather.cpp — every rank gathers all keys and values first and puts them in order; its two
-// chunks of queries then each meet the keys up to their own end. Nothing travels beside products.
+// all-gather.cpp — every rank first gathers all keys and values and reorders them. Its two chunks
+// of queries then each attend to the keys up to their own end. No message overlaps the products.
 #include "sim/job/context/context.h"
 
 namespace sim::context {

@@ -1,4 +1,4 @@
-// catalog.cpp — every way to share a sequence, in one table, and what they have in common.
+// catalog.cpp — the table of context-parallel methods, and their shared functions.
 //
 // To add one: write context/<name>.cpp, then add its lines here.
 #include <fmt/format.h>
@@ -114,7 +114,8 @@ std::vector<Step> ring_steps(TokenOrder order, int ring, int place, std::int64_t
     if (s + 1 < ring)
       step.beside.push_back(
           {"key and value ring", collective::Kind::ring_exchange, level, local * width});
-    const bool earlier = s <= place;  // the keys at hand come from rank place - s, before its own
+    // the current keys come from rank place - s, which is before this rank
+    const bool earlier = s <= place;
     if (s == 0) {
       step.calls.push_back({local, local, true});
     } else if (order == TokenOrder::striped) {

@@ -1,23 +1,23 @@
-// context.h — catalog of ways to share a sequence among context-parallel ranks: which messages
-// attention waits for, which travel beside its products, and what each rank multiplies.
+// context.h — catalog of methods that share a sequence among context-parallel ranks. Each method
+// gives the messages that attention waits for, the messages that overlap its products, and the
+// products of each rank.
 //
-// The local tokens of a sequence of s on c ranks are S = s / c. Causal attention has more to do for
-// later tokens, so their order decides who works how much:
+// A sequence of s tokens on c ranks has S = s / c local tokens. Causal attention costs more for
+// later tokens, so the order of tokens decides the load of each rank:
 //
-//     contiguous  rank j holds tokens jS .. (j+1)S              the last rank has 2 - 1/c of the
-//     mean zigzag      rank j holds chunks j and 2c-1-j of 2c         every rank the same striped
-//     rank j holds tokens j, j + c, j + 2c ...       the same but for the diagonal
+//     contiguous  rank j holds tokens jS .. (j+1)S              the last has 2 - 1/c of the mean
+//     zigzag      rank j holds chunks j and 2c-1-j of 2c        all ranks have the same load
+//     striped     rank j holds tokens j, j + c, j + 2c ...      the same except for the diagonal
 //
-// Ulysses exchanges sequence for heads: u ranks each get the whole of their common part of the
-// sequence for heads / u heads. Grouped heads that u does not divide are repeated until it does.
+// Ulysses exchanges sequence for heads: each of u ranks gets all tokens of their common part, for
+// heads / u heads. Grouped key-value heads are repeated until u divides their number.
 //
 // Invariants (tested for all small shapes)
-//  (1) The scores that the ranks compute in all steps are those of the whole sequence: half of s x
-//  s
-//      with the diagonal, per head; each computes its own queries against every key before them.
-//  (2) What a rank sends in an exchange of heads is (u-1)/u of what it holds; what goes around a
-//      ring of r is r - 1 times its keys and values.
-//  (3) With one rank no message is sent.
+// (1) All steps of all ranks together compute the scores of the whole sequence, per head: half of
+//     s x s with the diagonal. Each rank computes its own queries against every key before them.
+// (2) In an exchange of heads a rank sends (u-1)/u of its data. In a ring of r ranks, its keys and
+//     values are sent r - 1 times.
+// (3) With one rank no message is sent.
 //
 // Sources: TransformerEngine 2.9, pytorch/attention/dot_product_attention/context_parallel.py (p2p,
 // all_gather, a2a, a2a+p2p); Megatron-LM core 0.14, --cp-comm-type; Jacobs et al., "DeepSpeed
@@ -39,26 +39,27 @@ enum class TokenOrder : std::uint8_t { contiguous, zigzag, striped };
 
 struct Shape {
   int ranks = 1;    // c
-  int ulysses = 1;  // of them, neighbours that exchange sequence for heads, in rows of two levels
+  int ulysses = 1;  // in methods of two levels: neighbours that exchange sequence for heads
   std::int64_t sequence = 0, batch = 1;  // s, b
-  int heads = 1, groups = 1;             // of a tensor-parallel rank: queries', keys' and values'
+  int heads = 1, groups = 1;             // on a tensor-parallel rank: query heads, key-value heads
   std::int64_t head_dim = 0, element = 2;
-  std::int64_t value_dim = 0;  // of values, where queries and keys have another; 0: head_dim
+  std::int64_t value_dim = 0;  // width of a value head, if it differs; 0: head_dim
   TokenOrder order = TokenOrder::zigzag;
 
   std::int64_t local() const { return sequence / ranks; }
   int ring() const { return ranks / ulysses; }
   std::int64_t width_of_value() const { return value_dim > 0 ? value_dim : head_dim; }
-  // Bytes of a token's key and value of so many groups.
+  // Bytes of a token's keys and values, for `of` groups.
   std::int64_t pair_bytes(int of) const {
     return batch * of * (head_dim + width_of_value()) * element;
   }
 };
 
-// Who exchanges sequence for heads.
+// The ranks that exchange sequence for heads.
 enum class Exchange : std::uint8_t { nobody, neighbours, all };
 
-// Who takes part in a message: all ranks, neighbours, or those that stand alike among theirs.
+// The ranks of a message: all, a group of neighbours, or the ranks with the same place in their
+// groups.
 enum class Level : std::uint8_t { all, neighbours, alike };
 
 struct Message {
@@ -68,20 +69,20 @@ struct Message {
   std::int64_t bytes;  // nccl-tests' size, see network.h
 };
 
-// One call of attention: every query against every key, or those before it.
+// One call of attention: every query against every key, or only against earlier keys (causal).
 struct Call {
   std::int64_t queries = 0, keys = 0;
   bool causal = false;
   friend bool operator==(const Call&, const Call&) = default;
 };
 
-// What a rank does between two meetings with its neighbours.
+// The work of a rank between two synchronisations with its neighbours.
 struct Step {
-  std::vector<Message> before;  // one after the other, and then
-  std::vector<Call> calls;      // ... these,
-  std::vector<Message> beside;  // ... while these travel,
-  std::vector<Message> after;   // ... and then these
-  bool merges = false;          // its outputs are added to those of earlier steps
+  std::vector<Message> before;  // sent one after the other; then
+  std::vector<Call> calls;      // ... these calls run,
+  std::vector<Message> beside;  // ... beside these messages;
+  std::vector<Message> after;   // ... then these are sent
+  bool merges = false;          // the output is added to that of earlier steps
 };
 
 struct Method {
@@ -89,14 +90,14 @@ struct Method {
   std::string_view summary;
   std::string_view source;
   std::string_view megatron;  // --cp-comm-type; "": Megatron-LM has none
-  // Why a shape is impossible, with those that would do; "": it is possible.
+  // The reason why a shape is invalid, with valid shapes; "": it is valid.
   std::string (*problem)(const Shape& shape);
   std::vector<Step> (*forward)(const Shape& shape, int rank);
   Exchange exchange = Exchange::nobody;
   std::string_view torch = {};  // rotate_method of PyTorch's context_parallel; "": it has none
 
-  int exchanging(const Shape& shape) const;  // ranks that exchange with each other; 1: nobody does
-  // How many heads and groups a call has.
+  int exchanging(const Shape& shape) const;  // ranks that exchange with each other; 1: no exchange
+  // Heads and key-value groups of a call.
   int heads(const Shape& shape) const { return shape.heads / exchanging(shape); }
   int groups(const Shape& shape) const;
 };
@@ -104,20 +105,21 @@ struct Method {
 std::span<const Method> catalog();
 const Method* find(std::string_view name);              // nullptr when there is none
 const Method* of_megatron(std::string_view comm_type);  // "p2p", "a2a", ...; nullptr
-// "... no way to share a sequence", with the nearest name.
+// The message for an unknown name, with the nearest known name.
 std::string unknown(std::string_view name);
 
-// The fewest groups, each of the shape's as often as the others, that u divides.
+// The smallest multiple of `groups` that `ulysses` divides: the number of groups after repetition.
 int repeated_groups(int groups, int ulysses);
 
-// Steps of a ring of `ring` ranks over `sequence` tokens, rank `place` of it, keys and values of
-// `width` bytes a token.
+// The steps of rank `place` of a ring of `ring` ranks over `sequence` tokens. `width`: bytes of a
+// token's keys and values.
 std::vector<Step> ring_steps(TokenOrder order, int ring, int place, std::int64_t sequence,
                              std::int64_t width, Level level);
 
-// The rules that every method shares: tokens split evenly, in two chunks a rank for zigzag order.
+// The rule that all methods share: tokens split evenly, in two chunks per rank for zigzag order.
 std::string split_problem(const Shape& shape);
-// Heads that u cannot share, or groups that no repetition makes fit.
+// Fails if `ulysses` ranks cannot share the heads evenly, or if repeated groups do not divide the
+// heads.
 std::string heads_problem(const Shape& shape, int ulysses);
 
 }  // namespace sim::context

@@ -1,5 +1,5 @@
 // hierarchical.cpp — TransformerEngine's two levels (a2a+p2p): the messages of usp.cpp in zigzag
-// order; the groups of keys and values are never repeated.
+// order. Key-value groups are never repeated.
 #include "sim/job/context/context.h"
 
 namespace sim::context {

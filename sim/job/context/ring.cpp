@@ -1,6 +1,7 @@
-// ring.cpp — keys and values visit every rank; while one block is multiplied the next travels.
+// ring.cpp — keys and values visit every rank; the next block travels during the products of the
+// current one.
 //
-//     step 0: own keys, causal      step k: those of rank j - k, of which half count (zigzag)
+//     step 0: own keys, causal      step k: those of rank j - k; half of them count (zigzag)
 #include "sim/job/context/context.h"
 
 namespace sim::context {

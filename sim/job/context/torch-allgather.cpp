@@ -1,5 +1,5 @@
-// torch-allgather.cpp — PyTorch's context_parallel as it is unless it is told otherwise: the same
-// steps as with rotate_method alltoall, but keys and values are gathered once, beside the first.
+// torch-allgather.cpp — the default of PyTorch's context_parallel: the same steps as with
+// rotate_method alltoall, but keys and values are gathered once, beside the first step.
 #include "sim/job/context/context.h"
 
 namespace sim::context {

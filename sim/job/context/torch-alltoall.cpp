@@ -1,5 +1,5 @@
 // torch-alltoall.cpp — PyTorch's context_parallel with rotate_method alltoall: a ring in zigzag
-// order whose steps' outputs are merged in fp32; a message is an all-to-all with one partner.
+// order. The outputs of its steps are merged in fp32. A message is an all-to-all with one partner.
 #include "sim/job/context/context.h"
 
 namespace sim::context {

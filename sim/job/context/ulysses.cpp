@@ -1,5 +1,5 @@
-// ulysses.cpp — each rank gets the whole sequence for its share of the heads, and gives the output
-// back the same way.
+// ulysses.cpp — each rank receives the whole sequence for its share of the heads, and returns the
+// output by a second exchange.
 #include "sim/job/context/context.h"
 
 namespace sim::context {

@@ -1,9 +1,7 @@
-// usp.cpp — Ulysses among neighbours, a ring between those that stand alike: q, k and v are
-// exchanged one after the other, the ring runs over the tokens that a group of neighbours holds,
-// the output is exchanged back.
+// usp.cpp — Ulysses among neighbours, and rings across neighbourhoods: q, k and v are exchanged one
+// after the other. A ring covers the tokens of a group of neighbours. The output is exchanged back.
 //
-//     ranks of a context of 4 x 2:   neighbours {0 1 2 3} {4 5 6 7}     rings {0 4} {1 5} {2 6} {3
-//     7}
+//     context of 4 x 2:   neighbours {0 1 2 3} {4 5 6 7}     rings {0 4} {1 5} {2 6} {3 7}
 #include "sim/job/context/context.h"
 
 namespace sim::context {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, axis_count> axis_names = {"tp", "cp", "ep", "dp", "pp"};
 
-// How far apart two ranks are that differ by one along `axis`.
+// The distance of two ranks that differ by one along `axis`.
 std::int64_t stride(Axis axis, const Degrees& degrees, const Order& order, Fold fold) {
   std::int64_t step = 1;
   for (const Axis a : order) {
@@ -74,7 +74,7 @@ std::string problem(const Degrees& degrees, const Order& order) {
         "etp x ep = {} x {} does not divide the tp x cp x dp = {} ranks of a stage; the experts' "
         "degrees must",
         degrees.etp, degrees.ep, stage);
-  // Without experts nobody asks for the second count.
+  // Without experts the second mesh is never used.
   if (expert > 1 && degrees.pp > 1 &&
       stride(Axis::pp, degrees, order, Fold::attention) !=
           stride(Axis::pp, degrees, order, Fold::experts))
@@ -85,7 +85,7 @@ std::string problem(const Degrees& degrees, const Order& order) {
 
 Groups groups_along(Axes varies, const Degrees& degrees, const Order& order, Fold fold) {
   assert(degrees.world() <= (std::int64_t{1} << 24));
-  // Ranks of the group that starts at 0: digits counted with the fastest first.
+  // The ranks of the group that starts at 0: digits are counted with the fastest first.
   std::vector<int> offsets = {0};
   std::vector<int> starts = {0};
   for (const Axis axis : order) {

@@ -31,7 +31,7 @@ constexpr std::array<CommunicatorRow, communicator_count> rows = {{
     {Communicator::world, "world", attention, {tp, cp, ep, dp, pp}, Part::whole, std::nullopt},
 }};
 
-// Ranks of a block of neighbours among the `line` ranks of a line.
+// The size of a block of neighbours in a line of `line` ranks.
 std::size_t block_of(const CommunicatorRow& row, const Degrees& degrees, std::size_t line) {
   const bool levels = row.id == Communicator::shard_near || row.id == Communicator::shard_far;
   if (levels) return static_cast<std::size_t>(degrees.secondary);

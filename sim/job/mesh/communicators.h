@@ -1,9 +1,10 @@
-// communicators.h — the catalog of communicators: along which axes of which count they run, which
-// part of such a line is one group, and whose time it is when somebody waits for them.
+// communicators.h — the catalog of communicators. A row gives the axes and the mesh of a
+// communicator, and how a line along the axes splits into groups. It also names the axis that is
+// charged for waiting times.
 //
-// A new kind of communication is a row here. Source of the rows: NVIDIA/Megatron-LM core 0.14,
+// A new kind of communication is a new row. Sources of the rows: NVIDIA/Megatron-LM core 0.14,
 // megatron/core/parallel_state.py:initialize_model_parallel; PyTorch's device mesh for shards and
-// their copies; hierarchical context parallelism as create_hierarchical_groups cuts it.
+// their copies; create_hierarchical_groups for hierarchical context parallelism.
 #pragma once
 
 #include <cstdint>
@@ -18,33 +19,33 @@ namespace sim::mesh {
 enum class Communicator : std::uint8_t {
   tp,
   cp,
-  dp,     // replicas of the same shard of the same sequence part
-  dp_cp,  // who shares gradients and optimizer state
+  dp,     // replicas of the same shard of the same part of the sequence
+  dp_cp,  // ranks that share gradients and optimizer state
   pp,
-  embedding,  // first and last stage of each pipeline (tied embeddings); one rank where pp is 1
+  embedding,  // first and last stage of each pipeline (tied embeddings); one rank if pp is 1
   shard,      // ranks that share one copy of the parameters: a part of data x context parallel
   replicate,  // ranks that hold the same shard
-  ulysses,    // of a context of two levels, the neighbours
-  ring,       // ... and those that stand alike among their neighbours
+  ulysses,    // two-level contexts: the neighbours
+  ring,       // ... and the ranks with the same place among their neighbours
   ep,
   etp,
-  etp_ep,          // who holds one copy of a layer's experts
-  edp,             // who shares gradients and optimizer state of an expert
-  shard_near,      // neighbours that hold a second copy of the parameters, in shards of its own
-  shard_far,       // those that stand alike among such neighbours
-  tensor_columns,  // of tensor-parallel ranks in rows and columns, those of one row
-  tensor_rows,     // ... and those of one column
+  etp_ep,          // ranks that hold one copy of a layer's experts
+  edp,             // ranks that share gradients and optimizer state of an expert
+  shard_near,      // neighbours that share a second copy of the parameters in shards
+  shard_far,       // ranks with the same place among such neighbours
+  tensor_columns,  // grid of tensor-parallel ranks: the ranks of one row
+  tensor_rows,     // ... and the ranks of one column
   world,
   count_,
 };
 constexpr int communicator_count = static_cast<int>(Communicator::count_);
 
-// Which ranks of a line along the axes form a group.
+// How a line of ranks along the axes splits into groups.
 enum class Part : std::uint8_t {
   whole,
   ends,        // the first and the last
-  neighbours,  // blocks that follow each other
-  alike,       // those with the same place in their blocks
+  neighbours,  // consecutive blocks
+  alike,       // ranks with the same place in their blocks
 };
 
 struct CommunicatorRow {
@@ -53,7 +54,7 @@ struct CommunicatorRow {
   Fold fold;
   Axes axes;
   Part part = Part::whole;
-  std::optional<Axis> account;  // nobody's: it belongs to the job as a whole
+  std::optional<Axis> account;  // none: waits belong to the job as a whole
 };
 
 std::span<const CommunicatorRow> communicators();
@@ -66,8 +67,8 @@ inline std::string_view name(Communicator communicator) {
 Groups groups(Communicator communicator, const Degrees& degrees,
               const Order& order = megatron_order);
 
-// {rank of `from`, rank of `to`} of every pipeline, which are the groups of Communicator::pp: the
-// pairs that exchange activations. REQUIRES: stages in [0, pp).
+// {rank of `from`, rank of `to`} of every pipeline: the pairs that exchange activations.
+// `pipelines`: the groups of Communicator::pp. REQUIRES: stages in [0, pp).
 Groups stage_pairs(int from, int to, const Groups& pipelines);
 
 }  // namespace sim::mesh

@@ -14,14 +14,14 @@ Order order_of(std::string_view text) {
   return std::get<Order>(parsed);
 }
 
-// The first of the classes that `c` is joined with; `first` is a forest.
+// The representative of the set of classes that contains `c`; `first` is a union-find forest.
 int root(std::vector<int>& first, int c) {
   auto& above = first[static_cast<std::size_t>(c)];
   if (above != c) above = root(first, above);
   return above;
 }
 
-// Classes of replicas, those that do not do as much apart.
+// Classes of replicas, refined by their work.
 void tell_apart(Alike& alike) {
   std::vector<int>& classes = alike.class_of_replica;
   if (alike.work_of_replica.empty()) return;

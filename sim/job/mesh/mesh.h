@@ -1,12 +1,12 @@
-// mesh.h — the ranks of one job: who is in whose group, which ranks are one class, which replicas
-// there are. Asked here and nowhere else.
+// mesh.h — the ranks of one job: groups, rank classes and replicas. All callers ask this class.
 //
-// A rank class stands for ranks that run the same program with the same timing: tensor-parallel
-// peers always do, data-parallel replicas unless their GPUs differ. Classes are numbered by their
-// places, the slowest first: stage, replica, context rank, tensor rank (of those that have
+// A rank class represents ranks that run the same program with the same times. Tensor-parallel
+// peers always do; data-parallel replicas do unless their GPUs differ. Classes are numbered by
+// their places, the slowest first: stage, replica, context rank, tensor rank (of axes with
 // classes).
 //
-// What was worked out is kept: asking again costs nothing. Not for two threads at the same time.
+// Results are cached, so a repeated query is cheap. A Mesh must not be used by two threads at the
+// same time.
 #pragma once
 
 #include <map>
@@ -19,18 +19,18 @@
 
 namespace sim::mesh {
 
-// Which ranks are alike.
+// How ranks are grouped into classes.
 struct Alike {
-  bool all_ranks = false;  // none: one class per rank
-  // Where replicas differ (slow GPUs): the class of each data-parallel rank, numbered in order of
-  // first appearance. Empty: all alike.
+  bool all_ranks = false;  // every rank is a class
+  // The class of each data-parallel rank if replicas differ (slow GPUs), numbered by first
+  // appearance. Empty: all replicas are alike.
   std::vector<int> class_of_replica;
-  // Where replicas do not all do as much (microbatches of a step): how much each data-parallel rank
-  // does. Those that do not do as much are of different classes. Empty: all as much.
+  // The work (microbatches of a step) of each data-parallel rank, if it differs. Replicas with
+  // different work are in different classes. Empty: all have the same work.
   std::vector<int> work_of_replica = {};
 };
 
-// Of a rank class.
+// The coordinates of a rank class.
 struct Coordinates {
   int stage = 0, dp_rank = 0, cp_rank = 0, tp_rank = 0;
 };
@@ -38,10 +38,10 @@ struct Coordinates {
 class Mesh {
  public:
   Mesh() : Mesh(Degrees{}) {}
-  // REQUIRES: problem(degrees, order) is empty; a class for each of dp replicas, or none; its work
-  // for each, or none.
+  // REQUIRES: problem(degrees, order) is empty; `alike` has an entry for each of dp replicas, or
+  // none.
   explicit Mesh(const Degrees& degrees, const Order& order = megatron_order, Alike alike = {});
-  // `order` as a plan writes it; "" is Megatron-LM's. REQUIRES: parse_order takes it.
+  // `order` in the notation of a plan; "": Megatron-LM's. REQUIRES: parse_order accepts it.
   Mesh(const Degrees& degrees, std::string_view order, Alike alike = {});
 
   const Degrees& degrees() const { return degrees_; }
@@ -55,7 +55,7 @@ class Mesh {
   const Groups& groups(Communicator communicator) const;
   // {rank of stage `from`, rank of stage `to`} of every pipeline.
   const Groups& pairs(int from, int to) const;
-  // Each rank of a group of the communicator with the one behind it.
+  // Each rank of a group paired with its successor in the group.
   Groups neighbours(Communicator communicator) const;
 
   int classes() const { return degrees_.pp * dp_classes() * degrees_.cp * tp_classes(); }
@@ -66,32 +66,32 @@ class Mesh {
   int first_replica(int replica_class) const;
   int class_of(const Coordinates& at) const;
   Coordinates coordinates(int rank_class) const;
-  // The class whose program all classes alike but for the GPUs under them share.
+  // The class whose program is shared by all classes that differ only in their GPUs.
   int first_like(int rank_class) const;
   int class_of_rank(int rank) const;
   std::vector<int> ranks_of(int rank_class) const;
   int rank_count(int rank_class) const;
 
-  // Classes that meet in one collective, as seen from a class, ascending: those with a rank in a
-  // group with one of its ranks, and theirs in turn.
+  // Classes that meet `rank_class` in collectives of the communicator, ascending: classes with a
+  // rank in a group of its ranks, and transitively theirs.
   const std::vector<int>& members(Communicator communicator, int rank_class) const;
-  // The groups of those classes, and their places among `groups`, ascending.
+  // The groups of those classes, and their indices in groups(), ascending.
   Groups groups_of(Communicator communicator, int rank_class) const;
   std::vector<int> group_numbers(Communicator communicator, int rank_class) const;
-  // {rank at `stage`, rank at `other`} of the pipelines that run through the class.
+  // {rank at stage `from`, rank at stage `to`} of the pipelines that pass through the class.
   Groups pairs_of(int rank_class, int from, int to) const;
   std::vector<int> pair_numbers(int rank_class, int from, int to) const;
-  // The stage and the class `offset` stages on (cyclic).
+  // The stage, and the class, `offset` stages further (cyclic).
   int stage_at(int stage, int offset) const { return (stage + offset + degrees_.pp) % degrees_.pp; }
   int peer(int rank_class, int offset) const;
 
-  // The same ranks, with classes for those alone that differ by their place in the program, or by
-  // how much they do.
+  // The same ranks, with classes only for ranks that differ by their place in the program or by
+  // their work.
   Mesh merged() const { return Mesh(degrees_, order_, Alike{false, {}, alike_.work_of_replica}); }
   bool all_ranks() const { return alike_.all_ranks; }
 
  private:
-  // Classes that meet: for each its group, and the groups.
+  // Classes that meet: the index of each class's group, and the groups.
   struct Meetings {
     std::vector<std::size_t> of_class;
     std::vector<std::vector<int>> groups;

@@ -1,4 +1,4 @@
-// catalog.cpp — every optimizer with state on the CPU, in one table, and what they have in common.
+// catalog.cpp — the table of optimizers with state on the CPU, and their shared functions.
 //
 // To add one: write offload/<name>.cpp, then add its lines here.
 #include <fmt/format.h>
@@ -92,7 +92,7 @@ std::vector<Home> home_device(const Shape& shape) {
 }
 
 std::string shape_problem(const Shape& shape) {
-  // A sub-group is a tensor; a step of very many would take hours to follow.
+  // A sub-group is a tensor, so a step with very many of them would take hours to replay.
   constexpr std::int64_t most = 1 << 20;
   if (shape.parameters < 1) return "there are no parameters";
   if (shape.sub_group < 1 || shape.parameters / shape.sub_group > most)

@@ -1,6 +1,6 @@
 // deep.cpp — Deep Optimizer States: of every k sub-groups one is fetched, updated on the GPU and
-// written back while the CPU updates the others; it is asked for while the group before is worked
-// on.
+// written back, while the CPU updates the others. The fetch starts while the previous k sub-groups
+// are updated.
 //
 //     k = 3      cpu    1   2   4   5   7   8
 //                up     [3]     [6]     [9]       beside: 1 2, 4 5, 7 8 in 16 bits

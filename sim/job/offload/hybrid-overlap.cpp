@@ -1,6 +1,6 @@
-// hybrid-overlap.cpp — Megatron-LM's HybridDeviceOptimizer with --overlap-cpu-optimizer-d2h-h2d: an
-// optimizer for each tensor (here: for each sub-group), so that gradients of the next, the update
-// of this one and the parameters of the one before travel and work at the same time.
+// hybrid-overlap.cpp — Megatron-LM's HybridDeviceOptimizer with --overlap-cpu-optimizer-d2h-h2d:
+// one optimizer for each tensor (here: for each sub-group). The next gradient comes down, the
+// current one is updated, and the previous parameters go up at the same time.
 //
 //     down  1 2 3        cpu    1 2 3        up       1 2 3
 #include "sim/job/offload/offload.h"
@@ -9,12 +9,12 @@ namespace sim::offload {
 
 std::vector<Work> hybrid_overlap_step(const Shape& shape) {
   constexpr std::int64_t gradient_bytes = 4, parameter_bytes = 4;
-  constexpr std::size_t ahead = 2;  // tensors whose gradients come down before they are asked for
+  constexpr std::size_t ahead = 2;  // tensors whose gradients come down ahead of their update
   const auto on_cpu =
       static_cast<std::int64_t>(shape.fraction * static_cast<double>(shape.parameters));
   const std::vector<std::int64_t> sizes = sub_groups(on_cpu, shape.sub_group);
   std::vector<Work> step;
-  std::vector<std::size_t> gradient;  // the task that brings each tensor's down
+  std::vector<std::size_t> gradient;  // by tensor: the task that copies its gradient down
   const auto bring = [&] {
     if (gradient.size() == sizes.size()) return;
     const std::int64_t size = sizes[gradient.size()];

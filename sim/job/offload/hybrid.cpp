@@ -1,6 +1,6 @@
-// hybrid.cpp — Megatron-LM's HybridDeviceOptimizer: whole parameters on the CPU. All gradients are
-// queued downwards, the GPU updates its share, then the CPU updates its own and the fp32 parameters
-// go up.
+// hybrid.cpp — Megatron-LM's HybridDeviceOptimizer: whole parameters on the CPU. All copies of
+// gradients down are queued, the GPU updates its share, then the CPU updates its own, and the fp32
+// parameters go up.
 //
 //     one optimizer      down [all]    cpu    [all]    up      [all]
 #include "sim/job/offload/offload.h"

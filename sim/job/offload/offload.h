@@ -1,20 +1,22 @@
-// offload.h — catalog of optimizers whose state lies on the CPU: what a rank does in a step, in
-// which order, on which queue: work in parameters and bytes. How long it takes is the replay's, of
-// programs that have this work (program/parallel/deepspeed/deepspeed_zero3.h).
+// offload.h — catalog of optimizers with their state on the CPU. A method lists the work of a rank
+// in a step: order, queue, parameters and bytes. The replay of programs with this work computes its
+// duration (program/parallel/deepspeed/deepspeed_zero3.h).
 //
 // The state of a parameter is fp32: the parameter, two moments and the gradient. A rank's share is
-// cut into sub-groups of whole tensors; the first `fraction` of them lie on the CPU. There the
-// gradient is scaled (4 bytes read, 4 written) and Adam reads 16 and writes 12: 36 bytes of memory
-// a parameter (`Traffic::update`). Where the new parameter goes up by a blocking copy, another
-// 12: half() reads 4 and writes 2 into pageable memory, CUDA copies them to its own buffer, the
-// GPU reads that (`Traffic::blocking_up`). Deep Optimizer States leaves half() to a thread that the
-// step does not wait for. A sub-group that the GPU updates keeps its gradient there; parameter and
-// moments go up, 12 bytes, and down again (`Traffic::state`).
+// divided into sub-groups of whole tensors; the first `fraction` of them lie on the CPU. There the
+// gradient is scaled (4 bytes read, 4 written), and Adam reads 16 bytes and writes 12. In total a
+// parameter moves 36 bytes of CPU memory (`Traffic::update`).
+//
+// A blocking copy of the new parameter adds 12 bytes: half() reads 4 and writes 2 into pageable
+// memory. CUDA then copies them to its own buffer, and the GPU reads that (`Traffic::blocking_up`).
+// Deep Optimizer States runs half() in a thread that the step does not wait for. A sub-group that
+// the GPU updates keeps its gradient on the GPU. Its parameter and moments go up and down again, 12
+// bytes each way (`Traffic::state`).
 //
 // Invariants (tested over all small shapes)
-//  (1) Every parameter is updated once.
-//  (2) A piece names only earlier pieces.
-//  (3) Nothing offloaded: the GPU's update alone.
+// (1) Every parameter is updated once.
+// (2) A piece of work depends only on earlier pieces.
+// (3) With nothing offloaded, the step is the GPU's update alone.
 //
 // Sources: microsoft/DeepSpeed runtime/zero/stage3.py:step and offload_config.py; Maurya et al.,
 // "Deep Optimizer States", arXiv:2410.21316, and its fork DataStates/DeepSpeed, branch
@@ -32,47 +34,47 @@
 namespace sim::offload {
 
 enum class Queue : std::uint8_t {
-  cpu,        // the cores that a rank's process has, and its thread that issues
+  cpu,        // the cores of a rank's process, and its issuing thread
   gpu,        // SMs
   pcie_up,    // to the GPU
   pcie_down,  // to the CPU
 };
 
-// What a parameter draws from the CPUs' memory.
+// CPU memory traffic for each parameter, in bytes.
 struct Traffic {
-  std::int64_t update = 36;       // scaled and updated there
-  std::int64_t blocking_up = 12;  // its 16 bits go up through pageable memory
+  std::int64_t update = 36;       // scaled and updated on the CPU
+  std::int64_t blocking_up = 12;  // 16-bit copy up through pageable memory
   std::int64_t state = 12;        // parameter and moments, each way
 };
 
 struct Shape {
   std::int64_t parameters = 0;  // of this rank
   std::int64_t sub_group = 0;
-  double fraction = 1;  // whose state is on the CPU
-  int stride = 0;       // every so many sub-groups of them one is updated on the GPU; 0: none
-  // The rank's share of each tensor, in the order of the model; 0: it is not trained. None:
-  // parameters part anywhere.
+  double fraction = 1;  // share with its state on the CPU
+  int stride = 0;       // every stride-th sub-group of them is updated on the GPU; 0: none
+  // The rank's share of each tensor, in the order of the model; 0: not trained. Empty: sub-groups
+  // may split anywhere.
   std::vector<std::int64_t> tensors = {};
   Traffic traffic = {};
 };
 
-// A piece of a step, on a queue and in the order of its list; on the CPU and where it says so it
-// draws on the CPUs' memory, in turn with the others.
+// A piece of work of a step. Each queue runs its pieces in the order of the list. Work with
+// `memory` also uses the CPU's memory, in turn with other such work.
 struct Work {
   Queue queue = Queue::cpu;
   std::string_view label;  // "update", "state up"
   std::int64_t parameters = 0;
   std::int64_t bytes = 0;          // over PCIe
-  std::int64_t memory = 0;         // bytes of the CPUs' memory
-  std::vector<std::size_t> after;  // earlier pieces of the list
+  std::int64_t memory = 0;         // bytes of CPU memory traffic
+  std::vector<std::size_t> after;  // earlier pieces that it waits for
 };
 
 struct Method {
   std::string_view name;
   std::string_view summary;
   std::string_view source;
-  bool pinned_gradients;  // they come down in fp32 into pinned memory, without holding the CPU
-  // Why a shape is impossible; "": it is possible.
+  bool pinned_gradients;  // gradients are copied down asynchronously, in fp32, into pinned memory
+  // The reason why a shape is invalid; "": it is valid.
   std::string (*problem)(const Shape& shape);
   std::vector<Work> (*step)(const Shape& shape);
 };
@@ -80,38 +82,39 @@ struct Method {
 std::span<const Method> catalog();
 const Method* find(std::string_view name);  // nullptr when there is none
 
-// The sizes of the sub-groups: one ends with the tensor that fills it, the last is what is left.
+// The sizes of the sub-groups. A sub-group ends with the tensor that fills it; the last one has the
+// rest.
 std::vector<std::int64_t> sub_groups(const Shape& shape);
-// Of `parameters` that part anywhere.
+// The same for `parameters` that may split anywhere.
 std::vector<std::int64_t> sub_groups(std::int64_t parameters, std::int64_t size);
 
-// DeepSpeed's: whole sub-groups on the CPU, the first of them, and what stays on the GPU.
+// DeepSpeed's split: the first sub-groups lie whole on the CPU, the remainder stays on the GPU.
 struct Split {
   std::vector<std::int64_t> on_cpu;
   std::int64_t remainder = 0;
 };
 Split split(const Shape& shape);
 
-// Where a tensor's state is when its gradient is there, by the sub-group that it is of.
+// The home of a tensor's state when its gradient arrives, by its sub-group.
 enum class Place : std::uint8_t {
-  cpu,      // its gradient comes down
-  fetched,  // the state comes up for the step, the gradient stays
+  cpu,      // the gradient is copied down
+  fetched,  // the state is copied up for the step, the gradient stays on the GPU
   gpu,      // both are on the GPU
 };
 struct Home {
   Place place = Place::cpu;
   std::size_t group = 0;
 };
-// Of each tensor. REQUIRES: `tensors`.
+// The home of each tensor. REQUIRES: `tensors` is not empty.
 std::vector<Home> home_device(const Shape& shape);
 
-// Pieces of a step. Of a copy `bytes` and `memory` are of a parameter.
+// Creates pieces of a step. `bytes` and `memory` of a copy are per parameter.
 Work update_on_cpu(std::int64_t parameters, const Traffic& traffic);
 Work update_on_gpu(std::int64_t parameters);
 Work copy(Queue queue, std::string_view label, std::int64_t parameters, std::int64_t bytes,
           std::int64_t memory);
 
-// The rules that every method shares.
+// The rules that all methods share.
 std::string shape_problem(const Shape& shape);
 
 }  // namespace sim::offload

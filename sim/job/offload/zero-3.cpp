@@ -1,6 +1,6 @@
-// zero-3.cpp — DeepSpeed's ZeRO-3 with its optimizer on the CPU: sub-group by sub-group the update
-// and the blocking copy of the new 16-bit parameters. Of what stays on the GPU ("Twin-Flow") the
-// update is issued first and runs meanwhile.
+// zero-3.cpp — DeepSpeed's ZeRO-3 with its optimizer on the CPU. Each sub-group is updated, and its
+// new 16-bit parameters go up by a blocking copy. The update of the share on the GPU ("Twin-Flow")
+// is issued first and runs beside.
 //
 //     cpu   U1    U2    U3
 //     up       c1    c2    c3         (a blocking copy holds the thread)

@@ -1,6 +1,6 @@
-// breadth-first.cpp — the breadth-first pipeline: all microbatches through chunk 0, then all
-// through chunk 1, ...; backward from the last chunk, microbatches in reverse. Parameters of a
-// chunk are needed once in each direction.
+// breadth-first.cpp — the breadth-first pipeline: all microbatches pass through chunk 0, then all
+// through chunk 1, ... The backward pass starts at the last chunk, with microbatches in reverse.
+// The parameters of a chunk are needed once in each direction.
 //
 //     abABba..  and so on: abcd ABCD | DCBA dcba with two chunks (capitals), every stage
 //
@@ -24,7 +24,8 @@ Order order(const Shape& shape, int /*stage*/) {
   return order;
 }
 
-// p - 1 passes of a chunk to fill and to drain, once the microbatches keep the ring busy.
+// The bubble is p - 1 passes of a chunk to fill and to drain, once the microbatches keep the ring
+// busy.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   if (shape.chunks > 1 && shape.microbatches < shape.stages) return {};
   return 3 * (std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1);

@@ -1,8 +1,8 @@
 // catalog.cpp — every pipeline schedule, in one table.
 //
-// To add one: write schedule/<name>.cpp with its row at the end, then name the row here, where it
-// is declared and where it is listed. Nothing else changes: the command line, the help text, the
-// programs of ranks and the tests that every schedule must pass all read this table.
+// To add one: write schedule/<name>.cpp with its row at the end, then declare the row here and add
+// it to the list. Nothing else changes: the command line, the help text, the programs of ranks and
+// the shared tests of schedules all read this table.
 #include <array>
 #include <vector>
 

@@ -1,14 +1,15 @@
 // interleaved-1f1b.cpp — 1F1B over v model chunks per stage: the bubble is v times smaller.
 //
-// Microbatches go round in groups of G (interleaved.h), so that a stage is busy with chunk c while
-// the group's chunk c results come round the ring. Stage s runs 2(p - s - 1) + (v - 1)G forwards to
-// fill the pipeline, then alternates forward and backward, then drains.
+// Microbatches pass in groups of G (interleaved.h). A stage is busy with chunk c while the group's
+// results of chunk c travel around the ring. Stage s runs 2(p - s - 1) + (v - 1)G forwards to fill
+// the pipeline, then alternates forward and backward, then drains.
 //
 // Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM", SC 2021 (arXiv:2104.04473), section 2.2. The order is that of Megatron-LM
-// (forward_backward_pipelining_with_interleaving): core 0.4 to 0.9 runs all forwards first when
-// m = p, core 0.10 and later do not and let G be chosen (--microbatch-group-size-per-vp-stage). It
-// is that of PyTorch's ScheduleInterleaved1F1B too, which chooses G so that rounds are whole.
+// (forward_backward_pipelining_with_interleaving). Core 0.4 to 0.9 runs all forwards first if m =
+// p. Core 0.10 and later does not, and lets the user choose G
+// (--microbatch-group-size-per-vp-stage). PyTorch's ScheduleInterleaved1F1B has the same order, and
+// chooses G so that rounds are whole.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,7 @@ Order order(const Shape& shape, int stage) {
   return order;
 }
 
-// [Megatron-LM core 0.14 schedules.py: what it asserts of the group]
+// The rule of the group [Megatron-LM core 0.14 schedules.py asserts it].
 std::string group_rule(const Shape& shape) {
   const int group = shape.group, p = shape.stages, m = shape.microbatches;
   if (group < p || group > m)
@@ -74,7 +75,8 @@ std::string problem(const Shape& shape) {
   return problem.empty() ? "" : "interleaving " + problem;
 }
 
-// A pass is 1/v of a stage: the work is 3mv and the bubble still p - 1 passes of each direction.
+// A pass is 1/v of a stage. The work is 3mv passes, and the bubble is p - 1 passes of each
+// direction.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   if (group_size(shape) != shape.stages || shape.microbatches % shape.stages != 0) return {};
   return 3 * (std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1);

@@ -1,6 +1,6 @@
-// interleaved.h — how microbatches go round several chunks of a stage, for the schedules that
-// interleave: in groups of G, a group runs chunk 0, then chunk 1, ...; backward the same with the
-// chunks reversed. The last group may be smaller. With G = 3, m = 5, v = 2:
+// interleaved.h — the order of microbatches over several chunks of a stage, for schedules that
+// interleave. Microbatches pass in groups of G: a group runs chunk 0, then chunk 1, ... Backward
+// passes reverse the chunks. The last group may be smaller. With G = 3, m = 5, v = 2:
 //
 //     microbatch 0 1 2 0 1 2 3 4 3 4
 //     chunk      0 0 0 1 1 1 0 0 1 1
@@ -14,13 +14,13 @@
 
 namespace sim::schedule {
 
-// G: what was asked for, else PyTorch's m / max(1, m / p), or p.
+// G: Shape::group if given, else PyTorch's m / max(1, m / p), else p.
 int group_size(const Shape& shape);
 
 // Task number i of one direction.
 Step nth(const Shape& shape, Pass pass, int i);
 
-// Whether PyTorch's rounds divide the microbatches.
+// Fails if PyTorch's rounds do not divide the microbatches.
 std::string whole_rounds(const Shape& shape);
 
 }  // namespace sim::schedule

@@ -1,11 +1,11 @@
-// local.cpp — local parallelism: each part of the model has a loss of its own, no gradient crosses
-// a boundary. Activations stream forward, each stage goes back at once: one live microbatch, and a
-// bubble only until the first one has arrived.
+// local.cpp — local parallelism: each part of the model has its own loss, so no gradient crosses a
+// boundary. Activations stream forward, and each stage runs its backward pass immediately. One
+// microbatch is live, and the only bubble is the wait for the first one.
 //
 //     aAbBcC      stage s starts s later
 //
-// Laskin et al., "Parallel Training of Deep Networks with Local Updates" (arXiv:2012.03837). What
-// it costs in quality is not simulated.
+// Laskin et al., "Parallel Training of Deep Networks with Local Updates" (arXiv:2012.03837). The
+// cost in model quality is not simulated.
 #include <cstddef>
 
 #include "sim/job/schedule/rules.h"

@@ -1,4 +1,4 @@
-// placement.h — where the parts of the model are: stage and chunk to part, and back.
+// placement.h — where the parts of the model are: maps stage and chunk to a part, and back.
 //
 //     round robin, p = 3, v = 2     v                two-way
 //     stage 0: 0 3                  0 5              0 and 2
@@ -15,17 +15,19 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// Parts that the model is cut into.
+// The number of parts of the model.
 int parts(Placement placement, const Shape& shape);
 int part_of(Placement placement, const Shape& shape, Place place);
-// The place of a part on the way of a microbatch that passes through `chunk` of some stage: only
-// two-way placement, where every part is there twice, needs to know.
+// The place of a part, for a microbatch that passes through `chunk` of some stage. Only two-way
+// placement uses `chunk`, because there every part exists twice.
 Place place_of(Placement placement, const Shape& shape, int part, int chunk);
 
-// Whether the microbatch passes through the chunk: on a two-way street only one half does.
+// Whether the microbatch passes through the chunk: with two-way placement only one half of them
+// does.
 bool visits(Placement placement, const Shape& shape, int microbatch, int chunk);
 
-// The places before and behind one on a microbatch's way. REQUIRES: it is not the first, the last.
+// The places before and after a place on a microbatch's path. REQUIRES: it is not the first or the
+// last, respectively.
 Place before(Placement placement, const Shape& shape, Place place);
 Place behind(Placement placement, const Shape& shape, Place place);
 bool is_first(Placement placement, const Shape& shape, Place place);

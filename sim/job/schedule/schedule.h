@@ -1,16 +1,16 @@
-// schedule.h — what a pipeline schedule is: which parts of the model a stage holds, and in which
-// order it runs its passes. Timing is not decided here; the replay runs each pass as soon as its
+// schedule.h — the type of a pipeline schedule: the parts of the model on each stage, and the order
+// of a stage's passes. Schedules do not decide times. The replay runs each pass as soon as its
 // inputs have arrived.
 //
 // A schedule is a pure function of the pipeline's shape, so it can be printed, tested and compared
-// without running a simulation. Everything that anyone needs to know about one stands in its row:
-// nobody asks for a schedule by name.
+// without a simulation. Its row in the catalog holds all its properties. Code reads these
+// properties and does not compare names, except where a framework supports only certain schedules.
 //
-// Invariants of an order, which tests hold every row to
-//  (1) Each stage runs each of its tasks once, a weight pass behind its input pass, that behind the
-//      forward pass.
-//  (2) The stages together never wait in a circle.
-//  (3) Two neighbours agree on the order of the messages between them.
+// Invariants of an order, tested for every row
+// (1) Each stage runs each of its tasks once: a weight pass after its input pass, and that after
+//     the forward pass.
+// (2) The stages together never wait in a circle.
+// (3) Two neighbours agree on the order of the messages between them.
 #pragma once
 
 #include <cstdint>
@@ -27,44 +27,44 @@ constexpr int max_stages = 1 << 16;
 constexpr int max_passes = 1 << 20;
 constexpr std::int64_t max_tasks = 1 << 22;
 
-// How interleaved schedules count their warm-up and cut microbatches into groups.
+// How interleaved schedules count their warm-up and group microbatches.
 enum class Interleaving : std::uint8_t {
-  all_forwards_first,  // Megatron-LM core 0.4 to 0.9: all of them where microbatches == stages
+  all_forwards_first,  // Megatron-LM core 0.4 to 0.9: all forwards first if microbatches == stages
   alternating,         // Megatron-LM since core 0.10
   whole_rounds,        // PyTorch: groups of m / max(1, m / p) microbatches
 };
 
-// Times of passes and messages, for schedules that are searched for and for drawing any of them.
-// The unit is the caller's.
+// Times of passes and messages, used to search an order and to draw any order. The caller chooses
+// the unit.
 struct Times {
   double forward = 1;
-  double backward = 1;  // gradients of inputs; where both are one pass, it takes both times
+  double backward = 1;  // gradients of inputs; a combined backward pass takes backward + weight
   double weight = 1;    // gradients of weights
   double transfer = 0;  // from one stage to another
-  double output = 0;    // a vocabulary pass, where all stages share the output layer
-  // No time: the share of what a microbatch keeps behind its forward pass that its weight pass
-  // still wants behind its backward pass (M_W / M_B of arXiv:2401.10241), from 0 to 1.
+  double output = 0;    // a vocabulary pass, if all stages share the output layer
+  // Not a time: the share of a microbatch's memory that remains for its weight pass after its
+  // backward pass (M_W / M_B of arXiv:2401.10241), from 0 to 1.
   double kept = 1;
 };
 
-// What an order is asked for.
+// The input of a schedule.
 struct Shape {
   int stages = 1;
   int microbatches = 1;
   int chunks = 1;  // parts of the model per stage (virtual stages)
-  int slices = 1;  // of a sequence, along its tokens
-  int group = 0;   // microbatches that go round together, 0: the schedule's own number
+  int slices = 1;  // slices of a sequence, along its tokens
+  int group = 0;   // microbatches that pass together; 0: the schedule's own number
   Interleaving interleaving = Interleaving::alternating;
   Times times = {};
 };
 
 enum class Pass : std::uint8_t {
   forward,
-  backward,         // gradients of inputs and of weights in one
+  backward,         // gradients of inputs and of weights in one pass
   input,            // gradients of inputs alone; a weight pass follows
   weight,           // gradients of weights
-  output,           // a stage's share of the vocabulary: logits and their sums
-  output_gradient,  // ... and its gradients
+  output,           // vocabulary pass: logits of a stage's share and their sums
+  output_gradient,  // ... and their gradients
 };
 
 struct Step {
@@ -72,44 +72,45 @@ struct Step {
   int microbatch;
   int chunk = 0;
   int slice = 0;
-  bool paired = false;  // runs beside the step that follows it
+  bool paired = false;  // runs beside the next step
 
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// The steps of one stage, in the order the stage must run them.
+// The steps of one stage, in execution order.
 using Order = std::vector<Step>;
 
-// Which part of the model chunk c of stage s holds, of p stages.
+// The part of the model in chunk c of stage s, with p stages.
 enum class Placement : std::uint8_t {
   round_robin,  // part c p + s (Megatron-LM's virtual pipeline stages)
   v,            // down and up again: part s, then part 2p - 1 - s
-  two_way,      // two copies: part s for the first half of the microbatches, part p - 1 - s for the
-                // second, which travel the other way
+  // two copies: part s for the first half of the microbatches, part p - 1 - s for the second half,
+  // which travels in the opposite direction
+  two_way,
 };
 
-// Which passes a schedule splits into gradients of inputs and of weights.
+// The backward passes that a schedule splits into gradients of inputs and of weights.
 enum class Splits : std::uint8_t { none, some, all };
 
-// How messages travel: in one batch behind each pass, which the CPU waits for, or each by itself
-// beside the passes.
+// How messages travel: in one batch after each pass, for which the CPU waits, or separately beside
+// the passes.
 struct Wire {
   bool batched = false;
   // Passes of the same direction between posting a receive and the pass that needs it: 0 or 1.
   int ahead = 0;
-  bool waits_for_sends = false;  // a pass waits until what its forerunner sent is there
+  bool waits_for_sends = false;  // a pass waits until the previous pass's message has arrived
 };
 constexpr Wire batched{.batched = true};
 constexpr Wire posted{};
 constexpr Wire posted_ahead{.ahead = 1};
 
-// Where the output layer runs, and who waits for whom.
+// The stages that run the output layer, and the passes that wait for it.
 enum class Output : std::uint8_t {
-  last_part,     // with the last part of the model
-  two_barriers,  // on all stages: output passes of all stages, then their gradients, then the
-                 // backward pass of the last part
-  one_barrier,   // ... gradients are no one's input
-  together,      // ... all stages at the same time, gradients within
+  last_part,  // with the last part of the model
+  // all stages: output passes of all, then their gradients, then the last part's backward pass
+  two_barriers,
+  one_barrier,  // ... no pass waits for the gradients
+  together,     // ... all stages at the same time, gradients included
 };
 
 struct Schedule {
@@ -120,23 +121,25 @@ struct Schedule {
   Splits splits = Splits::none;
   Wire wire = batched;
   Output output = Output::last_part;
-  int chunks = 1;  // per stage, where nobody says
-  int slices = 1;  // of a sequence, where nobody says
-  int fills = 1;   // microbatches per stage that fill the pipeline as far as it is ever filled
-  bool by_times = false;           // the order depends on the times of passes and messages
-  bool gradients_travel = true;    // false: parts are trained alone
-  bool shared_parameters = false;  // parts are gathered for a group of microbatches (FSDP)
-  // Its loop has a chunk's parameters gathered before the chunk's turn (Megatron-LM's
-  // param_sync_func); else the modules' hooks do, one bucket ahead, whichever chunk it is of.
+  int chunks = 1;                // per stage, by default
+  int slices = 1;                // of a sequence, by default
+  int fills = 1;                 // microbatches per stage that fill the pipeline to its maximum
+  bool by_times = false;         // the order depends on the times of passes and messages
+  bool gradients_travel = true;  // false: each part is trained alone
+  // a chunk's parameters are gathered once for a group of microbatches (FSDP)
+  bool shared_parameters = false;
+  // The schedule's loop gathers a chunk's parameters before its turn (Megatron-LM's
+  // param_sync_func). Otherwise the modules' hooks gather one bucket ahead, of any chunk.
   bool gathers_chunks = false;
-  // "" when the shape is possible, else the rule it breaks and the values that would do.
+  // "" if the shape is valid; else the rule that it breaks, with valid values.
   std::string (*problem)(const Shape& shape) = nullptr;
-  // One of the two. REQUIRES: problem(shape) is empty, 0 <= stage < shape.stages.
+  // A row has either `order` or `search`. REQUIRES: problem(shape) is empty, 0 <= stage <
+  // shape.stages.
   Order (*order)(const Shape& shape, int stage) = nullptr;
   std::vector<Order> (*search)(const Shape& shape) = nullptr;  // all stages at once
-  // What tests hold the order to, with passes of one unit and messages of none: the makespan, and
-  // the most tasks between their forward and their last backward pass. No value where no formula
-  // is known for the shape.
+  // Closed forms for tests, with passes of one unit and messages of zero: the makespan, and the
+  // maximum number of tasks between their forward and last backward pass. No value: no formula is
+  // known for the shape.
   std::optional<std::int64_t> (*makespan)(const Shape& shape) = nullptr;
   std::optional<int> (*live)(const Shape& shape, int stage) = nullptr;
 
@@ -146,8 +149,8 @@ struct Schedule {
 
 // Every schedule, in the order `rehearse list` prints them.
 std::span<const Schedule> catalog();
-const Schedule* find(std::string_view name);  // null when there is none
-// What to say when there is none: the nearest name, and all of them.
+const Schedule* find(std::string_view name);  // null if unknown
+// The message for an unknown name: the nearest name, and all names.
 std::string unknown(std::string_view name);
 
 }  // namespace sim::schedule

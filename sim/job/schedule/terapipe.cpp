@@ -1,10 +1,10 @@
-// terapipe.cpp — token slices in a pipeline: attention is causal, so slice j of a sequence needs
-// only slices up to j, and the next stage can begin with the first slice.
+// terapipe.cpp — slices of sequences in a pipeline. Attention is causal, so slice j of a sequence
+// needs only slices up to j, and the next stage can begin with the first slice.
 //
-// All slices of all microbatches go forward, then back in reverse: the gradients of a slice need
-// those of the slices behind it. With slices of equal time the bubble is that of GPipe divided by
-// their number; all microbatches are live. Slices that take equal time are not equally long; their
-// lengths are not decided here.
+// All slices of all microbatches go forward, then back in reverse, because the gradients of a slice
+// need those of the later slices. With slices of equal time the bubble is that of GPipe divided by
+// their number. All microbatches are live. Slices of equal time have different lengths; the lengths
+// are not chosen here.
 //
 // Li et al., "TeraPipe: Token-Level Pipeline Parallelism for Training Large-Scale Language Models",
 // ICML 2021 (arXiv:2102.07988), figure 2 and section 3.3.
@@ -35,7 +35,7 @@ std::string problem(const Shape& shape) {
   return sizes(shape);
 }
 
-// In passes of one slice.
+// The makespan in passes of one slice.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   return 3 * (std::int64_t{shape.microbatches} * shape.slices + shape.stages - 1);
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double never = -1;
 
-// The state of a run: when each task ended, and how far each stage is.
+// The state of a run: the end of each task, and the progress of each stage.
 class Run {
  public:
   Run(const Schedule& schedule, const Shape& shape, const std::vector<Order>& orders)
@@ -34,7 +34,8 @@ class Run {
   Timeline finish();
 
  private:
-  // Passes that every stage runs for a microbatch: how many are done (or have come), the latest.
+  // Passes that every stage runs for a microbatch: the number done (or arrived), and the latest
+  // time.
   struct Gathering {
     int count = 0;
     double time = 0;
@@ -53,7 +54,7 @@ class Run {
   double all_of(const Gathering& gathering) const {
     return gathering.count == shape_.stages ? gathering.time + shape_.times.transfer : never;
   }
-  // When the inputs of a step are there, or `never`.
+  // The time at which all inputs of a step exist, or `never`.
   double ready(int stage, const Step& step) const;
   double gradient_ready(Place place, const Step& step) const;
   bool waits_for_others(std::size_t stage, const Step& step);
@@ -69,7 +70,7 @@ class Run {
   std::vector<Gathering> outputs_, output_gradients_, meetings_;
   std::vector<std::size_t> next_;
   std::vector<double> free_;
-  std::vector<std::int64_t> met_;  // by stage: the meeting it waits at
+  std::vector<std::int64_t> met_;  // by stage: the barrier that it waits at
   Timeline timeline_;
 };
 
@@ -134,7 +135,7 @@ double Run::ready(int stage, const Step& step) const {
   return never;
 }
 
-// Where all stages run a pass at the same time, the last one to come starts it.
+// If all stages run a pass at the same time, the last stage to arrive starts it.
 bool Run::waits_for_others(std::size_t stage, const Step& step) {
   if (step.pass != Pass::output || schedule_.output != Output::together) return false;
   met_.resize(orders_.size(), -1);

@@ -1,10 +1,10 @@
-// zb-v.cpp — the ZB-V schedule: two parts per stage in a V, so that the gradients of a microbatch
-// start where its loss is, on the stage that began it. Zero bubble between a stage's first and last
-// pass with F = B = W, in the memory of 1F1B's first stage (2p half-stages on every stage).
+// zb-v.cpp — the ZB-V schedule: two parts per stage in a V. The gradients of a microbatch start
+// where its loss is, on the stage that began it. With F = B = W a stage has no bubble between its
+// first and last pass. Every stage needs the memory of 1F1B's first stage (2p half-stages).
 //
-// Stage s runs 2(p - s) - 1 forwards of chunk 0, s pairs of forwards, p - s triples (f b w), then
-// F B W f b w, then drains. For fewer than 2p - 1 microbatches it is the order of 2p - 1 without
-// the passes of those that are not there.
+// Stage s runs 2(p - s) - 1 forwards of chunk 0, s pairs of forwards, p - s triples (f b w), then F
+// B W f b w, then drains. With fewer than 2p - 1 microbatches, it is the order of 2p - 1 without
+// the passes of the missing ones.
 //
 // Qi et al., "Pipeline Parallelism with Controllable Memory" (arXiv:2405.15362), figure 2; the
 // order is that of PyTorch's ScheduleZBVZeroBubble.
@@ -17,7 +17,7 @@
 namespace sim::schedule {
 namespace {
 
-// Counts the passes of each kind and chunk and drops those of microbatches that are not there.
+// Numbers the passes of each kind and chunk, and drops those of missing microbatches.
 class Writer {
  public:
   explicit Writer(int microbatches) : microbatches_(microbatches) {}
@@ -69,7 +69,7 @@ Order order(const Shape& shape, int stage) {
   return w.order();
 }
 
-// No stage waits between its first and its last pass; the last one starts p - 1 later.
+// No stage waits between its first and its last pass; the last stage starts p - 1 later.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   if (shape.microbatches < 2 * shape.stages - 1) return {};
   return 6 * std::int64_t{shape.microbatches} + shape.stages - 1;

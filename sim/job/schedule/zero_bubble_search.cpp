@@ -11,12 +11,13 @@ namespace sim::schedule {
 namespace {
 
 struct Choices {
-  bool delays_first_input = false;  // a forward may be squeezed in before the first B
-  bool prefers_inputs = false;      // a B that is due soon goes before another forward
-  bool fills_small_gaps = false;    // a W goes into a gap shorter than itself
+  bool delays_first_input = false;  // a forward may delay the first B
+  bool prefers_inputs = false;      // a B that is due soon precedes another forward
+  bool fills_small_gaps = false;    // a W may fill a gap shorter than itself
 };
 
-// One try. Stages are numbered from the first; f, b and w count a stage's passes.
+// One try with fixed choices. Stages are numbered from the first; f, b and w count a stage's
+// passes.
 class Try {
  public:
   Try(const Shape& shape, int cap, Choices choices)
@@ -37,11 +38,12 @@ class Try {
   struct Stage {
     int f = 0, b = 0, w = 0;
     double now = 0;      // end of its last pass
-    double waited = 0;   // behind its first pass
+    double waited = 0;   // since its first pass
     double started = 0;  // of its first pass
     std::vector<double> forward_end, input_end;
     Order order;
-    // Microbatches that are whole in memory, and what their weight passes want of the others.
+    // Microbatches that are whole in memory, and the share that pending weight passes keep of the
+    // others.
     double live(double kept) const { return f - b + kept * (b - w); }
   };
   Stage& at(int stage) { return stages_[static_cast<std::size_t>(stage)]; }
@@ -59,7 +61,7 @@ class Try {
     return at(stage + 1).input_end[static_cast<std::size_t>(at(stage).b)] + times_.transfer;
   }
   double most_waited() const;
-  // Whether so many forwards more fit, behind so many weight passes more.
+  // Whether `forwards` more forwards fit in memory after `weights` more weight passes.
   bool fits(const Stage& s, int forwards, int weights = 0) const {
     return s.live(times_.kept) + forwards - times_.kept * weights <= cap_ + 1e-9;
   }
@@ -114,8 +116,9 @@ double Try::most_waited() const {
   return most;
 }
 
-// The first forward of every stage, as many more as fit before its first B is due and in memory,
-// never more than the stage before it can feed, and the first B of every stage.
+// Runs the first forward of every stage. Runs more forwards while three conditions hold: its first
+// B is not due, memory suffices, and the stage before can feed them. Then runs the first B of every
+// stage.
 void Try::warm_up() {
   for (int stage = 0; stage < p_; ++stage) forward(stage);
   double due = at(p_ - 1).now + times_.backward;
@@ -141,7 +144,7 @@ void Try::warm_up() {
   for (int stage = p_ - 1; stage >= 0; --stage) input(stage);
 }
 
-// Whether the stage rather leaves its next forward for later, so that its next B is not late.
+// Whether the stage should postpone its next forward, so that its next B is not late.
 bool Try::puts_forward_off(int stage) {
   if (!choices_.prefers_inputs || stage + 1 == p_) return false;
   const Stage& s = at(stage);
@@ -149,7 +152,7 @@ bool Try::puts_forward_off(int stage) {
   if (s.f < next.f + 2) return false;
   const double due = next.now + times_.forward + times_.backward + times_.transfer;
   if (s.now >= due) return true;
-  int room = 0;  // weight passes that must come before the forward
+  int room = 0;  // weight passes that must precede the forward
   while (!fits(s, 1, room) && s.w + room < s.b) ++room;
   if (s.now + times_.forward + room * times_.weight <= due) return false;
   return due - s.now <= most_waited() - s.waited;
@@ -170,8 +173,8 @@ void Try::make_room(int stage, int more) {
   }
 }
 
-// Weight passes until the next input is there; one more into a gap that it does not fit, where the
-// stage has waited as long as any or the try says so.
+// Runs weight passes until the next input arrives. One more may fill a gap that is too short, if
+// the stage has waited longest or this try allows it.
 void Try::fill_until(int stage, double due) {
   const Stage& s = at(stage);
   while (s.w < s.b && s.now + times_.weight <= due) weight(stage);
@@ -191,7 +194,7 @@ void Try::run_forwards() {
 void Try::run_inputs() {
   for (int stage = p_ - 1; stage >= 0; --stage) {
     if (stage + 1 < p_) fill_until(stage, input_due(stage));
-    // The first stage has nothing else to wait for once its forwards are done.
+    // Once its forwards are done, the first stage waits for nothing else.
     if (stage == 0 && at(0).f == m_)
       while (at(0).w < at(0).b) weight(0);
     input(stage);

@@ -1,17 +1,16 @@
-// zeropp.cpp — ZeroPP: a unit of U microbatches runs through the chunks of a stage one after the
-// other, so that the parameters of a chunk, which are in shards, are gathered once per unit and
-// direction; weight gradients fill the bubbles.
+// zeropp.cpp — ZeroPP: a unit of U microbatches passes through the chunks of a stage one after the
+// other. The sharded parameters of a chunk are therefore gathered once per unit and direction.
+// Weight gradients fill the bubbles.
 //
-// Within a unit stage s runs the forwards of all chunks, the last one's only as far as it takes
-// until the first gradient is back, 2(p - s) - 1 of them, then alternates F and B; from the last
-// forward on each B is followed by a W, and what is left of the unit's Ws comes before the next
-// unit. With U >= 2p - 1 no stage waits between its first and its last pass. Live are the U v
-// chunks of a unit at most. Without a group the microbatches are cut into as many units as have 2p
-// - 1 of them.
+// Within a unit, stage s runs the forwards of all chunks, but of the last chunk only 2(p - s) - 1,
+// until the first gradient is back. Then it alternates F and B. From the last forward on, each B is
+// followed by a W, and the unit's remaining Ws precede the next unit. With U >= 2p - 1 no stage
+// waits between its first and its last pass. At most the U v chunks of a unit are live. Without a
+// given group, the microbatches are split into as many units as have 2p - 1 of them.
 //
 // Tang et al., "ZeroPP: Unleashing Exceptional Parallelism Efficiency through Tensor-Parallelism-
-// Free Methodology" (arXiv:2402.03791), sections 3.1 and 3.2. The paper shows the order of small
-// pipelines alone; warm-up and places of W are derived from it.
+// Free Methodology" (arXiv:2402.03791), sections 3.1 and 3.2. The paper shows only the order of
+// small pipelines; warm-up and places of W are derived from it.
 #include <algorithm>
 #include <cstddef>
 
@@ -21,7 +20,7 @@
 namespace sim::schedule {
 namespace {
 
-// Microbatches of each unit.
+// The number of microbatches in each unit.
 std::vector<int> units(const Shape& shape) {
   const int m = shape.microbatches;
   std::vector<int> sizes;
@@ -35,7 +34,7 @@ std::vector<int> units(const Shape& shape) {
   return sizes;
 }
 
-// A unit of `count` microbatches from `first` on.
+// Appends a unit of `count` microbatches, from `first` on.
 void unit(const Shape& shape, int stage, int first, int count, Order& order) {
   const int total = count * shape.chunks;
   const auto forward = [&](int i) { return Step{Pass::forward, first + i % count, i / count}; };
@@ -75,7 +74,7 @@ std::string problem(const Shape& shape) {
   return "";
 }
 
-// One unit, or several of the same size: no stage waits for more than its first input.
+// Holds for one unit, or several of the same size: no stage waits except for its first input.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   const std::vector<int> sizes = units(shape);
   if (sizes.back() != sizes.front() || sizes.back() < shape.stages) return {};

@@ -1,5 +1,5 @@
-// attention_alone.h — a core of attention by itself, forward, call after call: what benchmarks of
-// context parallelism time.
+// attention_alone.h — the forward pass of an attention core, call after call, as benchmarks of
+// context parallelism time it.
 #pragma once
 
 #include "sim/job/context/context.h"
@@ -7,9 +7,9 @@
 
 namespace sim::program {
 
-// A job whose steps are `calls` calls of the plan's core on tensors that are there, without
-// autograd. `order`: which tokens a rank holds, in a context of yunchang's (usp).
-// REQUIRES: calls > 0.
+// A job whose steps run `calls` forward passes of the plan's attention core on existing tensors,
+// without autograd. `order`: the tokens of each rank in yunchang's USP contexts. REQUIRES:
+// calls > 0.
 Job attention_alone(const ValidPlan& plan, const Environment& environment, context::TokenOrder order,
                     int calls);
 

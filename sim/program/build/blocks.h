@@ -1,4 +1,4 @@
-// blocks.h — the blocks that passes of a rank share: each kind and variant is written once.
+// blocks.h — the blocks that the passes of a rank share. Each kind and variant is written once.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sim::program {
 
-// Numbers of blocks by kind, variant and offload. The first to ask for a block writes it.
+// Block numbers by kind, variant and offload. The first request for a block writes it.
 class Blocks {
  public:
   enum Kind : std::uint8_t { forward, again, again_in_part, backward, weight, free_input };

@@ -15,9 +15,9 @@ namespace sim::program {
 
 namespace {
 
-// Keeps the cuts between which every class repeats itself: interval k of a class is what it runs
-// between completing microbatches k-1 and k. None where replicas do not all do as many: there they
-// drift apart.
+// Keeps the cuts between which every class repeats itself. Interval k of a class is what it runs
+// between completing microbatches k-1 and k. If replicas run different numbers of microbatches, no
+// cuts are kept, because replicas drift apart.
 void keep_repeating_cuts(Job& job, int microbatches_per_period) {
   const bool alike = std::ranges::all_of(job.classes, [&](const Program& p) {
     return p.cuts.size() == job.classes.front().cuts.size();
@@ -51,7 +51,7 @@ void keep_repeating_cuts(Job& job, int microbatches_per_period) {
   }
 }
 
-// Places of a class's ranks among those that share a layer's experts.
+// The places of a class's ranks in the group that shares a layer's experts.
 std::vector<int> expert_places(const mesh::Mesh& mesh, int rank_class) {
   std::vector<int> places;
   for (const int rank : mesh.ranks_of(rank_class)) {
@@ -61,8 +61,9 @@ std::vector<int> expert_places(const mesh::Mesh& mesh, int rank_class) {
   return places;
 }
 
-// Ranks of a group of experts route differently: the replicas that one group spans have a class
-// each, up to so many classes; beyond, one stands for all and has the fullest's routes.
+// Ranks of an expert group route differently, so each replica that the group spans becomes a class.
+// Above this number of classes, one class represents all replicas and takes the routes of the
+// fullest.
 constexpr std::int64_t most_route_classes = 256;
 
 std::vector<int> routed_replicas(const Plan& plan) {
@@ -77,7 +78,7 @@ std::vector<int> routed_replicas(const Plan& plan) {
   return classes;
 }
 
-// What one replica does of a step.
+// The plan and the orders of one replica.
 struct Share {
   Plan plan;
   Orders orders;
@@ -110,15 +111,16 @@ mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike) {
 }
 
 bool single_queue(const Plan& plan) {
-  // Receives that are posted early would hold up everything behind them in one hardware queue: the
-  // zero-bubble authors run with eight (CUDA_DEVICE_MAX_CONNECTIONS), PyTorch asks for no number.
+  // In one hardware queue, a receive posted early would block every later operation. The
+  // zero-bubble authors therefore run with eight queues (CUDA_DEVICE_MAX_CONNECTIONS). PyTorch
+  // requires no particular number.
   const schedule::Wire& wire = schedule::find(plan.pipeline.schedule)->wire;
   return !plan.shards_parameters() && (wire.ahead == 0 || wire.waits_for_sends);
 }
 
 namespace {
 
-// What a plan says of all ranks.
+// The settings of the job that all ranks share.
 Job job_of(const Plan& plan, mesh::Mesh mesh) {
   Job job;
   job.mesh = std::move(mesh);
@@ -135,7 +137,7 @@ Job job_of(const Plan& plan, mesh::Mesh mesh) {
   return job;
 }
 
-// Rounds of groups repeat; elsewhere each microbatch is like the one before.
+// With interleaving, rounds of microbatch groups repeat; otherwise every microbatch is alike.
 int microbatches_per_period(const Plan& plan) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   const bool rounds =
@@ -152,7 +154,7 @@ Job build(const ValidPlan& valid, const Environment& environment, bool all_ranks
   Job job = job_of(plan, mesh_of(plan, {all_ranks, class_of_replica.empty() ? routed_replicas(plan)
                                                                             : class_of_replica}));
   job.classes.resize(static_cast<std::size_t>(job.mesh.classes()));
-  std::map<int, Share> shares;  // by microbatches
+  std::map<int, Share> shares;  // by number of microbatches
   const std::vector<int> unlike = unlike_microbatches(plan);
   for (int c = 0; c < job.mesh.classes(); ++c) {
     Program& program = job.classes[static_cast<std::size_t>(c)];

@@ -39,8 +39,8 @@ class Builder {
     std::uint32_t pattern;
     Sharding::State left;
   };
-  // The microbatch counts where each has routes of its own, what comes up where modules are
-  // offloaded.
+  // The key includes the microbatch if each has routes of its own, and the groups that come up if
+  // modules are offloaded.
   using Key =
       std::tuple<StageAction::Kind, schedule::Pass, int, int, Moment, int, int, Sharding::State>;
 
@@ -65,7 +65,7 @@ class Builder {
   }
   Pass single(PassKind kind, Emitter& e);
 
-  // A call of a block of the ends, or of a layer.
+  // Appends a call of a block of the ends, or of a layer.
   void call(Template& t, std::optional<std::uint32_t> block, int layer = ends) {
     if (!block) return;
     t.calls.push_back({*block, layer == ends ? -1 : rank_.first_layer(t.chunk) + layer,
@@ -92,14 +92,16 @@ class Builder {
   Offload offload_;
   ModuleOffload module_offload_;
   const ModuleOffload::OfPass* offloads_ = nullptr;  // of the pass that is being written
-  std::map<int, std::uint32_t> ahead_;               // templates, by OfPass::number
+  // templates of groups that come up, by OfPass::number
+  std::map<int, std::uint32_t> ahead_;
   Blocks blocks_;
   std::map<Key, Written> written_;
   int microbatch_ = 0;  // of the pass that is being written
-  // Of slices: what the slice that went back last leaves for the keys and values of those in front
-  // of it, in all layers of the stage, and what the present one makes of it; 0: no slot yet.
+  // Slots of the gradients of earlier slices' keys and values, in all layers of the stage. `kept`:
+  // left by the slice whose backward pass ran last. `made`: produced by the current slice. 0: no
+  // slot yet.
   std::uint32_t kept_key_gradients_ = 0, made_key_gradients_ = 0;
-  // Of a later step: the place of the pass that validates the one before it; far behind: none.
+  // The place in a later step of the pass that validates the step before; the maximum: none.
   std::uint32_t validated_at_ = std::numeric_limits<std::uint32_t>::max();
 };
 
@@ -110,7 +112,8 @@ int Builder::first_chunk() const {
   return chunk;
 }
 
-// The first layer that a rank's gradients reach.
+// Whether TransformerEngine's permanent gradient tensors are created here: at the first layer that
+// a rank's gradients reach.
 bool Builder::makes_handles(const Moment& moment, int chunk, int layer) const {
   return rank_.plan.stack.kept_gradient_handles && moment.first_step && moment.first &&
          chunk == rank_.plan.pipeline.virtual_stages - 1 && layer == rank_.layers(chunk) - 1;
@@ -124,7 +127,8 @@ std::uint32_t Builder::free_layer_input(std::uint32_t layers_on) {
   });
 }
 
-// What a pass does before its first block: waits for its input, drops what Python rebinds.
+// The begin of a pass, before its first block: it waits for its input and frees what Python
+// rebinds.
 std::uint32_t Builder::begin_pass(int chunk, bool forward) {
   Emitter e(rank_.tables, "pass begin");
   wait_for_messages(e, rank_, chunk, forward);
@@ -205,7 +209,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     v.offload = layer_offload(layer);
     v.first_use = moment.first_step && moment.first && chunk == first_chunk() && layer == 0;
     call(t, forward_layer(v), layer);
-    // Inside a recomputed group only the group's input stays.
+    // Inside a recomputed group only the group's input is kept.
     if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
     shard(t, sharding_->after(layer, Visit::forward), layer);
     if (const auto gone = offload_.before(chunk, layer)) call(t, offload_.away(*gone), *gone);
@@ -223,7 +227,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
   return t;
 }
 
-// Runs the group that ends with a layer again; that layer is entered by its backward pass.
+// Recomputes the group that ends with layer `last`, whose backward pass follows.
 void Builder::run_again(Template& t, int chunk, int last, const Moment& moment) {
   Variant variant;
   variant.recompute = true;
@@ -305,7 +309,7 @@ Template Builder::weight(int chunk, const Moment& moment) {
   return t;
 }
 
-// What stands beside the passes of layers: a share of the vocabulary.
+// Passes for a share of the vocabulary, which run beside the passes of layers.
 Template Builder::vocabulary(const StageAction& act, const Moment& moment) {
   Variant variant;
   variant.hooks = sharding_->hooks();
@@ -355,13 +359,14 @@ Template Builder::write(const StageAction& act, const Moment& moment) {
   return backward(chunk, moment, pass == schedule::Pass::input);
 }
 
-// How data parallelism sees a pass: what reads parameters, and what adds to gradients.
+// The direction of a pass for data parallelism: forward passes read parameters, backward passes add
+// to gradients.
 schedule::Pass direction_of(schedule::Pass pass) {
   if (pass == schedule::Pass::output) return schedule::Pass::forward;
   return pass == schedule::Pass::output_gradient ? schedule::Pass::backward : pass;
 }
 
-// The template of a pass, written when it is asked for the first time.
+// The template of a pass; the first request writes it.
 std::uint32_t Builder::pattern(const StageAction& act, const Moment& moment) {
   const schedule::Step& step = act.step;
   const int chunk = step.chunk;
@@ -381,7 +386,7 @@ std::uint32_t Builder::pattern(const StageAction& act, const Moment& moment) {
   return made;
 }
 
-// The groups of the next microbatch that come up behind a pass.
+// The offloaded groups of the next microbatch that are copied back after a pass.
 std::optional<Behind> Builder::groups_ahead(const StageAction& act) {
   const ModuleOffload::OfPass& offloads = module_offload_.of(act.step);
   if (act.kind != StageAction::Kind::pass || offloads.ahead.empty()) return {};
@@ -397,11 +402,11 @@ Pass Builder::single(PassKind kind, Emitter& e) {
   return pass;
 }
 
-// The step before is validated in the warm-up, where the norm has come back through all stages
-// behind: before forward pass 2 (p - 1 - stage), but no later than the last of the first chunk's
-// that nothing else comes before: what a stage does later may wait for another's validation
-// [sail-sg/zero-bubble-pipeline-parallelism zerobubble/scheduler/communication.py:
-// get_post_validation_time].
+// Inserts the validation of the previous step. It runs in the warm-up, once the norm has come back
+// through all later stages: before forward pass 2 (p - 1 - stage). It must also precede the first
+// backward pass and the first forward pass of another chunk. Otherwise a stage could wait for
+// another stage's validation [sail-sg/zero-bubble-pipeline-parallelism
+// zerobubble/scheduler/communication.py: get_post_validation_time].
 void Builder::validate(std::vector<Pass>& step) {
   const auto works = [&](const Pass& pass) {
     const PassKind kind = rank_.program.templates[pass.pattern].kind;

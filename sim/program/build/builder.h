@@ -1,14 +1,15 @@
-// builder.h — writes the program of one rank: a template for each kind of pass, chunk, moment and
-// state of its data parallelism, and the passes of a step in the order of its schedule.
+// builder.h — writes the program of one rank. It writes the templates of passes, and the passes of
+// each step in the order of the schedule. A template depends on the kind of pass, the chunk, its
+// place in the step and the state of data parallelism.
 //
-// A template is what a pass calls:
+// A template lists the blocks that a pass calls:
 //
 //     forward    begin, batch, [ends] embedding, ([unit] layer)..., head, [ends], end
 //     backward   begin, [ends] head, ([unit] recomputed layers, layer)..., embedding, [ends], end
 //     weight     ([unit] weight gradients of a layer)..., [ends], end
 //
-// with [unit] and [ends] what data parallelism does around a unit (sharding.h). Blocks that say
-// nothing about parameters are written once and shared by all templates.
+// [unit] and [ends] are the work of data parallelism around a unit (sharding.h). Blocks without
+// parameters are written once and shared by all templates.
 #pragma once
 
 #include "sim/program/build/build.h"

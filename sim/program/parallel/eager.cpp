@@ -4,7 +4,7 @@
 
 namespace sim::program {
 
-// The step counts of the tensors live on the device and are read one by one
+// The step counts of the tensors lie on the device, and the CPU reads them one by one
 // [decoupled_weight_decay.py:adamw].
 void adam_by_operators(Emitter& e, std::int64_t elements) {
   const std::int64_t bytes = 4 * elements;

@@ -1,5 +1,5 @@
-// eager.h — the optimizer as PyTorch's own operators, tensor by tensor, where a plan has no fused
-// one (Plan::fused_optimizer).
+// eager.h — the optimizer as PyTorch's own operators, tensor by tensor, for plans without a fused
+// optimizer (StackPlan::fused_optimizer).
 //
 // [mosaicml/composer 0.16 optim/decoupled_weight_decay.py]
 #pragma once

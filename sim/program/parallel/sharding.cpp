@@ -63,11 +63,11 @@ void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_vie
 
 namespace {
 
-// Channels of their own: they do not come in turn with activations and gradients, which have
-// streams of their own where they are posted one by one.
+// Separate channels, because norms are not in turn with activations and gradients. Those have
+// streams of their own if they are posted one by one.
 constexpr std::uint8_t norm_down = 2, norm_back = 3;
 
-// The ranks of a stage sum up theirs; each stage adds its own to that of the stages before it.
+// The ranks of a stage sum their norms. Each stage adds its sum to that of the stages before it.
 void sum_norm_of_stages(Rank& rank, Emitter& e) {
   const Plan& plan = rank.plan;
   if (plan.mesh.tp > 1) e.collective(Kind::all_reduce, Stream::tp, 4, "norm of the stage");
@@ -76,7 +76,7 @@ void sum_norm_of_stages(Rank& rank, Emitter& e) {
   if (rank.program.stage > 0)
     e.exchange({Stream::pp, {{false, -1, norm_down, Bytes{4}}}}, "norm of the stages before",
                joins);
-  // Nobody waits for what is sent.
+  // Nothing waits for this send.
   if (rank.program.stage < plan.mesh.pp - 1)
     e.exchange({Stream::pp, {{true, 1, norm_down, Bytes{4}}}}, "norm up to this stage", 0);
 }

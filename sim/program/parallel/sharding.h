@@ -1,24 +1,23 @@
-// sharding.h — data parallelism: who holds which part of the parameters, their gradients and the
-// optimizer's state, and what is gathered and reduced for it, when.
+// sharding.h — data parallelism: which rank holds which part of the parameters, gradients and
+// optimizer state, and when they are gathered and reduced.
 //
 //     replicated   everything on every rank; gradients are summed (Megatron-LM's DDP)
-//     zero1        the optimizer's state in shards (its distributed optimizer)
-//     deepspeed    the same, DeepSpeed's: gradients are tensors until the end of a step
+//     zero1        the optimizer state is sharded (Megatron-LM's distributed optimizer)
+//     deepspeed    the same in DeepSpeed: gradients are tensors until the end of a step
 //     fsdp         parameters too, gathered unit by unit (PyTorch's FSDP 1 and 2)
 //     depth        the layers' weights, gathered around each product (AxoNN)
 //
-// The builder asks for blocks around each unit that a pass visits; the modules say, inside their
-// blocks, which parameter they are about to use and which gradient is there.
+// The builder requests blocks around each unit that a pass visits. Modules report from inside their
+// blocks which parameter they are about to use and which gradient is ready.
 //
 //     pass     before(ends) ── before(0) layer 0 after(0) ── ... ── after(ends)
-//     layer    ── use(qkv) product ──            ── product of gradients, keep(qkv) or ready(qkv)
-//     ──
+//     layer    ── use(qkv) product ──    ── product of gradients, keep(qkv) or ready(qkv) ──
 //
 // Invariants
-//  (1) begin() is called for each pass of a step, in the order in which the rank runs them, and
-//      before(), after(), use(), keep() and ready() speak of the pass that began last.
-//  (2) A pass is a function of its kind, chunk, moment and state(): a builder that has written it
-//      before may restore() the state that it left instead of writing it again.
+// (1) begin() is called for each pass of a step, in the order in which the rank runs them. The
+//     functions before(), after(), use(), keep() and ready() refer to the pass of the last begin().
+// (2) A pass is a function of its kind, chunk, moment and state(). A builder that has written it
+//     before may restore() the state after it instead of writing it again.
 #pragma once
 
 #include <cstdint>
@@ -33,16 +32,16 @@
 
 namespace sim::program {
 
-// Of a pass: whether its step is the first of the run, and whether it is the first and the last one
-// of its kind and chunk in the order. Gradients are complete in the last one that adds to them.
+// The moment of a pass: whether its step is the first of the run, and whether it is the first or
+// the last of its kind and chunk. Gradients are complete in the last pass that adds to them.
 struct Moment {
   bool first_step = false, first = false, last = false;
-  bool first_of_ends = false;  // of those that add to gradients of what is no layer's product
+  bool first_of_ends = false;  // among passes that add to gradients outside the layers' products
   friend auto operator<=>(const Moment&, const Moment&) = default;
 };
 
-// How a pass comes to a unit: `again` is the forward pass of a recomputed layer, inside a backward
-// pass, but for the layer whose backward pass follows at once.
+// Why a pass visits a unit. `again`: the forward pass of a recomputed layer inside a backward pass,
+// except the layer whose backward pass follows directly.
 enum class Visit : std::uint8_t { forward, again, backward, weight };
 
 class Sharding {
@@ -60,7 +59,8 @@ class Sharding {
   std::int64_t elements() const;  // of all chunks, without padding
   virtual std::vector<Stream> communicators() const = 0;
 
-  // Model, buffers, optimizer; zero_grad; everything behind the last pass.
+  // Set-up of model, buffers and optimizer; begin of a step (zero_grad); end of a step, after the
+  // last pass.
   virtual void set_up(Emitter& e) = 0;
   virtual void begin_step(Emitter& e, bool first) = 0;
   virtual void end_step(Emitter& e, bool first) = 0;
@@ -78,14 +78,14 @@ class Sharding {
 
   // A parameter is about to be read.
   void use(Emitter& e, Unit unit, std::string_view name, std::string_view owner = {});
-  // A gradient is there, a tensor of its own: true where it was taken out of its slot to wait for
-  // the rest of its unit, false where the module adds it to what is there and frees it.
+  // A gradient exists as a separate tensor. True: it was taken out of its slot, to wait for the
+  // rest of its unit. False: the module adds it to the existing gradient and frees it.
   bool keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
             std::string_view owner = {});
-  // Around a product of a layer: its weight is whole in between.
+  // Called around a product of a layer: its weight is whole in between.
   virtual void open(Emitter&, Unit, std::string_view /*weight*/, Visit) {}
   virtual void close(Emitter&, Unit, std::string_view /*weight*/, Visit) {}
-  // It is added, and in a last pass complete.
+  // The gradient is added; in a last pass it is complete.
   void ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner = {});
 
  protected:
@@ -103,21 +103,21 @@ class Sharding {
   std::vector<Parameters> parameters_;
 };
 
-// The one that the plan asks for.
+// Creates the data parallelism of the plan.
 std::unique_ptr<Sharding> make_sharding(Rank& rank);
 
-// What every kind of data parallelism has in its set-up and at the end of a step.
+// Common parts of the set-up and of the end of a step.
 void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_view reduction);
-// L2 norm of the rank's gradients, its sum over the world, and the scaling that follows. `reads`:
-// the CPU waits for the norm, for it scales only where the norm is above the limit (early in
-// training it is).
+// The L2 norm of the rank's gradients, its sum over the world, and the scaling. `reads`: the CPU
+// waits for the norm, because it scales only if the norm exceeds the limit (it does early in
+// training).
 void clip_gradients(Rank& rank, Emitter& e, std::int64_t elements, bool reads);
-// The norm of all stages comes back from the last one: the step that was taken before it was known
-// is what it should have been.
+// Receives the global norm from the last stage. The step was taken before the norm was known, and
+// is confirmed here.
 void validate_step(Rank& rank, Emitter& e);
-// With tied embeddings the first and the last stage add their gradients of the table.
+// With tied embeddings, the first and the last stage add their gradients of the table.
 void sum_tied_embeddings(Rank& rank, Emitter& e, std::int64_t bytes);
-// Those that every kind needs, by the plan's degrees.
+// Communicators that every kind needs, by the plan's degrees.
 std::vector<Stream> model_communicators(const Rank& rank);
 void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to);
 

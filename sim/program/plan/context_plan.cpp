@@ -11,7 +11,7 @@ namespace sim::program {
 
 namespace {
 
-// "1, 2 or 4": the degrees of an exchange up to `most` under which the shape is possible.
+// The degrees up to `most` for which the shape is valid, as text: "1, 2 or 4".
 template <class Possible>
 std::string degrees(int most, Possible possible) {
   std::vector<int> found;
@@ -22,7 +22,7 @@ std::string degrees(int most, Possible possible) {
   return fmt::format("{}", fmt::join(found, ""));
 }
 
-// What the catalog says of the shape, and which degrees would do.
+// The catalog's rule that the shape breaks, with the valid degrees.
 void shape_problem(const Plan& plan, Diagnostics& problems) {
   const context::Method& method = context_method(plan);
   const context::Shape shape = context_shape(plan);
@@ -41,8 +41,9 @@ void shape_problem(const Plan& plan, Diagnostics& problems) {
                           levels ? shape.ulysses : shape.ranks, problem, field, would_do)});
 }
 
-// [TransformerEngine 2.9 context_parallel.py: its ring has no windows; all but the ring assert that
-// samples are not packed. attention.cpp: none goes with scores in memory]
+// TransformerEngine's ring has no windows, and all methods but the ring assert that samples are not
+// packed [TransformerEngine 2.9 context_parallel.py]. No method works with unfused attention
+// [attention.cpp].
 void context_combinations(const Plan& plan, Diagnostics& problems) {
   const model::Architecture& a = plan.architecture;
   const bool whole_sequence = context_method(plan).exchange == context::Exchange::all;

@@ -1,5 +1,5 @@
-// context_plan.h — how the context-parallel ranks of a plan share its sequences: the catalog's row
-// (job/context/context.h) and the shape that a rank's attention gives it.
+// context_plan.h — context parallelism of a plan: its method in the catalog (job/context/context.h)
+// and the shape of a rank's attention.
 #pragma once
 
 #include <vector>
@@ -15,10 +15,10 @@ const context::Method& context_method(const Plan& plan);
 // REQUIRES: tp divides the heads, cp the sequence.
 context::Shape context_shape(const Plan& plan);
 
-// Neighbours exchange heads, and those that stand alike go round a ring.
+// Neighbours exchange heads; ranks with the same place in their neighbourhood form a ring.
 bool has_two_levels(const Plan& plan);
 
-// Every rule of context parallelism that the plan breaks, each with the values that would do.
+// Every rule of context parallelism that the plan breaks, each with valid values.
 Diagnostics context_problems(const Plan& plan);
 
 }  // namespace sim::program

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 3> words{"keep", "swap", "recompute"};
 constexpr std::size_t most_layers = 1 << 16;
 
-// The number behind a star; 0: none that could be one of layers.
+// The number after a star; 0: not a valid number of layers.
 std::size_t times(std::string_view text) {
   std::size_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);

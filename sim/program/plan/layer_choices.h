@@ -1,4 +1,4 @@
-// layer_choices.h — choices of layers as text: "keep*2,swap*3,recompute".
+// layer_choices.h — reads and writes the choices of layers as text: "keep*2,swap*3,recompute".
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct LayerChoices {
 };
 LayerChoices read_layer_choices(std::string_view text);
 
-// Runs of like choices as one word each.
+// Writes a run of equal choices as one item.
 std::string text_of(std::span<const LayerChoice> choices);
 
 }  // namespace sim::program

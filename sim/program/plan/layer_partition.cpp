@@ -15,7 +15,7 @@
 namespace sim::program {
 namespace {
 
-// A layout may not be longer than this once it is written out.
+// The longest layout, in characters, once repetitions are expanded.
 constexpr std::size_t longest_layout = 1 << 16;
 
 int first_less(const Plan& plan) {
@@ -32,7 +32,8 @@ bool counts_ends(const Plan& plan) {
   return plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss;
 }
 
-// Stages with layers of their own number share the rest evenly over their chunks.
+// Layers of one chunk of a stage. Stages without a number of their own share the remaining layers
+// evenly.
 int sized_part(const Plan& plan, int stage) {
   int of_stage = stage == 0                  ? plan.pipeline.first_stage_layers
                  : stage == plan.mesh.pp - 1 ? plan.pipeline.last_stage_layers
@@ -96,7 +97,7 @@ void counted_problems(const Plan& plan, Diagnostics& problems) {
   const std::int64_t parts = count_parts(plan);
   const std::int64_t all =
       layers + plan.pipeline.account_for_embedding + plan.pipeline.account_for_loss;
-  // A chunk may be the embedding or the head alone, a stage may not.
+  // A chunk may hold only the embedding or only the head; a stage may not.
   const int least = plan.pipeline.virtual_stages > 1 ? 1 : 2;
   if (all % parts != 0 || all / parts < least)
     problems.push_back(
@@ -122,7 +123,7 @@ void even_problems(const Plan& plan, Diagnostics& problems) {
   }
 }
 
-// What is dealt out part by part: every layer once, none negative, no stage without one.
+// Checks a split given part by part: the layers add up, no part is negative, no stage is empty.
 void dealt_problems(const Plan& plan, Diagnostics& problems) {
   const int parts = count_parts(plan);
   if (!plan.pipeline.layers_of_parts.empty() &&
@@ -152,7 +153,7 @@ void dealt_problems(const Plan& plan, Diagnostics& problems) {
     problems.push_back(
         {"pipeline_layout", fmt::format("the parts have {} layers together; the model has {}", sum,
                                         plan.architecture.layers)});
-  // The embedding or the head may stand alone.
+  // A stage may hold only the embedding or only the head.
   for (const int end : {0, parts - 1})
     ++of_stage[static_cast<std::size_t>(
         schedule::place_of(schedule.placement, shape, end, 0).stage)];
@@ -161,7 +162,7 @@ void dealt_problems(const Plan& plan, Diagnostics& problems) {
                                           empty - of_stage.begin())});
 }
 
-// Writes a layout out: what is repeated stands there as often.
+// Expands the repetitions of a layout.
 class LayoutReader {
  public:
   explicit LayoutReader(std::string_view text) : text_(text) {}
@@ -270,7 +271,8 @@ Diagnostics part_problems(const Plan& plan) {
   Diagnostics problems;
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   const bool fixed = schedule && schedule->placement != schedule::Placement::round_robin;
-  if (!schedule || (fixed && plan.pipeline.virtual_stages != 2)) return problems;  // said elsewhere
+  // reported by other rules
+  if (!schedule || (fixed && plan.pipeline.virtual_stages != 2)) return problems;
   const int said =
       sized(plan) + counts_ends(plan) +
       (plan.pipeline.layer_split != LayerSplit::even || !plan.pipeline.layers_of_parts.empty()) +

@@ -19,7 +19,7 @@ std::vector<std::string> absent_modules(const RecomputeModules& modules,
       {&RecomputeModules::moe, mixture, "the model is no mixture of experts; write mlp"},
       {&RecomputeModules::moe_activation, mixture, "the model is no mixture of experts; write mlp"},
       {&RecomputeModules::shared_experts, shared, "the model has no shared expert; leave it out"},
-      // TransformerEngine's linear layers have the norms before them in them.
+      // TransformerEngine's linear layers include the norms before them.
       {&RecomputeModules::norms, mixture || latent,
        "norms of dense layers are part of the products behind them; leave it out"},
       {&RecomputeModules::latent, latent, "the model has no latent attention; leave it out"}};

@@ -1,5 +1,5 @@
-// recompute_modules.h — the names of what selective recomputation runs again: Megatron-LM's
-// (--recompute-modules), and torchtitan's operators.
+// recompute_modules.h — names of the modules that selective recomputation runs again: Megatron-LM's
+// (--recompute-modules) and torchtitan's operators.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@ inline constexpr std::array<std::pair<std::string_view, bool RecomputeModules::*
                                {"mla_up_proj", &RecomputeModules::latent},
                                {"operators", &RecomputeModules::operators}}};
 
-// Sets the module of this name. False where there is none.
+// Selects the module with this name. False: the name is unknown.
 constexpr bool add_recompute_module(RecomputeModules& to, std::string_view name) {
   for (const auto& [known, module] : recompute_module_names)
     if (known == name) return to.*module = true;
   return false;
 }
 
-// Of each module that no layer of the network has: why, and what would do.
+// Reports each selected module that no layer of the network has, with the reason and valid modules.
 std::vector<std::string> absent_modules(const RecomputeModules& modules,
                                         const model::Architecture& network);
 

@@ -17,7 +17,7 @@ std::int64_t total_microbatches(const Plan& plan) {
   return plan.batch.global_batch / plan.batch.micro_batch;
 }
 
-// As many each as it goes, the first replicas one more.
+// Divides microbatches as evenly as possible: the first replicas get one more.
 std::vector<int> evenly(std::int64_t microbatches, int replicas) {
   std::vector<int> counts(static_cast<std::size_t>(replicas),
                           static_cast<int>(microbatches / replicas));
@@ -36,7 +36,7 @@ void all_alike(const Plan& plan, Problems& problems) {
              nearest_multiples(plan.batch.global_batch, together))});
 }
 
-// Whether the batch is whole microbatches.
+// Checks that the batch divides into whole microbatches.
 bool is_whole(const Plan& plan, Problems& problems) {
   const int size = plan.batch.micro_batch;
   if (plan.batch.global_batch % size == 0) return true;
@@ -74,7 +74,7 @@ void unlike(const Plan& plan, Problems& problems) {
                     sum, plan.batch.global_batch, total, plan.batch.micro_batch, total));
 }
 
-// What meets over replicas in each microbatch needs as many of all.
+// Features that communicate over replicas in each microbatch need the same number on all replicas.
 void meets_over_replicas(const Plan& plan, Problems& problems) {
   const auto problem = [&](const char* field, const char* rule) {
     problems.push_back(

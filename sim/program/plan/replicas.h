@@ -1,14 +1,14 @@
-// replicas.h — a step's microbatches where data-parallel replicas do not all do as many: those on
-// faster GPUs do more of them.
+// replicas.h — steps in which data-parallel replicas run different numbers of microbatches: faster
+// GPUs run more.
 //
-// The program of a replica is that of a plan in which all do as many as it does. What its gradients
-// count is folded into the scale that they are reduced with (samples of the replica by those of the
-// step), which costs nothing; their reduction waits for the slowest replica. Losses are summed over
-// replicas once, behind the step: microbatch by microbatch they would not meet.
+// The program of a replica equals that of a plan in which all replicas run as many microbatches as
+// it does. Its gradients are weighted by its share of the step's samples; the scale of the
+// reduction includes this weight, at no cost. The reduction waits for the slowest replica. Losses
+// are summed over replicas once, after the step, because the replicas' microbatches do not pair up.
 //
-// Megatron-LM's forks for unlike GPUs: SynerFuse USAGE.md (--num-micro-batches-per-dp: counts that
-// sum to the global batch) and their arguments.py (num_micro_batches_grad_factor); HexiScale
-// (arXiv:2409.01143), in which each pipeline has a batch of its own; DeepSpeed
+// Sources: Megatron-LM's forks for mixed GPUs: SynerFuse USAGE.md (--num-micro-batches-per-dp:
+// counts that sum to the global batch) and their arguments.py (num_micro_batches_grad_factor).
+// HexiScale (arXiv:2409.01143), in which each pipeline has its own batch. DeepSpeed
 // runtime/pipe/engine.py:_aggregate_total_loss (the loss, once a step).
 #pragma once
 
@@ -21,16 +21,16 @@ namespace sim::program {
 
 // Microbatches of each data-parallel replica. REQUIRES: the plan has no problems.
 std::vector<int> microbatches_of_replicas(const Plan& plan);
-// The same where not all do as many, else empty.
+// The same if replicas differ; empty if all run the same number.
 std::vector<int> unlike_microbatches(const Plan& plan);
 
-// "2x12,4": as a plan writes them.
+// The counts in the notation of a plan: "2x12,4".
 std::string text_of(const std::vector<int>& microbatches);
 
-// The plan as one replica sees it: it does so many microbatches.
+// The plan as one replica sees it, with that replica's number of microbatches.
 Plan of_replica(const Plan& plan, int dp_rank);
 
-// Rules of the batch: that replicas share it, and what goes with an uneven share.
+// Rules of the batch: replicas share it, and some features need equal shares.
 Diagnostics batch_problems(const Plan& plan);
 
 }  // namespace sim::program

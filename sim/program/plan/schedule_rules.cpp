@@ -33,7 +33,7 @@ void pipeline(const Plan& plan, Problems& problems) {
         {"schedule", fmt::format("schedule {}: {}", plan.pipeline.schedule, problem)});
     break;
   }
-  // Each takes 8 KB of a replay with memory: more would need up to 2 GiB.
+  // Each microbatch takes 8 KB in a replay with memory, so more would need up to 2 GiB.
   constexpr int most = 200'000;
   if (plan.microbatches() > most)
     problems.push_back({"global_batch", fmt::format("{} microbatches in a step; at most {} are "
@@ -41,7 +41,7 @@ void pipeline(const Plan& plan, Problems& problems) {
                                                     plan.microbatches(), most)});
 }
 
-// What the fork with shares of the vocabulary has beside its stages.
+// Rules of schedules that split the vocabulary over stages: the limits of the authors' fork.
 void vocabulary(const Plan& plan, Problems& problems) {
   const auto problem = [&](const char* field, const char* rule) {
     problems.push_back({field, fmt::format("schedule {} cuts the vocabulary over the stages, {}",
@@ -65,8 +65,8 @@ void vocabulary(const Plan& plan, Problems& problems) {
   if (plan.stack.logit_metrics > 0) problem("logit_metrics", "nobody has all logits; write 0");
 }
 
-// Slices of a sequence: what attends across them, and what is made again, is simulated as far as
-// the authors' program has it.
+// Rules of schedules that cut sequences into slices. Attention across slices and recomputation are
+// simulated only as far as the authors' program supports them.
 void sliced(const Plan& plan, Problems& problems) {
   const auto problem = [&](const char* field, std::string_view rule) {
     problems.push_back({field, fmt::format("schedule {} cuts sequences into slices, {}",
@@ -111,7 +111,7 @@ void sliced(const Plan& plan, Problems& problems) {
             "whose keys and values stay; write recompute none, or selective of core_attn or mlp");
 }
 
-// Two copies of each part on stages that mirror each other.
+// Rules of schedules that hold two copies of each part, on stages that mirror each other.
 void mirrored(const Plan& plan, Problems& problems) {
   const auto problem = [&](const char* field, const char* rule) {
     problems.push_back({field, fmt::format("schedule {} holds every part twice, {}",
@@ -131,7 +131,7 @@ void mirrored(const Plan& plan, Problems& problems) {
   if (plan.draws_routes()) problem("router", "and is simulated with router balanced");
 }
 
-// Parts with losses of their own.
+// Rules of schedules in which each stage has a loss of its own.
 void alone(const Plan& plan, Problems& problems) {
   const auto problem = [&](const char* field, const char* rule) {
     problems.push_back({field, fmt::format("schedule {} gives each stage an output layer and a "

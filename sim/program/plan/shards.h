@@ -1,5 +1,5 @@
-// shards.h — what parameters in shards (ZeRO-2, ZeRO-3) leave of Megatron-LM's data parallelism:
-// nothing; its buffers, overlap and fused accumulation are off, and its data loader's mask.
+// shards.h — switches a plan to sharded parameters (ZeRO-2, ZeRO-3). All of Megatron-LM's data
+// parallelism is off: its buffers, overlap, fused accumulation and attention mask.
 #pragma once
 
 #include <cassert>

@@ -1,5 +1,5 @@
-// dualpipe-v.cpp — DualPipe cut in half: two parts per stage in a V instead of two copies of each,
-// with the phases of dualpipe_phases.h.
+// dualpipe-v.cpp — DualPipe with two parts per stage in a V, instead of two copies of each part. It
+// uses the phases of dualpipe_phases.h.
 //
 // deepseek-ai/DualPipe, dualpipev.py; Qi et al., "DualPipe could be better without the Dual"
 // (2025): the bubble is (p - 1)(F&B + B - 3W) on p stages; 2p + 1 live half-stages.

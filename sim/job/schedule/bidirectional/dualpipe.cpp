@@ -1,12 +1,12 @@
 // dualpipe.cpp — DualPipe: microbatches enter the pipeline from both ends. Stage s holds part s for
-// one half of them and part p - 1 - s for the other, so each part is there twice; passes of the two
+// one half of them and part p - 1 - s for the other, so each part exists twice. Passes of the two
 // directions run beside each other, which hides the messages between experts.
 //
 // The two halves of the pipeline mirror each other: with h = min(s, p - 1 - s), each runs the
 // phases of dualpipe_phases.h with R = p/2, its own direction first.
 //
-// DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv:2412.19437), figure 5: the bubble is
-// (p/2 - 1)(F&B + B - 3W), with F&B the two beside each other; p + 1 live microbatches.
+// DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv:2412.19437), figure 5: the bubble is (p/2 -
+// 1)(F&B + B - 3W), with F&B the two beside each other; p + 1 live microbatches.
 #include <algorithm>
 
 #include "sim/job/schedule/bidirectional/dualpipe_phases.h"
@@ -38,7 +38,7 @@ std::string problem(const Shape& shape) {
   return odd.empty() ? "" : "the schedule " + odd;
 }
 
-// One bubble is F + D + D - 3W long with passes one after the other: 1 + 2 + 1 - 3 with B for D.
+// With passes one after the other, one bubble is F + D + D - 3W long: 1 + 2 + 1 - 3 with B for D.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   return 3 * std::int64_t{shape.microbatches} + shape.stages / 2 - 1;
 }

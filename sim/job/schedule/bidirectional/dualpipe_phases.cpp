@@ -10,7 +10,7 @@ class Writer {
  public:
   explicit Writer(const DualPipePhases& phases) : phases_(phases) {}
 
-  // Chunk 0 is the one that the phases call F, whichever it is of the rank's.
+  // Chunk 0 is the chunk that the phases call F, whichever chunk of the rank it is.
   void forward(int chunk) { order_.push_back(step(Pass::forward, chunk, forward_[chunk]++)); }
   void backward(int chunk, bool keeps_weight = false) {
     const Pass pass = keeps_weight ? Pass::input : Pass::backward;
@@ -28,7 +28,7 @@ class Writer {
  private:
   Step step(Pass pass, int chunk, int microbatch) const {
     const int own = chunk ^ phases_.first_chunk;
-    const bool again = pass == Pass::weight;  // it has its number already
+    const bool again = pass == Pass::weight;  // its microbatch has a number already
     return {pass, again ? microbatch : microbatch + phases_.first_of[own], own};
   }
 
@@ -61,7 +61,7 @@ Order dualpipe_order(const DualPipePhases& phases) {
     w.backward(1);
     w.beside(1, 0);
   }
-  const int middle = (r + 1) / 2;  // on an even rank the second chunk's pass still is whole there
+  const int middle = (r + 1) / 2;  // on an even rank the second chunk's pass is still whole there
   for (int i = 0; i < r + 1; ++i) {
     w.backward(1, i > middle || (i == middle && r % 2 == 1));
     w.backward(0, i >= middle);

@@ -1,7 +1,7 @@
-// dualpipe_phases.h — the eight phases that DualPipe and DualPipeV share. A rank has two chunks; F
-// and f are their forward passes, D and d their backward passes, which may be split into B and W.
-// With r the rank's place among R ranks that go one way, and n microbatches for the rank to run
-// through each chunk:
+// dualpipe_phases.h — the eight phases of DualPipe and DualPipeV. A rank has two chunks: F and f
+// are their forward passes, D and d their backward passes, which may be split into B and W. Below,
+// r is the rank's place among the R ranks of its direction, and n is the number of microbatches for
+// each chunk:
 //
 //     1  2(R - r - 1) times  F
 //     2  r + 1 times         F f
@@ -12,8 +12,8 @@
 //     7  R - r - 1 times     W B
 //     8  r + 1 times         W
 //
-// "Beside" is one pass to the outside: both inputs are asked for first, and the messages between
-// experts of one half travel while the other half computes.
+// Two passes "beside" each other are one pass for other stages: both inputs are received first. The
+// messages between experts of one pass travel while the other computes.
 //
 // DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv:2412.19437), section 3.2.1 and figure 5;
 // deepseek-ai/DualPipe, dualpipe.py and dualpipev.py, step().
@@ -26,9 +26,9 @@ namespace sim::schedule {
 struct DualPipePhases {
   int rank, ranks;        // r and R
   int microbatches;       // n
-  int first_chunk = 0;    // which of the rank's chunks is F
+  int first_chunk = 0;    // the rank's chunk that the phases call F
   int first_of[2] = {};   // number of the first microbatch of each chunk
-  bool joins_all = true;  // false: the first pair of phase 4 runs one after the other
+  bool joins_all = true;  // false: the first pair of phase 4 runs one pass after the other
 };
 
 Order dualpipe_order(const DualPipePhases& phases);

@@ -1,8 +1,8 @@
-// interleaved-zb.cpp — interleaved 1F1B with the weight gradients split off.
+// interleaved-zb.cpp — interleaved 1F1B with split weight gradients.
 //
-// Microbatches go round in groups (interleaved.h), of which PyTorch makes whole rounds. Stage s
-// runs (v - 1)G + p - 1 - s forwards first, then alternates F and B; from B number s on, W number
-// k - s follows B number k, and what is left comes at the end.
+// Microbatches pass in groups (interleaved.h), as PyTorch's whole rounds. Stage s runs (v - 1)G + p
+// - 1 - s forwards first, then alternates F and B. From B number s on, W number k - s follows B
+// number k; the remaining Ws come at the end.
 //
 // PyTorch's ScheduleInterleavedZeroBubble, after Qi et al., "Zero Bubble Pipeline Parallelism",
 // ICLR 2024 (arXiv:2401.10241).
@@ -44,7 +44,7 @@ std::string problem(const Shape& shape) {
   return whole_rounds(shape);
 }
 
-// The last stage starts p - 1 later and has no bubble; where groups are the stages.
+// The last stage starts p - 1 later and has no bubble, if a group has p microbatches.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   if (shape.microbatches % shape.stages != 0) return {};
   return 3 * std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1;

@@ -1,5 +1,5 @@
-// v-half.cpp — the V-half schedule: about half of 1F1B's activations, p/2 + 1 of full stages on
-// every stage, for a bubble of about 3p chunk passes.
+// v-half.cpp — the V-half schedule: about half of 1F1B's activations, p/2 + 1 full stages on every
+// stage, with a bubble of about 3p chunk passes.
 //
 // Qi et al., "Pipeline Parallelism with Controllable Memory" (arXiv:2405.15362), section 4.3.
 #include "sim/job/schedule/split_backward/v_pattern.h"
@@ -9,15 +9,14 @@ namespace {
 
 std::vector<Order> search(const Shape& shape) {
   const int p = shape.stages;
-  const int shift = p % 2 == 0 ? 3 : 0;  // keeps the passes of a stage out of each other's slots
+  const int shift = p % 2 == 0 ? 3 : 0;  // keeps the passes of a stage in different slots
   std::vector<Block> blocks;
   for (int i = 0; i < p; ++i)
     blocks.push_back({2 * i, 3 * p - i - 2, 3 * p + shift + 2 * i - 1, 6 * p + shift - i - 2});
   return repeated(blocks, shape.microbatches);
 }
 
-// Once the microbatches fill the block, 2p of them; where the shift makes room the bubble is
-// shorter.
+// Valid once 2p microbatches fill the block. With a shift the bubble is shorter.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   const std::int64_t p = shape.stages, m = shape.microbatches;
   if (m < 2 * p) return {};

@@ -1,5 +1,5 @@
-// v-min.cpp — the V-min schedule: about a third of 1F1B's activations, the least that a V can do,
-// for a bubble of about 4p chunk passes.
+// v-min.cpp — the V-min schedule: about a third of 1F1B's activations, the minimum for a V, with a
+// bubble of about 4p chunk passes.
 //
 // Qi et al., "Pipeline Parallelism with Controllable Memory" (arXiv:2405.15362), section 4.3.
 #include "sim/job/schedule/split_backward/v_pattern.h"
@@ -9,15 +9,14 @@ namespace {
 
 std::vector<Order> search(const Shape& shape) {
   const int p = shape.stages;
-  const int shift = p % 3 == 0 ? 2 : 0;  // keeps the passes of a stage out of each other's slots
+  const int shift = p % 3 == 0 ? 2 : 0;  // keeps the passes of a stage in different slots
   std::vector<Block> blocks;
   for (int i = 0; i < p; ++i)
     blocks.push_back({i, 2 * p - i - 1, 2 * p + shift + i, 4 * p + shift - i - 1});
   return repeated(blocks, shape.microbatches);
 }
 
-// Once the microbatches fill the block, 2p of them; where the shift makes room the bubble is
-// shorter.
+// Valid once 2p microbatches fill the block. With a shift the bubble is shorter.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   const std::int64_t p = shape.stages, m = shape.microbatches;
   if (m < 2 * p) return {};
@@ -25,7 +24,7 @@ std::optional<std::int64_t> makespan(const Shape& shape) {
   return 6 * m + 4 * p - (p % 3 == 0 ? 7 : 5);
 }
 
-// (p + 2)/3 full stages, rounded up, on the last stage; the first ones may hold less.
+// The last stage holds (p + 2)/3 full stages, rounded up; the first ones may hold less.
 std::optional<int> live(const Shape& shape, int stage) {
   if (shape.microbatches < 2 * shape.stages || stage + 1 < shape.stages) return {};
   return 2 * ((shape.stages + 2 + 2) / 3);

@@ -15,10 +15,10 @@ namespace {
 constexpr int interval = 6;
 constexpr std::int64_t max_pattern_tasks = 1 << 16;
 
-// Kinds of a plan's passes, in the order that a microbatch runs them.
+// The kinds of passes, in the order in which a microbatch runs them.
 enum Kind : int { down, up, gradient_up, gradient_down, weights, other_weights };
 
-// When each pass of a stage runs: slots by kind and number, ascending.
+// The slot of each pass of a stage, by kind and number, ascending.
 struct Slots {
   std::vector<std::vector<int>> of;
   int last() const {
@@ -30,7 +30,7 @@ struct Slots {
 };
 using Planned = std::vector<Slots>;  // by stage
 
-// A pass of a plan; earlier slots first, then stages, kinds and numbers.
+// A pass. Passes are ordered by slot, then stage, kind and number.
 struct Entry {
   int slot, stage, kind, number;
   friend bool operator>(const Entry& a, const Entry& b) {
@@ -39,7 +39,7 @@ struct Entry {
   }
 };
 
-// Calls `visit` for every pass in ascending order; it may change the slot of the pass it is given.
+// Calls `visit` for every pass in ascending order. `visit` may change the slot of its pass.
 void in_order(const Planned& planned, const std::function<void(const Entry&)>& visit) {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> next;
   const auto push = [&](int stage, int kind, int number) {
@@ -58,7 +58,7 @@ void in_order(const Planned& planned, const std::function<void(const Entry&)>& v
   }
 }
 
-// What a stage does in each slot, -1: nothing.
+// The passes of a stage by slot; -1: free.
 std::vector<int> by_slot(const Slots& slots, std::size_t kinds) {
   std::vector<int> kind_in(static_cast<std::size_t>(slots.last()) + 1, -1);
   for (std::size_t kind = 0; kind < std::min(kinds, slots.of.size()); ++kind)
@@ -67,8 +67,8 @@ std::vector<int> by_slot(const Slots& slots, std::size_t kinds) {
   return kind_in;
 }
 
-// Puts weight passes into the first free slots behind their gradients: of one kind, or those of
-// each chunk apart, the ones whose gradients come first before the others.
+// Puts weight passes into the first free slots after their gradients. The passes are of one kind,
+// or those of each chunk in turn; the chunk whose gradients come first precedes.
 void put_weights(Slots& slots, bool apart) {
   const std::vector<int> kind_in = by_slot(slots, 4);
   slots.of.resize(apart ? 6 : 5);
@@ -88,7 +88,8 @@ void put_weights(Slots& slots, bool apart) {
       slots.of[static_cast<std::size_t>(weights + chunk)].push_back(slot++);
 }
 
-// The most chunks' activations a stage holds; free slots run weight passes where none are planned.
+// The maximum number of live chunk activations of a stage; free slots run weight passes if none are
+// planned.
 int most_live(const Slots& slots) {
   const bool planned = slots.of.size() > 4;
   int live = 0, most = 0, waiting = 0;
@@ -108,7 +109,7 @@ class Mover {
  public:
   Mover(Planned& planned, bool with_weights) : planned_(planned), with_weights_(with_weights) {}
 
-  // Moves passes ahead within the memory that the plan needs now.
+  // Moves passes ahead, without exceeding the present need of memory.
   void move_ahead();
 
  private:
@@ -126,7 +127,7 @@ class Mover {
   Planned& planned_;
   bool with_weights_;
   int most_ = 0;
-  int phase_ = 0;  // 0: filling, 1: full blocks, which stay where they are, 2: draining
+  int phase_ = 0;  // 0: filling, 1: full blocks, whose passes do not move, 2: draining
   std::vector<std::vector<bool>> taken_;
 };
 
@@ -141,7 +142,7 @@ bool Mover::stays(const Entry& entry) {
   return phase_ == 0 && !with_weights_;
 }
 
-// The slot of the latest input.
+// The slot of the latest input of a pass.
 int Mover::inputs(const Entry& entry) const {
   const int last_stage = static_cast<int>(planned_.size()) - 1;
   int slot = -1;
@@ -188,8 +189,8 @@ void Mover::move_ahead() {
     for (Slots& slots : planned_) put_weights(slots, false);
 }
 
-// Runs the plan's passes in its order, each as soon as its inputs are there, in slots of one, and
-// takes those slots for the plan.
+// Runs the passes in their planned order, each as soon as its inputs exist, in slots of length one.
+// The resulting slots replace the planned ones.
 void squeeze(Planned& planned) {
   Planned out(planned.size());
   std::vector<int> free(planned.size(), 0);

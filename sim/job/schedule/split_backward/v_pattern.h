@@ -1,7 +1,7 @@
-// v_pattern.h — schedules that repeat a building block: two parts per stage in a V, every six slots
-// each stage runs F, f, b, B of one microbatch and two weight passes. How far apart the four are
-// decides how many activations live; the block is repeated, weight passes go into free slots, and
-// the passes before the first and behind the last full block are moved ahead as far as inputs and
+// v_pattern.h — schedules that repeat a building block: two parts per stage in a V. In every six
+// slots each stage runs F, f, b, B of one microbatch and two weight passes. The distances of the
+// four decide the number of live activations. The block is repeated, and weight passes fill free
+// slots. Passes before the first and after the last full block move ahead as far as inputs and
 // memory allow.
 //
 //     V-half on 2 stages, slots of the first block:  stage 0: F 0, f 4, b 8, B 13
@@ -19,13 +19,13 @@
 
 namespace sim::schedule {
 
-// Slots of F, f, b and B of a stage in the first block.
+// The slots of F, f, b and B of a stage in the first block.
 using Block = std::array<int, 4>;
 
 // REQUIRES: one block per stage; no two passes of a stage meet in a slot modulo 6.
 std::vector<Order> repeated(const std::vector<Block>& blocks, int microbatches);
 
-// What the two schedules of this kind ask of a shape.
+// The rule of these schedules for a shape.
 std::string v_pattern_rule(const Shape& shape);
 
 }  // namespace sim::schedule

@@ -1,8 +1,8 @@
-// zb-1p.cpp — the order that a search finds (zero_bubble_search.h) in the memory of 1F1B: p live
+// zb-1p.cpp — the order that zero_bubble_search.h finds in the memory of 1F1B: at most p live
 // microbatches on any stage.
 //
-// Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv:2401.10241), section 3 and
-// table 4.
+// Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv:2401.10241), section 3 and table
+// 4.
 #include "sim/job/schedule/zero_bubble_search.h"
 
 namespace sim::schedule {
@@ -12,7 +12,7 @@ std::vector<Order> search(const Shape& shape) {
   return zero_bubble_search(shape, shape.stages);
 }
 
-// With passes of one unit a stage waits p - 1 for its first B, later for nothing.
+// With passes of one unit, a stage waits p - 1 for its first B and never afterwards.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   return 3 * std::int64_t{shape.microbatches} + shape.stages - 1;
 }

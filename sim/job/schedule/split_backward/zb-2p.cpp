@@ -1,8 +1,8 @@
-// zb-2p.cpp — the order that a search finds (zero_bubble_search.h) in twice the memory of 1F1B: 2p
+// zb-2p.cpp — the order that zero_bubble_search.h finds in twice the memory of 1F1B: at most 2p
 // live microbatches on any stage.
 //
-// Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv:2401.10241), section 3 and
-// table 4.
+// Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv:2401.10241), section 3 and table
+// 4.
 #include <algorithm>
 
 #include "sim/job/schedule/zero_bubble_search.h"
@@ -14,7 +14,7 @@ std::vector<Order> search(const Shape& shape) {
   return zero_bubble_search(shape, 2 * shape.stages);
 }
 
-// With passes of one unit no stage waits behind its first pass; the last one starts p - 1 later.
+// With passes of one unit, no stage waits after its first pass; the last stage starts p - 1 later.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   return 3 * std::int64_t{shape.microbatches} + shape.stages - 1;
 }

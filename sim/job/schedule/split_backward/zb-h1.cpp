@@ -1,16 +1,16 @@
 // zb-h1.cpp — the ZB-H1 schedule: backward is split into the gradient of the input (B) and that of
-// the weights (W), and the Ws, which nobody waits for, fill the drain of the pipeline.
+// the weights (W). No other stage waits for a W, so Ws fill the drain of the pipeline.
 //
-// Forwards and Bs run as in 1F1B, with w = min(p - 1 - s, m) forwards first. Stage s keeps s Ws
-// back: after B number j comes W number j - s, and what is left comes at the end. So a stage has at
-// most p - s microbatches between F and B and s between B and W: min(m, p) live ones, which is
-// what 1F1B needs on its first stage; no stage needs more than 1F1B's worst one.
+// Forwards and Bs run as in 1F1B, with w = min(p - 1 - s, m) forwards first. Stage s holds back s
+// Ws: W number j - s follows B number j, and the remaining Ws come at the end. So a stage has at
+// most p - s microbatches between F and B and s between B and W: min(m, p) live ones. This is the
+// memory of 1F1B's first stage.
 //
 // With F = B = W = 1 the step takes max(3m + (p - 1), 2m + 2(p - 1) + 1):
-//   - stage 0 has 3m of work and idles p - 1 between its pth forward and its first B, which comes
-//     back after p forwards and p - 1 Bs; from m >= p on nothing else is ever waited for;
-//   - for m < p the last stage decides: p - 1 to reach it, m forwards and m Bs without a gap,
-//     p - 1 to return, and one W.
+// - Stage 0 has 3m of work. It idles p - 1 between its pth forward and its first B, which comes
+//   back after p forwards and p - 1 Bs. From m >= p on it never waits again.
+// - For m < p the last stage decides: p - 1 to reach it, m forwards and m Bs without a gap, p - 1
+//   to return, and one W.
 //
 // Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv:2401.10241), section 2.1 and
 // figure 2: the bubble is (p - 1)(T_F + T_B - T_W).
@@ -44,7 +44,7 @@ std::optional<std::int64_t> makespan(const Shape& shape) {
   return std::max(3 * m + p - 1, 2 * m + 2 * (p - 1) + 1);
 }
 
-// On every stage what 1f1b holds on its first.
+// Every stage holds what 1F1B holds on its first stage.
 std::optional<int> live(const Shape& shape, int /*stage*/) {
   return std::min(shape.microbatches, shape.stages);
 }

@@ -1,10 +1,11 @@
-// zb-h2.cpp — the ZB-H2 schedule: twice the memory of 1F1B, no bubble between a stage's first and
-// last pass.
+// zb-h2.cpp — the ZB-H2 schedule: twice the memory of 1F1B, and no bubble between a stage's first
+// and last pass.
 //
-// As zb-h1, but stage s runs 2(p - s) - 1 forwards before its first B, which fills the time until
-// that B's input is back, and keeps 2s Ws: at most 2(p - s) - 1 microbatches between F and B and 2s
-// between B and W, 2p - 1 live ones on every stage. The stages end one after another, as they
-// began: the gain needs an optimizer that does not wait for all of them.
+// It differs from zb-h1 in two points. Stage s runs 2(p - s) - 1 forwards before its first B, which
+// fill the time until the input of that B is back. It also holds back 2s Ws. So at most 2(p - s) -
+// 1 microbatches are between F and B, and 2s between B and W: 2p - 1 live ones on every stage. The
+// stages end one after another, as they began, so the gain needs an optimizer that does not wait
+// for all of them.
 //
 // Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv:2401.10241), section 2.2 and
 // figure 3: the bubble is (p - 1)(T_F + T_B - 2 T_W).
@@ -34,7 +35,7 @@ Order order(const Shape& shape, int stage) {
   return order;
 }
 
-// Stage 0 never waits, the last one starts p - 1 later.
+// Stage 0 never waits; the last stage starts p - 1 later.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   if (shape.microbatches < 2 * shape.stages - 1) return {};
   return 3 * std::int64_t{shape.microbatches} + shape.stages - 1;

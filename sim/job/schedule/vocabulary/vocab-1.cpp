@@ -1,5 +1,5 @@
-// vocab-1.cpp — vocabulary-parallel 1F1B (vocabulary.h) with two barriers a microbatch: one live
-// microbatch more than 1F1B for each of them.
+// vocab-1.cpp — vocabulary-parallel 1F1B (vocabulary.h) with two barriers per microbatch. Each
+// barrier adds one live microbatch to those of 1F1B.
 //
 // Yeung et al., "Balancing Pipeline Parallelism with Vocabulary Parallelism" (arXiv:2411.05288),
 // algorithm 1.
@@ -15,7 +15,7 @@ Order order(const Shape& shape, int stage) {
   return vocabulary_order(shape, stage, 2);
 }
 
-// With output passes of no time.
+// The makespan if output passes take no time.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   return 3 * (std::int64_t{shape.microbatches} + shape.stages - 1);
 }

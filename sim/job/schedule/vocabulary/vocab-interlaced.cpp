@@ -1,8 +1,8 @@
-// vocab-interlaced.cpp — 1F1B with the output layer cut over all stages, which all run it at the
-// same time (vocabulary.h): one and a half times the live microbatches of 1F1B.
+// vocab-interlaced.cpp — 1F1B with the output layer split over all stages, which all run it at the
+// same time (vocabulary.h). It has one and a half times the live microbatches of 1F1B.
 //
-// Stage s runs 3p/2 - s forwards, the output passes of p - s microbatches, then B S until the next
-// forward is due, then F B S or B F S, every second stage one of them, then drains.
+// Stage s runs 3p/2 - s forwards and the output passes of p - s microbatches, then B S until the
+// next forward is due. Then it runs F B S or B F S, alternating from stage to stage, and drains.
 //
 // Lin et al., "nnScaler: Constraint-Guided Parallelization Plan Generation for Deep Learning
 // Training", OSDI 2024, names it interlaced; the order is that of sail-sg/VocabularyParallelism,
@@ -47,7 +47,7 @@ Order order(const Shape& shape, int stage) {
   return order;
 }
 
-// With output passes of no time.
+// The makespan if output passes take no time.
 std::optional<std::int64_t> makespan(const Shape& shape) {
   return 3 * (std::int64_t{shape.microbatches} + shape.stages - 1);
 }

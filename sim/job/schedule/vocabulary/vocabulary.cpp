@@ -6,15 +6,15 @@
 namespace sim::schedule {
 namespace {
 
-// Where in a period of F and B a stage runs S: all stages run it at the same time, but the place of
-// that time in their period moves from stage to stage.
+// The place of S in a stage's period of F and B. All stages run S at the same time, so its place in
+// the period moves from stage to stage.
 struct Places {
   std::vector<bool> before_forward;  // B S F, else B F S
   std::vector<int> ahead;            // output passes before the first B
 };
 
-// [vocab_parallel_schedule.py: is_bsf, num_warmup_s_pass]. Going down from the last stage, S moves
-// back by a forward pass, until that is more than a backward pass; then it changes its place.
+// From the last stage down, S moves back by a forward pass until the shift exceeds a backward pass;
+// then it changes its place [vocab_parallel_schedule.py: is_bsf, num_warmup_s_pass].
 Places places(const Shape& shape) {
   const double f = shape.times.forward;
   const double b = std::max(shape.times.backward + shape.times.weight, f);
@@ -48,7 +48,7 @@ class Writer {
     if (forwards_ < m_) order_.push_back({Pass::forward, forwards_++});
   }
   void backward() { order_.push_back({Pass::backward, backwards_++}); }
-  // S of the next microbatch and T of the one before.
+  // S of the next microbatch and T of the previous one.
   void output() {
     if (outputs_ < m_) order_.push_back({Pass::output, outputs_});
     if (outputs_ > 0 && outputs_ <= m_) order_.push_back({Pass::output_gradient, outputs_ - 1});

@@ -37,7 +37,7 @@ void assign_buckets(const ParameterList& parameters, const BufferRules& rules,
   layout.elements = at;
 }
 
-// Pieces of parameters inside the first rank's slice of each bucket.
+// The pieces of parameters in the first rank's slice of each bucket.
 void cut_shards(const ParameterList& parameters, const BufferRules& rules, BufferLayout& layout) {
   std::int64_t at = 0, bucket_end = 0, slice_end = 0;
   int bucket = -1;

@@ -19,7 +19,7 @@ int product_of(std::string_view weight) {
   return static_cast<int>(found - weights.begin());
 }
 
-// FSDP's events of units, which are not used beside this.
+// Reuses FSDP's unit events, because FSDP is off here.
 std::uint16_t arrived(int product) {
   return static_cast<std::uint16_t>(unit_event + product);
 }
@@ -58,8 +58,8 @@ void Depth::gather(Emitter& e, int product, std::uint32_t layers_on) {
   if (!plan_.environment.avoid_record_streams) e.record_stream(slot, Stream::shard);
 }
 
-// torch.distributed.all_gather into a list: a flat tensor, copies into those of the list, and the
-// list joined.
+// torch.distributed.all_gather into a list allocates a flat tensor, copies it into the tensors of
+// the list, and joins the list.
 void Depth::gather_at_once(Emitter& e, int product) {
   const std::int64_t bytes = whole_bytes(product);
   e.alloc(fixed_slot(parts_), bytes - bytes / plan_.mesh.tensor_depth, Category::temporaries,
@@ -87,14 +87,14 @@ void Depth::open(Emitter& e, Unit unit, std::string_view weight, Visit visit) {
 }
 
 void Depth::close(Emitter& e, Unit unit, std::string_view weight, Visit visit) {
-  // A layer that runs again saves nothing in its forward pass.
+  // A recomputed layer saves nothing in its first forward pass.
   const bool saved =
       plan_.stack.saved_depth_weights &&
       (visit == Visit::again || (visit == Visit::forward && !rank_.recomputes(unit.layer)));
   if (!saved) e.free(whole(product_of(weight)));
 }
 
-// Into main_grad, which the DDP of Megatron-LM reduces.
+// Adds the gradient to main_grad, which Megatron-LM's DDP reduces.
 void Depth::add(Emitter& e, int chunk, const Scattered& of) {
   const std::int64_t elements = parameters(chunk)[of.parameter].elements;
   e.memory_bound(OperationKind::elementwise, "main_grad add",

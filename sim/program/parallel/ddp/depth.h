@@ -1,17 +1,18 @@
-// depth.h — AxoNN's third dimension of tensors: of the data-parallel ranks, `tensor_depth`
-// neighbours share the weights of the layers' products, each a part of the flattened tensor, and
-// have sequences of their own. What is no factor of a product is whole on each.
+// depth.h — AxoNN's third dimension of tensor parallelism. Groups of `tensor_depth` neighbouring
+// data-parallel ranks share the weights of the layers' products: each rank holds a shard of the
+// flattened tensor. Each rank has its own sequences. Parameters that are not factors of a product
+// are replicated.
 //
 //     forward, again   [gather this] gather next   wait   product   free or save
 //     backward         gather or saved   input gradient, weight gradient, scatter   free
 //     microbatch's end synchronise, add what was scattered to main_grad
-//     step's end       gradients of what is whole are summed over the neighbours, one by one
+//     step's end       gradients of replicated parameters are summed over neighbours, one by one
 //
-// Gathers of a forward pass go one product ahead, over all layers; where layers run again, over
-// those of one layer. A backward pass finds nothing that was gathered: it gathers into a list of
-// tensors, which it joins, and waits; to June 2024 autograd kept what the product had gathered
-// (saved_depth_weights; commit c5ef65d of axonn). The copies of a weight are then Megatron-LM's
-// data-parallel replicas (zero1.h: Replicated).
+// A forward pass gathers one product ahead, across layers; a recomputed layer does so only within
+// the layer. A backward pass gathers its weights again: it gathers into a list of tensors, joins
+// them, and waits. Until June 2024 autograd kept the gathered weight instead (saved_depth_weights;
+// commit c5ef65d of axonn). The copies of a weight are Megatron-LM's data-parallel replicas
+// (zero1.h: Replicated).
 //
 // [axonn-ai/axonn intra_layer/fully_connected.py:AsyncLinear, communication.py:_gather,
 // overlap_communication.py, __init__.py:sync_gradients; axonn-ai/Megatron-AxoNN
@@ -53,7 +54,8 @@ class Depth final : public Replicated {
   void gather_at_once(Emitter& e, int product);
   void add(Emitter& e, int chunk, const Scattered& of);
 
-  std::array<std::uint32_t, products> gathered_{};  // slots: of each layer where they are saved
+  // slots; one for each layer if weights are saved
+  std::array<std::uint32_t, products> gathered_{};
   std::uint32_t parts_, flat_;
   std::vector<std::uint32_t> scattered_slots_;  // by parameter of the one chunk
   std::vector<Scattered> scattered_;            // in this pass

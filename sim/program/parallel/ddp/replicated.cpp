@@ -18,13 +18,14 @@ namespace {
 
 enum : std::uint32_t { flat_norms, mirrored };
 
-// Events of the step's end alone, where no graph is open: a tensor's gradient has come down.
+// Events for gradient copies to the CPU. They are used only at the end of a step, when no graph is
+// open.
 std::uint16_t gradient_is_down(std::size_t tensor) {
   assert(tensor < 60'000);
   return static_cast<std::uint16_t>(graph_event + tensor);
 }
 
-// The others' are as frozen ones: in no buffer.
+// Parameters of the other kind are marked as frozen, so that the buffer leaves them out.
 ParameterList only(ParameterList list, bool experts) {
   for (Parameter& p : list) p.frozen = p.frozen || p.expert != experts;
   return list;
@@ -102,7 +103,7 @@ void Replicated::allocate_parameters(Emitter& e, int chunk) {
 
 void Replicated::allocate_buffers(Emitter& e, int, Buffer& b) {
   const std::int64_t bytes = bytes_of_gradient() * b.layout.elements;
-  if (bytes == 0) return;  // all is frozen
+  if (bytes == 0) return;  // all parameters are frozen
   e.alloc(fixed_slot(rank_.new_fixed()), bytes, Category::gradients, "gradient buffer");
   e.memory_bound(OperationKind::copy, "clear buffers", bytes);
 }
@@ -144,7 +145,7 @@ void Replicated::begin_step(Emitter& e, bool first) {
                      optimizer_work);
   for (const Buffer& b : buffers_)
     for (const std::uint32_t slot : b.copied_gradients) e.free(fixed_slot(slot));
-  // Frozen matrices that are held in fp8 are transposed where they are used.
+  // Frozen matrices in fp8 are transposed where they are used.
   if (!plan_.numerics.fp8 || (plan_.numerics.fp8_parameters && !plan_.keeps_transposed_weights()))
     return;
   for (int chunk = 0; first && chunk < plan_.pipeline.virtual_stages; ++chunk)
@@ -159,7 +160,7 @@ std::int64_t Replicated::layer_matrices(int chunk, int layer) const {
   return elements;
 }
 
-// fp8: the layers' matrices cast, and cast transposed, once a step.
+// fp8: casts the layers' matrices, and their transposes, once a step.
 void Replicated::allocate_fp8_weights(Emitter& e, int chunk) {
   const bool transposed = plan_.keeps_transposed_weights();
   for (int layer = 0; layer < parameters(chunk).layers(); ++layer)
@@ -204,7 +205,7 @@ void Replicated::sum(Emitter& e, const Buffer& b, std::int64_t bytes, std::uint8
   e.collective(Kind::all_reduce, group(b), bytes, "gradient reduction", flags, reduced(b));
 }
 
-// What was not overlapped, and the wait for what was.
+// Runs the reductions that were not overlapped, and waits for the overlapped ones.
 void Replicated::finish_reduction(Emitter& e) {
   for (const Buffer& b : buffers_) {
     if (!plan_.sharding.overlap_grad_reduce) {
@@ -231,8 +232,8 @@ std::int64_t Replicated::shard_of_chunk(int chunk) {
   return elements;
 }
 
-// Of the part that the mirror updates it is sent what this rank has of its gradients, and sends
-// what it has of the other's.
+// Exchanges gradients with the mirroring stage: it receives the gradients of the part that it
+// updates, and sends those of the other part.
 void Replicated::add_mirror_gradients(Emitter& e) {
   const std::int64_t own = shard_of_chunk(0) * bytes_of_gradient();
   const std::int64_t others = shard_of_chunk(1) * bytes_of_gradient();
@@ -250,7 +251,7 @@ void Replicated::swap_with_mirror(Emitter& e, std::int64_t sent, std::int64_t re
       label, joins);
 }
 
-// Norms see only a part of the sequence: their gradients are summed over the tensor-parallel
+// Norms see only a part of the sequence, so their gradients are summed over the tensor-parallel
 // group, flattened into one tensor [Megatron-LM core 0.8 finalize_model_grads.py].
 void Replicated::sum_norm_gradients(Emitter& e, int chunk) {
   std::int64_t elements = 0;
@@ -270,9 +271,9 @@ void Replicated::sum_norm_gradients(Emitter& e, int chunk) {
   e.free(local_slot(flat_norms));
 }
 
-// The optimizer works on fp32: with an fp32 buffer its gradient is a view of it, else a copy, from
-// the step to the next zero_grad
-// [Megatron-LM core 0.8 distrib_optimizer.py:_copy_model_grads_to_main_grads].
+// The optimizer works on fp32 gradients. With an fp32 buffer a gradient is a view of the buffer;
+// otherwise it is a copy, from the step to the next zero_grad [Megatron-LM core 0.8
+// distrib_optimizer.py:_copy_model_grads_to_main_grads].
 void Replicated::copy_gradients(Emitter& e, Buffer& b) {
   if (bytes_of_gradient() == 4 || plan_.optimizer.precision_aware) return;
   const bool first = b.copied_gradients.empty();
@@ -285,9 +286,9 @@ void Replicated::copy_gradients(Emitter& e, Buffer& b) {
   }
 }
 
-// What the CPU updates, in tensors of their own or as one: gradients down, Adam, parameters up, in
-// fp32. Copies down are queued before the GPU is given its own share; the thread that issues is the
-// one that updates [Megatron-LM core 0.14 optimizer/cpu_offloading/hybrid_optimizer.py:step].
+// The update on the CPU, tensor by tensor or all at once, in fp32: gradients down, Adam, parameters
+// up. The copies down are queued before the GPU receives its own share. The issuing thread itself
+// runs the update [Megatron-LM core 0.14 optimizer/cpu_offloading/hybrid_optimizer.py:step].
 std::vector<std::int64_t> Replicated::tensors_of_cpu(const BufferLayout& layout) const {
   const auto end = static_cast<std::ptrdiff_t>(pieces_on_cpu(layout));
   std::vector<std::int64_t> away(layout.pieces.begin(), layout.pieces.begin() + end);
@@ -320,7 +321,7 @@ void Replicated::update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tens
   e.wait(reload_event);
 }
 
-// Adam, and the copies into the model's parameters.
+// Runs Adam, and copies the result into the model's parameters.
 void Replicated::update(Emitter& e, const BufferLayout& layout) {
   const OptimizerOptions& o = plan_.optimizer;
   const std::int64_t elements =
@@ -328,7 +329,8 @@ void Replicated::update(Emitter& e, const BufferLayout& layout) {
                       layout.pieces.end(), std::int64_t{0});
   const std::vector<std::int64_t> away = tensors_of_cpu(layout);
   if (!away.empty()) gradients_down(e, away);
-  // Reads parameter, both moments and gradient; writes parameter and moments.
+  // Adam reads the parameter, both moments and the gradient; it writes the parameter and the
+  // moments.
   const std::int64_t gradient = o.precision_aware ? bytes_of_gradient() : 4;
   const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
   if (elements > 0)

@@ -13,9 +13,9 @@ std::int64_t Zero1::gathered_bytes(const Bucket& bucket) const {
   return rank_.dim.element * bucket.elements - bucket.in_fp8 * (rank_.dim.element - 1);
 }
 
-// Each parameter is copied into the buffer, the last one first, and its own tensor goes.
+// Copies each parameter into the buffer, the last one first, and frees its own tensor.
 void Zero1::allocate_buffers(Emitter& e, int chunk, Buffer& b) {
-  if (b.layout.buckets.empty()) return;  // all is frozen
+  if (b.layout.buckets.empty()) return;  // all parameters are frozen
   std::int64_t bytes = 0;
   for (const Bucket& bucket : b.layout.buckets) bytes += gathered_bytes(bucket);
   e.alloc(fixed_slot(rank_.new_fixed()), bytes, Category::weights, "parameter buffer");
@@ -35,7 +35,7 @@ void Zero1::dispatch_gather(Emitter& e, const Buffer& b, const Bucket& bucket,
                event);
 }
 
-// Several buckets share an event where a chunk has more of them than events.
+// Buckets share events if a chunk has more buckets than events.
 std::uint16_t Zero1::chunk_bucket(const Buffer& b, int chunk, std::size_t index) {
   const std::size_t count = b.layout.buckets.size();
   const std::size_t at = count <= chunk_events ? index : index * chunk_events / count;
@@ -44,10 +44,10 @@ std::uint16_t Zero1::chunk_bucket(const Buffer& b, int chunk, std::size_t index)
                                         static_cast<std::size_t>(chunk % 2 + 2 * b.experts));
 }
 
-// Chunks are gathered as a whole, one ahead of the one that runs
-// [Megatron-LM pipeline_parallel/schedules.py:forward_backward_pipelining_with_interleaving,
-// param_sync_func; training.py: align_param_gather, the default since core 0.9; NeMo
-// megatron_gpt_model.py: param_sync_func].
+// Gathers a whole chunk, one ahead of the running chunk [Megatron-LM
+// pipeline_parallel/schedules.py:forward_backward_pipelining_with_interleaving, param_sync_func;
+// training.py: align_param_gather, the default since core 0.9; NeMo megatron_gpt_model.py:
+// param_sync_func].
 void Zero1::gather_chunk(Emitter& e, int chunk) {
   if (chunk >= plan_.pipeline.virtual_stages) return;
   for (const Buffer* b : buffers(chunk)) {
@@ -57,9 +57,9 @@ void Zero1::gather_chunk(Emitter& e, int chunk) {
   }
 }
 
-// The last of the first `buckets` of a chunk: forward order is the reverse of creation, and the
-// bucket with the embedding the last one built. Behind a chunk comes the next one, but for a part
-// that is there twice, whose chunk may be used first.
+// Gathers the last of the first `buckets` of a chunk. Forward order is the reverse of creation
+// order, and the bucket with the embedding is created last. The next chunk follows, except with
+// mirroring stages, because their other chunk may be used first.
 void Zero1::dispatch_next(Emitter& e, int chunk, bool experts, std::size_t buckets) {
   while (buckets == 0) {
     if (++chunk >= plan_.pipeline.virtual_stages || has_mirrors(plan_)) return;
@@ -82,7 +82,7 @@ void Zero1::begin_step(Emitter& e, bool first) {
       dispatch_next(e, chunk, b->experts, b->layout.buckets.size());
 }
 
-// A module's pre-hook waits for its bucket and dispatches the next.
+// A module's pre-hook waits for its bucket and starts the gather of the next one.
 void Zero1::used(Emitter& e, int chunk, int parameter) {
   Buffer& b = buffer_of(chunk, parameter);
   const int index = b.layout.bucket_of[static_cast<std::size_t>(parameter)];
@@ -127,7 +127,8 @@ void Zero1::gather_updated(Emitter& e) {
     }
 }
 
-// One after the other from each rank that has any; the CPU has waited for the update.
+// Broadcasts from each rank that updated parameters, one after the other. The CPU has waited for
+// the update.
 void Zero1::send_updated(Emitter& e, const Buffer& b) {
   e.sync_device("update");
   for (const std::int64_t elements : b.layout.updated)
@@ -140,7 +141,7 @@ void Zero1::sum(Emitter& e, const Buffer& b, std::int64_t bytes, std::uint8_t fl
     e.collective(Kind::reduce_scatter, group(b), bytes, "gradient reduction", flags, reduced(b));
     return;
   }
-  // A queue of its own keeps the two in order, beside the backward pass or behind it.
+  // A separate stream keeps the two collectives in order, during or after the backward pass.
   e.record(order_event);
   e.wait(order_event, Stream::reduce);
   const auto in_order = static_cast<std::uint8_t>(flags | joins);

@@ -1,24 +1,24 @@
-// zero1.h — Megatron-LM core 0.8's data parallelism: whole parameters and gradients on every rank,
-// gradients in one contiguous buffer a model chunk, reduced bucket by bucket behind the backward
-// pass that completes them (buckets.h).
+// zero1.h — Megatron-LM core 0.8's data parallelism with whole parameters and gradients on every
+// rank. Gradients lie in one contiguous buffer for each model chunk. Each bucket is reduced after
+// the backward pass that completes it (buckets.h).
 //
-// Replicated: all-reduce, and every rank keeps the optimizer's state of all parameters. Zero1 (the
-// distributed optimizer): reduce-scatter, each rank updates its part of each bucket, and parameters
-// are views of a second buffer that is gathered, bucket by bucket in front of the modules of the
-// next step's first pass (overlap_param_gather), or all at the end of a step. The hook of a module
-// waits for its bucket and dispatches the next one, chunk after chunk; where the schedule's loop
-// gathers chunks (Schedule::gathers_chunks) it does so a whole chunk ahead of the one that runs. Of
-// several copies of the optimizer each has its own group of ranks; what a group has reduced is then
-// summed over the copies.
+// Replicated: gradients are all-reduced, and every rank keeps the optimizer state of all
+// parameters. Zero1 (the distributed optimizer): gradients are reduce-scattered, and each rank
+// updates its shard of each bucket. Parameters are views of a second buffer, which is all-gathered.
+// With overlap_param_gather, each bucket is gathered before the modules of the next step's first
+// pass need it; otherwise all are gathered at the end of a step. The hook of a module waits for its
+// bucket and starts the gather of the next bucket, chunk after chunk. Some schedules gather whole
+// chunks, one chunk ahead (Schedule::gathers_chunks). With several copies of the optimizer, each
+// copy has its own group of ranks; the reduced gradients are then summed over the copies.
 //
-//     optimizer_replicas     buckets                             behind the update
+//     optimizer_replicas     buckets                             after the update
 //     1                      reduce-scatter                      all-gather
-//     > 1                    reduce-scatter, then all-reduce     all-gather inside of a group
-//     whole_parameters       all-reduce over all ranks           broadcasts inside of a group
+//     > 1                    reduce-scatter, then all-reduce     all-gather within a group
+//     whole_parameters       all-reduce over all ranks           broadcasts within a group
 //
-// Where a part is there twice (DualPipe), each of two stages that mirror each other updates one of
-// their two parts: behind the reductions a rank sends the mirror what it has of the gradients of
-// the mirror's part, and behind the update gets its parameters. DeepSeek does not say how it adds
+// If each part exists twice (DualPipe), two mirroring stages hold the same two parts, and each
+// updates one of them. After the reductions a rank sends the mirror its gradients of the mirror's
+// part. After the update it receives that part's parameters. DeepSeek does not publish how it adds
 // the two; the bytes are those of one group of twice as many ranks.
 //
 // [Megatron-LM core 0.8 distributed_data_parallel.py, param_and_grad_buffer.py,
@@ -54,14 +54,14 @@ class Replicated : public Sharding {
  protected:
   Replicated(Rank& rank, bool in_shards);
 
-  // A contiguous buffer of a chunk: its parameters', or those of its experts, which other ranks
-  // share [core 0.14 distributed_data_parallel.py: expert_parallel_buffers].
+  // A contiguous buffer of a chunk: of its dense parameters, or of its experts, which a different
+  // group of ranks shares [core 0.14 distributed_data_parallel.py: expert_parallel_buffers].
   struct Buffer {
     bool experts = false;
     BufferLayout layout;
-    std::vector<int> pending;               // by bucket: gradients that it waits for
-    std::vector<char> gathered;             // by bucket: waited for in this step
-    std::vector<std::uint32_t> parameters;  // slots, one a parameter of the chunk
+    std::vector<int> pending;               // by bucket: gradients still missing
+    std::vector<char> gathered;             // by bucket: already waited for in this step
+    std::vector<std::uint32_t> parameters;  // slots, one for each parameter of the chunk
     std::vector<std::uint32_t> copied_gradients;
   };
   Buffer& buffer(int chunk, bool experts = false) {
@@ -70,15 +70,15 @@ class Replicated : public Sharding {
   Buffer& buffer_of(int chunk, int parameter) {
     return buffer(chunk, parameters(chunk)[parameter].expert);
   }
-  // The buffers of a chunk, those of experts behind the others.
+  // The buffers of a chunk; the buffer of experts comes last.
   std::vector<Buffer*> buffers(int chunk);
-  // That share a buffer, their queue, and the events behind its reductions and gathers.
+  // The ranks that share a buffer, their stream, and the events of its reductions and gathers.
   std::int64_t ranks(const Buffer& b) const;
   Stream group(const Buffer& b) const {
     if (b.experts) return Stream::edp;
     return plan_.mesh.tensor_depth > 1 ? Stream::replicate : Stream::dp_cp;
   }
-  // That share one copy of the optimizer's state, and their queue.
+  // The ranks that share one copy of the optimizer state, and their stream.
   std::int64_t sharers(const Buffer& b) const;
   Stream shards(const Buffer& b) const { return copies(b) ? Stream::shard : group(b); }
   bool copies(const Buffer& b) const {
@@ -92,13 +92,14 @@ class Replicated : public Sharding {
   }
   bool has_experts() const { return plan_.architecture.is_mixture(); }
   std::int64_t bytes_of_gradient() const;
-  std::int64_t bytes_of(const Parameter& p) const;  // of an element
+  std::int64_t bytes_of(const Parameter& p) const;  // per element
 
-  // Those whose state this rank has: of two chunks that the mirroring stage has too, the first.
+  // Buffers whose optimizer state this rank holds. With a mirroring stage it is only the first of
+  // the two chunks.
   std::vector<Buffer*> updated();
-  // Elements of a chunk whose gradients are summed here, of both kinds of buffers.
+  // Elements of a chunk whose summed gradients this rank holds, in both kinds of buffers.
   std::int64_t shard_of_chunk(int chunk);
-  // Messages of their own channels to and from the stage that mirrors this one.
+  // Channels of the messages to and from the mirroring stage.
   static constexpr std::uint8_t mirror_gradients = 4, mirror_parameters = 5;
   void swap_with_mirror(Emitter& e, std::int64_t sent, std::int64_t received, std::uint8_t channel,
                         std::string_view label);
@@ -125,7 +126,7 @@ class Replicated : public Sharding {
   void update(Emitter& e, const BufferLayout& layout);
   void log_state(Emitter& e, std::int64_t elements);
   std::int64_t layer_matrices(int chunk, int layer) const;
-  // How many pieces, from the first one on, have their state on the CPU: up to its share.
+  // The number of leading pieces whose state lies on the CPU, up to its share of the elements.
   std::size_t pieces_on_cpu(const BufferLayout& layout) const;
 
   std::vector<Buffer> buffers_;  // by chunk, then those of experts by chunk
@@ -139,7 +140,7 @@ class Zero1 final : public Replicated {
   bool hooks() const override { return gathers() || Replicated::hooks(); }
 
  private:
-  // In the first pass of a later step modules wait for their parameters.
+  // In the first pass of a later step, modules wait for their parameters.
   bool gathers() const {
     return plan_.sharding.overlap_param_gather && pass_ == schedule::Pass::forward &&
            moment_.first && !moment_.first_step;

@@ -20,15 +20,15 @@ enum : std::uint32_t { bucket, scratch, flat_bucket, gathered };
 // [DeepSpeed 0.6 runtime/zero/constants.py: reduce_bucket_size, allgather_bucket_size].
 constexpr std::int64_t bucket_elements = 500'000'000;
 
-// Norms and biases are a group of their own
-// [Megatron-LM model/utils.py:get_params_for_weight_decay_optimization].
+// Norms and biases form a group of their own [Megatron-LM
+// model/utils.py:get_params_for_weight_decay_optimization].
 bool decays(const Parameter& p) {
   return p.name.find("norm") == std::string_view::npos && !p.name.ends_with("bias");
 }
 
 }  // namespace
 
-// DeepSpeed's engine runs a 1F1B of its own and dense models under it.
+// DeepSpeed's engine runs its own 1F1B, and only dense models.
 Diagnostics deepspeed_problems(const Plan& plan) {
   Diagnostics problems;
   const ShardingPlan& s = plan.sharding;
@@ -139,7 +139,7 @@ void DeepspeedZero1::make_flat(Emitter& e, const Group& group) {
   e.free(fixed_slot(clone));
 }
 
-// Makes the optimizer's state.
+// Creates the optimizer state by a first step.
 void DeepspeedZero1::first_update(Emitter& e) {
   for (const Group& group : groups_)
     if (group.part > 0)
@@ -163,7 +163,7 @@ void DeepspeedZero1::begin(schedule::Pass pass, int chunk, const Moment& moment)
   arrived_.clear();
 }
 
-// A table that is tied on this rank has a second gradient, which is added to the first.
+// A tied table on this rank receives a second gradient, which is added to the first.
 bool DeepspeedZero1::kept(Emitter& e, int chunk, int parameter, Slot gradient) {
   if (!hooks()) return false;
   const std::vector<int>& of_ends = parameters(chunk).of(ends);
@@ -176,7 +176,8 @@ bool DeepspeedZero1::kept(Emitter& e, int chunk, int parameter, Slot gradient) {
   return true;
 }
 
-// Gradients go through a bucket, group by group; what is larger than one is reduced where it is.
+// Gradients go through a bucket, group by group; a gradient larger than a bucket is reduced in
+// place.
 void DeepspeedZero1::reduce(Emitter& e) {
   const std::int64_t element = rank_.dim.element;
   e.alloc(local_slot(bucket), element * bucket_elements, Category::communication, "reduce bucket");
@@ -204,7 +205,7 @@ void DeepspeedZero1::reduce(Emitter& e) {
   e.free(local_slot(bucket));
 }
 
-// Of the bucket: to a tensor each, or to the CPU.
+// Copies gradients out of the bucket: into one tensor each, or to the CPU.
 void DeepspeedZero1::copy_part_out(Emitter& e, std::int64_t owned) {
   if (!offloads())
     return e.memory_bound(OperationKind::copy, "gradients of the part out of the bucket",
@@ -213,7 +214,7 @@ void DeepspeedZero1::copy_part_out(Emitter& e, std::int64_t owned) {
     for (const std::int64_t piece : group.pieces) gradient_down(e, piece);
 }
 
-// Into pinned memory, on the stream that computes.
+// Copies a gradient into pinned memory, on the compute stream.
 void DeepspeedZero1::gradient_down(Emitter& e, std::int64_t piece) {
   check(e, "gradient in fp64", piece, 8);
   check(e, "gradient in fp32", piece, 4);
@@ -226,7 +227,7 @@ void DeepspeedZero1::gradient_down(Emitter& e, std::int64_t piece) {
   e.free(local_slot(scratch));
 }
 
-// Neighbours that belong to one rank are reduced to it at once.
+// Adjacent slices of the same rank are merged and reduced together.
 void DeepspeedZero1::Bucket::add(std::int64_t offset, std::int64_t count, std::int64_t part) {
   elements += count;
   while (count > 0) {
@@ -242,8 +243,8 @@ void DeepspeedZero1::Bucket::add(std::int64_t offset, std::int64_t count, std::i
   }
 }
 
-// The whole bucket is scaled, whatever is in it. A reduction to one rank costs what a broadcast
-// from one does, its mirror image.
+// The whole bucket is scaled, even if partly filled. A reduction to one rank costs as much as a
+// broadcast from it, its mirror image.
 void DeepspeedZero1::reduce_bucket(Emitter& e, Bucket& filled) {
   if (filled.elements == 0) return;
   const std::int64_t element = rank_.dim.element;
@@ -264,7 +265,7 @@ void DeepspeedZero1::reduce_bucket(Emitter& e, Bucket& filled) {
   filled = {};
 }
 
-// A gradient in a wider type, and a sum of it.
+// Converts a gradient to a wider type and sums it.
 void DeepspeedZero1::check(Emitter& e, std::string_view label, std::int64_t piece,
                            std::int64_t bytes) {
   e.alloc(local_slot(scratch), bytes * piece, Category::temporaries, label);
@@ -273,7 +274,7 @@ void DeepspeedZero1::check(Emitter& e, std::string_view label, std::int64_t piec
   e.free(local_slot(scratch));
 }
 
-// Those of the part, one by one, which the CPU reads.
+// Checks the gradients of the part one by one; the CPU reads each result.
 void DeepspeedZero1::check_each(Emitter& e, std::string_view label, std::int64_t bytes) {
   for (const Group& group : groups_)
     for (const std::int64_t piece : group.pieces) {
@@ -282,7 +283,7 @@ void DeepspeedZero1::check_each(Emitter& e, std::string_view label, std::int64_t
     }
 }
 
-// Over the replicas, then over the ranks that hold the model.
+// Reduces the result over the replicas, then over the ranks that hold the model.
 void DeepspeedZero1::agree(Emitter& e, std::string_view label) {
   if (ranks() > 1) e.collective(Kind::all_reduce, Stream::dp_cp, 4, label);
   if (plan_.world() > ranks()) e.collective(Kind::all_reduce, Stream::world, 4, label);
@@ -299,7 +300,7 @@ void DeepspeedZero1::update(Emitter& e, const Group& group) {
                  optimizer_work);
 }
 
-// The blocking copy of the new parameters, through pageable memory, is part of what is drawn.
+// The memory traffic includes the blocking copy of the new parameters through pageable memory.
 void DeepspeedZero1::update_on_cpu(Emitter& e, const Group& group) {
   if (group.part == 0) return;
   e.wait(reload_event, Stream::cpu);
@@ -318,7 +319,7 @@ void DeepspeedZero1::flatten(Emitter& e, const Group& group) {
   e.free(local_slot(flat_bucket));
 }
 
-// PyTorch gathers into one tensor and copies from there to those of the list.
+// PyTorch gathers into one tensor and copies from it into the tensors of the list.
 void DeepspeedZero1::gather(Emitter& e, const Group& group) {
   if (group.part == 0 || ranks() == 1) return;
   const std::int64_t shards = std::max<std::int64_t>(1, group.elements / bucket_elements);

@@ -1,25 +1,25 @@
-// deepspeed_zero1.h — ZeRO-1 as DeepSpeed has it under Megatron-DeepSpeed: gradients are autograd's
-// own tensors, of the parameters' type, from a step's first backward pass to its end.
+// deepspeed_zero1.h — DeepSpeed's ZeRO-1 under Megatron-DeepSpeed. Gradients are autograd's own
+// tensors, of the parameters' type, from a step's first backward pass to its end.
 //
-//     set-up    the parameters of a group (with weight decay, without) wait on the CPU while one
-//               flat tensor is made for them; this rank's equal part of it again in fp32, and
-//               Adam's moments by a first step on gradients of zero
-//     step      gradients copied into a bucket; of each part of it that belongs to one rank a
-//               reduction to that rank, whose gradients are then copied out
-//               (deepspeed_all_reduce: the bucket's sum on all ranks)
-//     update    the part flattened and cast to fp32, Adam, cast back, gathered bucket by bucket
-//               into a list of tensors, which PyTorch flattens
+//     set-up    the parameters of a group (with weight decay, without) move to the CPU while one
+//               flat tensor is built; an fp32 copy of this rank's equal part; Adam's moments by a
+//               first step with zero gradients
+//     step      gradients are copied into a bucket; each rank's part of the bucket is reduced to
+//               that rank, which copies its gradients out
+//               (deepspeed_all_reduce: the bucket is summed on all ranks)
+//     update    the part is flattened and cast to fp32, Adam, cast back, and gathered bucket by
+//               bucket into a list of tensors, which PyTorch flattens
 //
-// With its state on the CPU (ZeRO-Offload) the GPU has 16-bit parameters and gradients alone:
+// With the state on the CPU (ZeRO-Offload) the GPU holds only 16-bit parameters and gradients:
 //
-//     step      each gradient of the part, in the bucket: norm, infinities, cast to fp32 and down
+//     step      each gradient of the part, in the bucket: norm, infinities, cast to fp32, down
 //     update    clipping and Adam on the CPU, then a blocking copy of the 16-bit part up
 //
-// So what the weights leave behind in the allocator's cache at set-up is just what their gradients
-// ask for, where Megatron-LM's buffers leave it without use.
-// [DeepSpeed 0.6 runtime/zero/stage_1_and_2.py (copy_grads_in_partition, step), offload 0.14;
-// runtime/utils.py:all_gather_dp_groups; PyTorch
-// ProcessGroupNCCL.cpp:allgather; INVENTORY.md section 10]
+// At set-up the freed weights leave blocks in the allocator's cache, and their gradients fit
+// exactly into those blocks. Megatron-LM's buffers leave such blocks unused. [DeepSpeed 0.6
+// runtime/zero/stage_1_and_2.py (copy_grads_in_partition, step), offload 0.14;
+// runtime/utils.py:all_gather_dp_groups; PyTorch ProcessGroupNCCL.cpp:allgather; INVENTORY.md
+// section 10]
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@
 
 namespace sim::program {
 
-// What of a plan with `deepspeed_optimizer` cannot be.
+// Rules that a plan with `deepspeed_optimizer` breaks.
 Diagnostics deepspeed_problems(const Plan& plan);
 
 class DeepspeedZero1 final : public Sharding {
@@ -42,7 +42,7 @@ class DeepspeedZero1 final : public Sharding {
   void begin_step(Emitter& e, bool first) override;
   void end_step(Emitter& e, bool first) override;
   void begin(schedule::Pass pass, int chunk, const Moment& moment) override;
-  // Gradients come to stay in a step's first backward pass; later ones are added to them.
+  // Gradients are kept in a step's first backward pass; later passes add to them.
   bool hooks() const override { return moment_.first && pass_ != schedule::Pass::forward; }
 
  private:
@@ -50,17 +50,17 @@ class DeepspeedZero1 final : public Sharding {
     std::int64_t elements = 0;
     std::uint32_t parameter = 0, gradient = 0;  // slots
   };
-  struct Group {  // one of the optimizer's groups of parameters
+  struct Group {  // a parameter group of the optimizer
     std::vector<Member> members;
-    std::int64_t elements = 0;         // of all, padded to a multiple of 2 for each rank
-    std::int64_t part = 0;             // of a rank
+    std::int64_t elements = 0;         // total, padded to a multiple of 2 for each rank
+    std::int64_t part = 0;             // elements of one rank
     std::vector<std::int64_t> pieces;  // of the first rank's part, by parameter
     std::uint32_t flat = 0, gradient = 0;
   };
 
   struct Bucket {
     std::int64_t elements = 0, rank = -1;
-    std::vector<std::int64_t> slices;  // that go to one rank each
+    std::vector<std::int64_t> slices;  // each goes to one rank
     void add(std::int64_t offset, std::int64_t count, std::int64_t part);
   };
 
@@ -83,8 +83,8 @@ class DeepspeedZero1 final : public Sharding {
 
   std::vector<Group> groups_;
   std::vector<std::vector<Member>> members_;  // by chunk and parameter
-  std::vector<int> arrived_;                  // of the ends, in this pass
-  std::uint32_t averaged_ = 0;                // gradients of this rank's part
+  std::vector<int> arrived_;                  // parameters of the ends with a gradient in this pass
+  std::uint32_t averaged_ = 0;                // slot: gradients of this rank's part
 };
 
 }  // namespace sim::program

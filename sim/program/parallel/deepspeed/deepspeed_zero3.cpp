@@ -16,10 +16,10 @@ using model::OperationKind;
 
 namespace {
 
-// Slots of the blocks in which a unit is reduced, and of the step's.
+// Slots of the blocks that reduce a unit, and of the step's blocks.
 enum Local : std::uint32_t { from_cpu = 11, wide = 12, flattened = 13 };
 
-// Of the step's end alone, where no graph is open.
+// Events used only at the end of a step, when no graph is open.
 std::uint16_t done(std::size_t work) {
   assert(work < 60'000);
   return static_cast<std::uint16_t>(graph_event + work);
@@ -100,7 +100,7 @@ void DeepspeedZero3::add_on_gpu(Emitter& e, Slot shard, std::int64_t bytes, bool
   e.free(shard);
 }
 
-// In a pinned buffer of the CPUs' memory; what comes back is a tensor of its own.
+// Accumulates in a pinned buffer in CPU memory; the copy that comes back is a separate tensor.
 void DeepspeedZero3::add_on_cpu(Emitter& e, Slot shard, std::int64_t bytes, bool first) {
   const auto down = [&] {
     copy_behind(e, Stream::reduce, Stream::pcie_down, "gradient sum down", bytes);
@@ -126,7 +126,8 @@ void DeepspeedZero3::take(Emitter& e, std::span<const int> tensors, Slot shard,
   for (const int t : tensors) elements += shape_.tensors[static_cast<std::size_t>(t)];
   if (offloads()) {
     add_on_cpu(e, shard, width_ * elements, moment.first);
-    // In double: converted, then squared and summed (stage3.py: _constant_buffered_norm2).
+    // The norm is computed in double: converted, then squared and summed (stage3.py:
+    // _constant_buffered_norm2).
     if (moment.last) {
       e.memory_bound(OperationKind::reduction, "gradient norm", (width_ + 16) * elements, beside,
                      Stream::reduce);
@@ -141,7 +142,7 @@ void DeepspeedZero3::take(Emitter& e, std::span<const int> tensors, Slot shard,
   e.wait(order_event);
 }
 
-// Each where its state is.
+// Moves each gradient to the home of its state.
 void DeepspeedZero3::place(Emitter& e, std::span<const int> tensors) {
   std::int64_t down = 0;
   for (const int t : tensors) {
@@ -169,8 +170,8 @@ void DeepspeedZero3::keep_on_gpu(Emitter& e, std::size_t group, std::int64_t ele
                  Stream::reduce);
 }
 
-// 16 bits of a blocking copy go through pageable memory, where the CPU widens them; for another the
-// GPU does.
+// A blocking copy moves 16-bit data through pageable memory, where the CPU widens it. Otherwise the
+// GPU widens it.
 void DeepspeedZero3::bring_down(Emitter& e, std::int64_t elements) {
   if (!plan_.optimizer.async_gradient_copy) {
     e.record(computed_event, Stream::reduce);
@@ -265,7 +266,7 @@ void DeepspeedZero3::issue(Emitter& e, const offload::Work& work, std::size_t nu
   e.record(done(number), own);
 }
 
-// Under way from the start of its turn on, and not done before the turn is.
+// The copy starts with its turn in the CPU's queue, and ends no earlier than the turn.
 void DeepspeedZero3::copy_in_turn(Emitter& e, const offload::Work& work, Stream way) {
   if (work.memory > 0) {
     e.record(computed_event, way);
@@ -280,7 +281,7 @@ void DeepspeedZero3::copy_in_turn(Emitter& e, const offload::Work& work, Stream 
   if (work.memory > 0) e.wait(copied_event, way);
 }
 
-// Tensors of another size are made anew, each before the one that it replaces goes.
+// Tensors of another size are reallocated; each is allocated before the old one is freed.
 void DeepspeedZero3::receive(Emitter& e, std::size_t group) {
   const std::int64_t elements = groups_[group];
   constexpr const char* labels[] = {"fetched parameters", "fetched exp_avg", "fetched exp_avg_sq"};

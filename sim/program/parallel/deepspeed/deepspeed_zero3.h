@@ -1,32 +1,33 @@
-// deepspeed_zero3.h — ZeRO-3 as DeepSpeed has it, and with the optimizer's state on the CPU its
-// fork of Deep Optimizer States: what becomes of a unit's reduced gradients, and the step.
-// Parameters are cut into sub-groups in the order of the model, norms among them, as logs of such
-// runs list them.
+// deepspeed_zero3.h — DeepSpeed's ZeRO-3, and with the optimizer state on the CPU its fork Deep
+// Optimizer States: the handling of a unit's reduced gradients, and the step. Parameters are
+// grouped into sub-groups in the order of the model. Norms are among them, as logs of such runs
+// list them.
 //
 // State on the GPU
 //
-//     reduced   into a buffer of 16 bits, or added to what is there
-//     step      norm of all, in double; sub-group by sub-group its gradients become one tensor, in
-//               fp32, are scaled and used, and the 16 bits of the parameters written
+//     reduced   stored in a buffer of 16 bits, or added to it
+//     step      the global norm, in double; for each sub-group, its gradients become one fp32
+//               tensor, are scaled and used, and the 16-bit parameters are written
 //
 // State on the CPU
 //
-//     reduced   the first microbatch's shard goes down to a buffer in the CPUs' memory and comes
-//               back; a later one's is added to what comes up, and goes down
-//     last one  norm, in double; then by the tensor's home (offload::Place):
-//                 cpu       down, by a blocking copy of what it is or, asynchronous, in fp32
+//     reduced   the first microbatch's shard is copied to a buffer in CPU memory and comes back; a
+//               later one is added to the copy that comes up, and goes down again
+//     last one  the norm, in double; then by the tensor's home (offload::Home):
+//                 cpu       copied down: blocking in its own type, or asynchronous in fp32
 //                 fetched   into the gradients of its sub-group, on the GPU
-//                 gpu       into fp32 gradients, which stay there
-//     step      the catalog's work (offload.h), on the CPU, the GPU and both ways of PCIe. A copy
-//               that draws on the CPUs' memory has its turn in the CPU's queue and is under way
-//               meanwhile
+//                 gpu       into fp32 gradients, which stay on the GPU
+//     step      the catalog's work (offload.h), on the CPU, the GPU and both directions of PCIe.
+//               A copy that uses CPU memory bandwidth takes its turn in the CPU's queue and runs
+//               during that turn
 //
-// Copies are ordered with the reductions, which are beside the passes or (overlap_comm false, here
-// overlap_grad_reduce) before the kernels behind them.
+// Copies are ordered with the reductions. Reductions run beside the passes, or before the kernels
+// that follow (overlap_comm false, here overlap_grad_reduce).
 //
-// GPU memory: 2 bytes of each parameter's shard. State on the GPU: 14 more, and 4 to 6 of one
-// sub-group in the step. On the CPU: 16 of what stays on the GPU; of what is fetched the gradients
-// from the last backward pass to their update, and 12 for the parameters of one sub-group.
+// GPU memory: 2 bytes for each parameter of the shard. With the state on the GPU: 14 more, and 4 to
+// 6 for one sub-group during the step. With the state on the CPU: 16 for parameters whose state
+// stays on the GPU. Fetched parameters need their gradients from the last backward pass to the
+// update, and 12 for the parameters of one sub-group.
 //
 // [DeepSpeed runtime/zero/stage3.py: partition_grads, initialize_optimizer_states, step,
 // get_grad_norm_direct, _prepare_fp32_grad_for_sub_group, unscale_and_clip_grads;
@@ -43,23 +44,24 @@
 
 namespace sim::program {
 
-// What a plan with shards and DeepSpeed's optimizer cannot be, and what of the fields needs it.
+// Rules that a plan with sharded parameters and DeepSpeed's optimizer breaks, and fields that
+// require such a plan.
 Diagnostics deepspeed_zero3_problems(const Plan& plan);
 
-// One copy over PCIe, behind what the stream was given so far.
+// Copies over PCIe on stream `way`, after all work that stream `behind` has received so far.
 void copy_behind(Emitter& e, Stream behind, Stream way, std::string_view label, std::int64_t bytes);
-// Adam on the CPU, which draws so much on its memory.
+// Adam on the CPU, which moves `bytes` through CPU memory.
 void update_on_cpu(Emitter& e, std::int64_t bytes);
 
 class DeepspeedZero3 {
  public:
-  // `tensors`: elements of this rank's shard of each, in the order of the model; 0: it is frozen
+  // `tensors`: elements of this rank's shard of each tensor, in the order of the model; 0: frozen,
   // and in no sub-group [stage3.py: _get_trainable_parameter_groups].
   DeepspeedZero3(Rank& rank, std::vector<std::int64_t> tensors);
 
   void set_up(Emitter& e);
   void begin_pass() { arrived_.assign(gradients_.size(), false); }
-  // The gradients of some tensors are reduced into `shard`.
+  // The gradients of `tensors` have been reduced into `shard`.
   void take(Emitter& e, std::span<const int> tensors, Slot shard, const Moment& moment);
   void step(Emitter& e, bool first);
 
@@ -81,18 +83,19 @@ class DeepspeedZero3 {
   Rank& rank_;
   const Plan& plan_;
   const offload::Method* method_;
-  std::int64_t width_;  // bytes of a gradient's element
+  std::int64_t width_;  // bytes of a gradient element
   offload::Shape shape_;
   std::vector<std::int64_t> groups_;      // elements
   std::vector<offload::Home> homes_;      // by tensor
   std::int64_t rest_ = 0;                 // elements whose state stays on the GPU
-  bool comes_down_ = false;               // any gradient does
+  bool comes_down_ = false;               // some gradients are copied to the CPU
   std::vector<std::uint32_t> gradients_;  // slots, by sub-group
-  std::vector<char> arrived_;             // by sub-group: any of its gradients, in this pass
-  std::vector<std::uint32_t> state_;      // slots: parameters and moments of what is fetched,
-  std::uint32_t wide_gradient_ = 0;       // ... and its gradient in fp32
-  std::int64_t held_ = 0;                 // elements in `state_`
-  std::size_t fetched_ = 0;               // sub-groups up to the one that came up last
+  // by sub-group: whether a gradient has arrived in this pass
+  std::vector<char> arrived_;
+  std::vector<std::uint32_t> state_;  // slots: the fetched parameters and moments,
+  std::uint32_t wide_gradient_ = 0;   // ... and their gradient in fp32
+  std::int64_t held_ = 0;             // elements in `state_`
+  std::size_t fetched_ = 0;           // sub-groups up to the last fetched one
 };
 
 }  // namespace sim::program

@@ -1,5 +1,5 @@
-// fsdp.cpp — units, and what a rank holds between steps: see fsdp.h; INVENTORY.md section 15 has a
-// line per tensor with its source.
+// fsdp.cpp — units, and the state that a rank holds between steps: see fsdp.h. INVENTORY.md section
+// 15 lists each tensor with its source.
 #include "sim/program/parallel/fsdp/fsdp.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ void Fsdp::add_chunk(int chunk) {
   const Parameters& all = parameters(chunk);
   Chunk& made = chunks_.emplace_back();
   made.gradient_of.assign(all.all().size(), 0);
-  // Layers are reduced one after the other, so that their gradients may wait in the same slots.
+  // Layers are reduced one after the other, so their gradients can share slots.
   for (int layer = 0; layer < all.layers(); ++layer) {
     const std::vector<int>& of_unit = all.of(layer);
     while (layer_gradients_.size() < of_unit.size()) layer_gradients_.push_back(rank_.new_fixed());
@@ -59,9 +59,8 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
     Member m;
     m.elements = flat() ? p.elements : round_up(p.elements, shards_);
     m.gathered = p.fp8 ? 1 : parameter_bytes();
-    // FSDP2 keeps what is frozen in the type in which it was loaded, which is that of its use; a
-    // flat parameter has one type.
-    // DeepSpeed has the parameters of fp32 beside shards of 16 bits.
+    // FSDP2 keeps frozen parameters in the type in which they were loaded and are used; a flat
+    // parameter has a single type. DeepSpeed keeps fp32 parameters beside 16-bit shards.
     const bool as_gathered = p.frozen || plan_.sharding.deepspeed_optimizer;
     m.stored = as_gathered && !flat() ? m.gathered : 4;
     m.tensor = index;
@@ -92,7 +91,7 @@ void Fsdp::measure(Group& u) const {
   }
   u.cast_from /= shards_;
   u.cast_to /= shards_;
-  // The gradient of a flat parameter is whole where any of it is trained (use_orig_params).
+  // The gradient of a flat parameter is whole if any part of it is trained (use_orig_params).
   u.reduced = !flat() ? trained : trained > 0 ? u.elements : 0;
   u.updated = round_up(trained, shards_) / shards_;
 }
@@ -133,7 +132,7 @@ void Fsdp::set_up(Emitter& e) {
     if (plan_.sharding.fsdp.secondary > 1)
       e.alloc(fixed_slot(u.second), second_bytes(u), Category::weights, "secondary shard");
     if (flat()) {
-      // A unit is made whole, flattened and cut.
+      // A unit is created whole, flattened and sharded.
       e.alloc(local_slot(before_cut), 4 * u.elements, Category::temporaries, "unit before cut");
       e.alloc(fixed_slot(u.shards.front()), 4 * (u.elements / shards_), Category::master_weights,
               "sharded parameter");
@@ -178,8 +177,8 @@ std::int64_t Fsdp::updated_elements() const {
   return sum;
 }
 
-// Matrices that are gathered in fp8 are cast with scales that one reduction settles behind the
-// optimizer [torchao float8/fsdp_utils.py:precompute_float8_dynamic_scale_for_fsdp].
+// Matrices that are gathered in fp8 are cast with scales that one reduction after the optimizer
+// computes [torchao float8/fsdp_utils.py:precompute_float8_dynamic_scale_for_fsdp].
 void Fsdp::scale_matrices(Emitter& e) {
   std::int64_t elements = 0, count = 0;
   each_unit([&](const Group& u) {
@@ -194,8 +193,8 @@ void Fsdp::scale_matrices(Emitter& e) {
   if (shards_ > 1) e.collective(Kind::all_reduce, Stream::shard, 4 * count, "scale all-reduce");
 }
 
-// The loop reads the loss and the norm when the step is over; PyTorch scales gradients whatever
-// their norm is.
+// The training loop reads the loss and the norm after the step. PyTorch always scales gradients,
+// whatever their norm.
 void Fsdp::end_step(Emitter& e, bool first) {
   if (plan_.mesh.pp > 1) {
     e.free(fixed_slot(received_gradient), maybe);
@@ -209,7 +208,7 @@ void Fsdp::end_step(Emitter& e, bool first) {
   if (!plan_.trains_adapters()) sum_tied_embeddings(rank_, e, 4 * table);
   clip_gradients(rank_, e, updated_elements(), false);
   if (first) each_unit([&](const Group& u) { allocate_moments(e, u); });
-  // Adam on fp32 shards reads parameter, gradient and moments, and writes all but the gradient.
+  // Adam on fp32 shards reads parameter, gradient and moments, and writes all except the gradient.
   if (plan_.stack.fused_optimizer)
     e.memory_bound(OperationKind::optimizer, "adam", 28 * updated_elements(), optimizer_work);
   else
@@ -255,7 +254,7 @@ std::optional<std::uint32_t> Fsdp::after(int layer, Visit visit) {
   return layer == ends ? leave_root(visit) : leave_layer(layer, visit);
 }
 
-// A table that is tied on this rank has a second gradient, which is added to the first.
+// A tied table on this rank receives a second gradient, which is added to the first.
 bool Fsdp::kept(Emitter& e, int chunk, int parameter, Slot gradient) {
   const Parameter& p = parameters(chunk)[parameter];
   if (p.frozen) return false;

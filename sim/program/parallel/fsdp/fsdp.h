@@ -1,29 +1,32 @@
-// fsdp.h — parameters sharded over the data-parallel group (ZeRO-2, ZeRO-3, hybrid shards), as
-// PyTorch's FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2) do it.
+// fsdp.h — parameters sharded over the data-parallel group (ZeRO-2, ZeRO-3, hybrid sharding), as in
+// PyTorch's FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2).
 //
-// Units are the layers of a model chunk and its root, which holds what is left: embeddings, final
-// norm and head. The passes call a block of this class around each layer:
+// The units are the layers of a model chunk and its root. The root holds the remaining parameters:
+// embeddings, final norm and head. Passes call a block of this class around each layer:
 //
 //     forward   [gather u] wait u  layer u  reshard u
 //     backward  [gather u] wait u  gather u-1  layer u  reduce u
 //
-// A unit is gathered where it is not whole; what is whole is the state that passes hand on.
+// A unit is gathered unless it is whole. The set of whole units is the state that one pass leaves
+// for the next.
 //
-// Gathers are issued on the unshard stream and reductions on the reduce stream; both use the one
-// communicator of the shard group, so NCCL runs them in the order of issue. FSDP1 gathers into
-// one flat tensor, of which the parameters are views; its blocks come back when the main stream
-// has passed (record_stream), so the CPU waits for the second-last free event before it gathers
-// (limit_all_gathers). FSDP2 copies out of the gathered tensor into parameters of their own.
+// Gathers are issued on the unshard stream and reductions on the reduce stream. Both use the
+// communicator of the shard group, so NCCL runs them in the order of issue. FSDP1 gathers into one
+// flat tensor, and the parameters are views of it. The allocator reuses the flat tensor's block
+// only after the main stream has passed (record_stream). Therefore the CPU waits for the
+// second-last free event before a gather (limit_all_gathers). FSDP2 copies the gathered tensor into
+// separate parameters.
 //
-// DeepSpeed's ZeRO-3 (deepspeed_zero3.h) has FSDP2's units, and gathers as it does; gradients wait
-// in a bucket on the reduce stream, which is reduced when a layer's first gradient finds no room
-// there.
+// DeepSpeed's ZeRO-3 (deepspeed_zero3.h) has the same units as FSDP2 and gathers in the same way.
+// Its gradients wait in a bucket on the reduce stream. The bucket is reduced when a layer's first
+// gradient does not fit.
 //
-// With stages gradients stay whole until the last microbatch of a chunk. FSDP2 then reduces all
-// units behind the last pass, the root first, and keeps what a backward pass has gathered until
-// then: torch.distributed.pipelining turns gradient sync and resharding off for every backward pass
-// and runs the post-backward of all modules at the end. FSDP1 reduces unit by unit in the last
-// backward pass, and in ZeRO-2 keeps parameters as long as it does not reduce.
+// With pipeline stages, gradients stay whole until the last microbatch of a chunk. FSDP2 then
+// reduces all units after the last pass, the root first, and keeps the parameters that a backward
+// pass gathered until then. The reason: torch.distributed.pipelining disables gradient sync and
+// resharding in every backward pass, and runs the post-backward of all modules at the end. FSDP1
+// reduces unit by unit in the last backward pass. In ZeRO-2 it keeps parameters as long as it does
+// not reduce.
 //
 // [PyTorch 2.3-2.6 torch/distributed/fsdp/_runtime_utils.py (_should_free_in_backward),
 // _flat_param.py, _limiter_utils.py; torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py,
@@ -62,26 +65,26 @@ class Fsdp final : public Sharding {
   enum class Held : std::uint8_t { shard, gathering, whole };
 
   struct Member {
-    std::int64_t elements = 0;  // padded to the shard group where it is cut by itself
-    std::int64_t stored = 4;    // bytes of an element in the shard
-    std::int64_t gathered = 4;  // and while the unit is whole
-    int tensor = 0;             // which it is, of those of the chunk
+    std::int64_t elements = 0;  // padded to the shard group if it is sharded by itself
+    std::int64_t stored = 4;    // bytes per element in the shard
+    std::int64_t gathered = 4;  // bytes per element while the unit is whole
+    int tensor = 0;             // its number among the tensors of the chunk
     bool frozen = false;
-    bool matrix = false;         // a factor of a product: its gradient comes in the weight pass
+    bool matrix = false;         // a factor of a product: its gradient arrives in the weight pass
     std::uint32_t gradient = 0;  // slot of its gradient until the unit is reduced
   };
-  struct Group {  // what a unit has on this rank
+  struct Group {  // a unit's data on this rank
     std::vector<Member> members;
     std::int64_t elements = 0;                // padded
     std::int64_t reduced = 0;                 // elements of gradients
-    std::int64_t updated = 0;                 // elements with optimizer state, of this rank
+    std::int64_t updated = 0;                 // elements with optimizer state on this rank
     std::int64_t bytes = 0;                   // while it is whole
-    std::int64_t cast_from = 0, cast_to = 0;  // bytes of this rank that change their type
-    // Slots, one for each tensor: FSDP1 has one, flat, FSDP2 one for each member.
+    std::int64_t cast_from = 0, cast_to = 0;  // bytes on this rank that change their type
+    // Slots, one for each tensor: FSDP1 has a single flat tensor, FSDP2 one for each member.
     std::vector<std::uint32_t> unsharded, shards, first_moments, second_moments;
-    std::uint32_t gathered = 0;     // FSDP2: what the all-gather fills
-    std::uint32_t second = 0;       // this rank's part of the neighbours' copy
-    std::uint32_t reduction = 0;    // FSDP2: what the reduce-scatter reads
+    std::uint32_t gathered = 0;     // FSDP2: the output of the all-gather
+    std::uint32_t second = 0;       // this rank's part of the neighbours' second copy
+    std::uint32_t reduction = 0;    // FSDP2: the input of the reduce-scatter
     std::uint32_t accumulated = 0;  // without reduction: whole gradients of earlier microbatches
     std::uint32_t gradient = 0;     // sharded, fp32
     Held held = Held::shard;
@@ -91,7 +94,7 @@ class Fsdp final : public Sharding {
     std::vector<std::uint32_t> gradient_of;  // slot, by parameter
   };
 
-  // fsdp.cpp: units and what is held between steps.
+  // fsdp.cpp: units and the state that a rank holds between steps.
   void add_chunk(int chunk);
   void add_unit(Chunk& chunk, const Parameters& all, int layer);
   void measure(Group& u) const;
@@ -109,9 +112,10 @@ class Fsdp final : public Sharding {
   int root() const { return static_cast<int>(units().size()) - 1; }
   Group& unit(int u) { return units()[static_cast<std::size_t>(u)]; }
   bool flat() const { return plan_.sharding.data_parallel == DataParallelism::fsdp1; }
-  // The unit goes behind its forward pass; the root's backward pass comes at once.
+  // A unit is resharded after its forward pass, except the root, whose backward pass follows
+  // immediately.
   bool reshards(int u) const { return plan_.sharding.fsdp.reshard_after_forward && u != root(); }
-  // Bytes of an element that is gathered, and reduced.
+  // Bytes per element of a gathered parameter, and of a reduced gradient.
   std::int64_t parameter_bytes() const {
     return plan_.sharding.fsdp.fp32_parameters ? 4 : rank_.dim.element;
   }
@@ -121,8 +125,7 @@ class Fsdp final : public Sharding {
   void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
                     std::int64_t bytes, Stream stream = Stream::compute);
 
-  // fsdp_gather.cpp
-  // ZeRO++: of a rank's part of the neighbours' copy.
+  // ZeRO++: bytes of a rank's part of the neighbours' second copy.
   std::int64_t second_bytes(const Group& u) const {
     return (u.bytes + plan_.sharding.fsdp.secondary - 1) / plan_.sharding.fsdp.secondary;
   }
@@ -164,22 +167,23 @@ class Fsdp final : public Sharding {
   void end_reduction(Emitter& e);
 
   std::optional<DeepspeedZero3> deepspeed_;
-  std::vector<int> bucket_;  // DeepSpeed's: units whose gradients wait there, in this pass
+  std::vector<int> bucket_;  // DeepSpeed: units whose gradients wait in the bucket, in this pass
   int reductions_ = 0;       // of buckets, in this pass
-  std::int64_t shards_;      // ranks that share one copy
-  bool splits_;              // weight gradients may come in a pass of their own
-  bool staged_;              // run by torch.distributed.pipelining, or its like for FSDP1
-  bool accumulates_;         // reduces in the last microbatch only
-  bool at_end_;              // ... behind its last pass, all units
+  std::int64_t shards_;      // ranks that share one copy of the parameters
+  bool splits_;              // weight gradients may have a pass of their own
+  bool staged_;              // run by torch.distributed.pipelining, or its equivalent for FSDP1
+  bool accumulates_;         // gradients are reduced in the last microbatch only
+  bool at_end_;              // ... after its last pass, all units together
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> layer_gradients_;  // slots that all layers use, by place in the unit
-  std::vector<int> arrived_;                    // parameters of the ends with a gradient, this pass
-  // Of the pass: the unit whose gathered tensor FSDP2 still holds and the one whose reduction it
-  // does, -1: none.
+  // parameters of the ends that received a gradient in this pass
+  std::vector<int> arrived_;
+  // In this pass: the unit whose gathered tensor FSDP2 still holds, and the unit that it is
+  // reducing; -1: none.
   int gathered_ = -1, reduced_ = -1;
-  // FSDP1's queue of free events, and what it is when a microbatch begins.
+  // FSDP1's queue of free events, now and at the begin of a microbatch.
   std::vector<std::uint8_t> free_events_, warm_events_;
-  std::array<int, 2> frees_{};  // in this pass, [forward]
+  std::array<int, 2> frees_{};  // number in this pass, [forward]
 };
 
 }  // namespace sim::program

@@ -1,4 +1,4 @@
-// fsdp_gather.cpp — from shards to whole parameters and back: see fsdp.h.
+// fsdp_gather.cpp — gathers shards into whole parameters, and reshards them: see fsdp.h.
 #include <algorithm>
 
 #include "sim/program/autograd/fp8.h"
@@ -21,7 +21,7 @@ std::uint8_t gathered_event(int u) {
 
 }  // namespace
 
-// Plays one microbatch, of which only the queue of free events stays: each microbatch is taken to
+// Writes one microbatch only to initialise the queue of free events: every microbatch is assumed to
 // begin as the second one of a run does.
 void Fsdp::warm_limiter() {
   if (staged_ || !flat() || !plan_.sharding.fsdp.limit_all_gathers) return;
@@ -44,7 +44,7 @@ void Fsdp::warm_limiter() {
   warm_events_ = free_events_;
 }
 
-// A gather takes the oldest event out of the queue where two or more are there, and waits for it.
+// A gather waits for the oldest event of the queue, and removes it, if the queue holds two or more.
 std::uint8_t Fsdp::take_free_event() {
   if (free_events_.size() < most_in_flight) return no_event;
   const std::uint8_t event = free_events_.front();
@@ -52,7 +52,7 @@ std::uint8_t Fsdp::take_free_event() {
   return event;
 }
 
-// A reshard puts one in.
+// A reshard adds an event to the queue.
 std::uint8_t Fsdp::give_free_event(bool forward) {
   if (!flat() || !plan_.sharding.fsdp.limit_all_gathers) return no_event;
   const int n = frees_[forward]++ % (forward ? free_forward_events : free_backward_events);
@@ -115,7 +115,7 @@ void Fsdp::gather(Emitter& e, int index) {
   u.held = Held::gathering;
 }
 
-// While a unit is entered the gathers of those that follow are issued.
+// Issues the gathers of the following units when a unit is entered.
 void Fsdp::prefetch(Emitter& e, int from, bool forward) {
   const int depth =
       forward ? plan_.sharding.fsdp.forward_prefetch : plan_.sharding.fsdp.backward_prefetch;
@@ -130,7 +130,7 @@ void Fsdp::drop_gathered(Emitter& e, int u) {
   e.free(fixed_slot(unit(u).gathered));
 }
 
-// FSDP2: out of the gathered tensor into parameters of their own.
+// FSDP2: copies the gathered tensor into separate parameters.
 void Fsdp::copy_out(Emitter& e, Group& u) {
   for (std::size_t i = 0; i < u.members.size(); ++i)
     e.alloc(fixed_slot(u.unsharded[i]), u.members[i].gathered * u.members[i].elements,
@@ -139,8 +139,8 @@ void Fsdp::copy_out(Emitter& e, Group& u) {
   e.record(copied_event);
 }
 
-// The main stream waits for a unit that is not whole. FSDP2 drops what was gathered for the unit
-// before (forward) or for this one (backward).
+// The main stream waits for a unit that is not whole. FSDP2 frees the gathered tensor of the unit
+// before (forward) or of this unit (backward).
 void Fsdp::obtain(Emitter& e, int index, bool forward) {
   Group& u = unit(index);
   if (u.members.empty() || u.held == Held::whole) return;
@@ -167,10 +167,10 @@ void Fsdp::reshard(Emitter& e, int index, bool forward) {
   u.held = Held::shard;
 }
 
-// Autocast makes copies of fp32 weights, which autograd keeps for the backward pass.
+// Autocast copies fp32 weights, and autograd keeps the copies for the backward pass.
 void Fsdp::cast_weights(Emitter& e, int layer) {
   const std::int64_t elements = unit(layer).elements;
-  // fp8: no copy outlives the product that it is made for; two casts, one for each direction.
+  // fp8: no copy outlives its product; there are two casts, one for each direction.
   if (plan_.numerics.fp8 && !plan_.numerics.fp8_parameters) {
     if (finds_scales(plan_))
       memory_bound(e, OperationKind::reduction, "largest magnitude of weights",
@@ -200,7 +200,7 @@ std::uint32_t Fsdp::enter_layer(int layer, Visit visit) {
   Emitter e(rank_.tables, "unshard");
   obtain(e, layer, visit == Visit::forward);
   if (visit != Visit::again) prefetch(e, layer, visit == Visit::forward);
-  // A recomputed layer casts again, where its forward pass runs again.
+  // A recomputed layer casts again in its second forward pass.
   const bool here = visit != Visit::backward ||
                     (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk_, layer));
   if (here) cast_weights(e, layer);

@@ -1,4 +1,4 @@
-// fsdp_reduce.cpp — from whole gradients to shards: see fsdp.h.
+// fsdp_reduce.cpp — reduces whole gradients to shards: see fsdp.h.
 #include <utility>
 
 #include "sim/program/parallel/fsdp/fsdp.h"
@@ -18,10 +18,9 @@ enum : std::uint32_t {
   quantized_gradient = 9,
 };
 
-// DeepSpeed's reduce_bucket_size, where its configuration says none
-// [deepspeed/runtime/zero/config.py].
+// DeepSpeed's default reduce_bucket_size [deepspeed/runtime/zero/config.py].
 constexpr std::int64_t bucket_elements = 500'000'000;
-// Reductions under way that the CPU does not wait for [stage3.py: max_param_reduce_events].
+// Reductions in flight that the CPU does not wait for [stage3.py: max_param_reduce_events].
 constexpr int most_reductions = 2;
 
 std::uint8_t bucket_event_of(int reduction) {
@@ -50,7 +49,7 @@ std::uint32_t Fsdp::leave_root(Visit visit) {
 std::uint32_t Fsdp::leave_layer(int layer, Visit visit) {
   const bool backward = visit == Visit::backward || visit == Visit::weight;
   Emitter e(rank_.tables, backward ? "reduce" : "reshard");
-  // What autocast copied waits for the backward pass, unless the layer runs again before it.
+  // Autocast's copies wait for the backward pass, unless the layer is recomputed first.
   const bool drops =
       visit == Visit::backward || (visit == Visit::forward && rank_.recomputes(layer));
   if (plan_.sharding.fsdp.fp32_parameters && drops) e.free(layer_slot(weight_copy));
@@ -61,8 +60,8 @@ std::uint32_t Fsdp::leave_layer(int layer, Visit visit) {
   return e.finish();
 }
 
-// The gradients of a unit are there: parameters go, gradients are added to those of earlier
-// microbatches or reduced.
+// All gradients of a unit exist: its parameters are freed, and its gradients are reduced or added
+// to those of earlier microbatches.
 void Fsdp::finish_unit(Emitter& e, int index) {
   Group& u = unit(index);
   if (flat() && u.reduced > 0) flatten(e, u);
@@ -81,7 +80,7 @@ void Fsdp::finish_unit(Emitter& e, int index) {
     reduce_copied(e, index, from_accumulated);
 }
 
-// Backward of the views of the flat parameter: one gradient of all.
+// The backward pass of the views of the flat parameter produces one gradient of all of it.
 void Fsdp::flatten(Emitter& e, const Group& u) {
   std::int64_t frozen = 0;
   for (const Member& m : u.members) frozen += m.frozen ? m.elements : 0;
@@ -93,13 +92,13 @@ void Fsdp::flatten(Emitter& e, const Group& u) {
     if (!m.frozen) e.free(fixed_slot(m.gradient));
 }
 
-// Without reduction whole gradients are kept: FSDP1's in the type of the parameters, as autograd
-// adds them; FSDP2's in the type of the reduction. Where a weight pass follows, the backward pass
-// brings the gradients of what is no factor of a product.
+// Without reduction, whole gradients are kept. FSDP1 keeps them in the parameters' type, because
+// autograd adds them. FSDP2 keeps them in the reduction's type. If a weight pass follows, the
+// backward pass brings only the gradients of parameters that are not factors of products.
 void Fsdp::accumulate(Emitter& e, Group& u) {
   if (moment_.first && moment_.last && !at_end_) return;
   if (flat()) return accumulate_flat(e, u);
-  // Of the members whose gradients this pass brings.
+  // The members whose gradients this pass brings.
   const bool rest = pass_ != schedule::Pass::weight, matrices = pass_ != schedule::Pass::input;
   const auto comes = [&](const Member& m) { return !m.frozen && (m.matrix ? matrices : rest); };
   const auto first = [&](const Member& m) {
@@ -127,7 +126,7 @@ void Fsdp::accumulate_flat(Emitter& e, Group& u) {
   e.free(local_slot(flat_gradient));
 }
 
-// Behind the last pass of a chunk: post_backward of all modules, the root before the layers.
+// After the last pass of a chunk: runs post_backward of all modules, the root before the layers.
 void Fsdp::reduce_all(Emitter& e) {
   for (int i = -1; i < root(); ++i) {
     const int u = i < 0 ? root() : i;
@@ -142,10 +141,10 @@ void Fsdp::end_reduction(Emitter& e) {
   if (reduced_ >= 0) e.free(fixed_slot(unit(reduced_).reduction));
 }
 
-// FSDP1: the flat gradient itself is reduced; the reduce stream casts and divides it.
+// FSDP1 reduces the flat gradient itself; the reduce stream casts and divides it.
 void Fsdp::reduce_flat(Emitter& e, Group& u, bool from_accumulated) {
-  // The passes over the whole gradient fill HBM and take SMs as the layer behind them does: they
-  // are charged to the compute stream.
+  // The kernels over the whole gradient use HBM and SMs as the following layer does, so they run on
+  // the compute stream.
   const Slot whole = from_accumulated ? fixed_slot(u.accumulated) : local_slot(flat_gradient);
   const bool casts = reduce_bytes() != parameter_bytes();
   if (casts) {
@@ -168,7 +167,7 @@ void Fsdp::reduce_flat(Emitter& e, Group& u, bool from_accumulated) {
   e.free(whole);
 }
 
-// FSDP2: gradients are copied into the reduce-scatter's input, which the next unit frees.
+// FSDP2 copies gradients into the input of the reduce-scatter; the next unit frees that input.
 void Fsdp::reduce_copied(Emitter& e, int index, bool from_accumulated) {
   Group& u = unit(index);
   if (reduced_ >= 0) {
@@ -195,9 +194,9 @@ void Fsdp::reduce_copied(Emitter& e, int index, bool from_accumulated) {
   keep_shard(e, u);
 }
 
-// A gradient is copied into the bucket on the reduce stream, and reduced with the others that are
-// there when the next one finds no room: when a layer behind it has its first
-// [runtime/zero/stage3.py: reduce_independent_p_g_buckets_and_remove_grads].
+// Copies a gradient into the bucket on the reduce stream. The bucket is reduced when a gradient
+// does not fit, at the first gradient of a later layer [runtime/zero/stage3.py:
+// reduce_independent_p_g_buckets_and_remove_grads].
 void Fsdp::put_in_bucket(Emitter& e, int index) {
   Group& u = unit(index);
   e.record(order_event);
@@ -242,7 +241,7 @@ std::optional<std::uint32_t> Fsdp::before_gradients(int layer) {
   return e.finish();
 }
 
-// DeepSpeed orders a bucket by ranks before it scatters the sum, and divides it
+// DeepSpeed sorts a bucket by rank before it scatters the sum, and divides it
 // [runtime/comm/coalesced_collectives.py:reduce_scatter_coalesced].
 void Fsdp::ready_in_deepspeed(Emitter& e, const Group& u) {
   const std::int64_t pass = 2 * reduce_bytes() * u.reduced;
@@ -251,8 +250,8 @@ void Fsdp::ready_in_deepspeed(Emitter& e, const Group& u) {
   memory_bound(e, OperationKind::elementwise, "divide gradients", pass, Stream::reduce);
 }
 
-// Blocks of 4 bits to neighbours, their sum to those that stand alike, and the sum of that
-// [DeepSpeed runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce].
+// Sends 4-bit blocks to the neighbours, their sum to the ranks with the same place in other groups,
+// and adds those [DeepSpeed runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce].
 void Fsdp::exchange_quantized(Emitter& e, const Group& u) {
   const auto flags = static_cast<std::uint8_t>(joins | overlapped);
   std::int64_t elements = u.reduced;
@@ -288,7 +287,7 @@ void Fsdp::communicate(Emitter& e, const Group& u) {
                  "gradient all-reduce", flags, 0, Stream::reduce);
 }
 
-// The shard's gradient in fp32, new or added to that of earlier microbatches.
+// The shard's fp32 gradient, new or added to that of earlier microbatches.
 void Fsdp::keep_shard(Emitter& e, Group& u) {
   const std::int64_t elements = u.reduced / shards_;
   Slot shard = local_slot(reduced);

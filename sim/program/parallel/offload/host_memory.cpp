@@ -9,7 +9,8 @@ namespace sim::program {
 
 namespace {
 
-// That are trained, of the fullest rank: each parameter over the ranks that share its state.
+// Trained elements of the rank with the most: each parameter divided over the ranks that share its
+// state.
 double elements_of_rank(const Plan& plan) {
   const double ranks = static_cast<double>(plan.mesh.dp) * plan.mesh.cp;
   const double with_experts = ranks * plan.mesh.tp / (plan.mesh.ep * plan.expert_tp());
@@ -45,7 +46,7 @@ double host_gradient_sums(const Plan& plan) {
 }
 
 std::int64_t host_activations(const Program& program) {
-  std::vector<std::int64_t> rest, most;  // by template: bytes more behind it, and at its height
+  std::vector<std::int64_t> rest, most;  // by template: bytes left after it, and its peak
   for (const Template& pattern : program.templates) {
     std::int64_t here = 0, height = 0;
     const bool saves = pattern.kind != PassKind::setup && pattern.kind != PassKind::step;
@@ -53,7 +54,7 @@ std::int64_t host_activations(const Program& program) {
       for (const Instruction& i : program.blocks[call.block].code) {
         if (!saves || i.op != Op::kernel) continue;
         const model::Operation& copy = program.operations[i.index];
-        // Not a microbatch's data, which come up too.
+        // Data of a microbatch also comes up, but is not counted.
         if (copy.kind != model::OperationKind::host_copy || !copy.name.starts_with("activations"))
           continue;
         here += i.stream == Stream::pcie_down ? copy.bytes.n : -copy.bytes.n;

@@ -21,8 +21,8 @@ bool of_experts(OffloadModule module) {
          module == OffloadModule::mlp_norm;
 }
 
-// Whether a layer has groups of this module. A core that runs again is none [core transformer/
-// attention.py: checkpoint_core_attention], nor is a norm that is part of a product
+// Whether a layer has groups of this module. A recomputed core has none [core transformer/
+// attention.py: checkpoint_core_attention]. A norm that is part of a product has none
 // [transformer_layer.py:_set_offload_modules].
 bool offloads(const Rank& rank, OffloadModule module, const LayerKind& kind) {
   const LayerPolicy& policy = rank.plan.policy;
@@ -37,8 +37,9 @@ std::int64_t elements(const Writer& w, const Tensor& t) {
   return t.bytes / (t.fp32 ? 4 : w.dim.element);
 }
 
-// Of the values of a module's group those that come up with it: which nothing else holds, and the
-// group that comes up first of several. What a group that stays (`kept`) has too, never left.
+// The values of a module's group that come up with it. Only values that nothing else holds come up;
+// a value of several groups comes up with the first one that does. A value that also belongs to a
+// group that stays (`kept`) never left.
 std::vector<Value> brought(const AutogradGraph& graph, OffloadModule module, std::uint8_t kept) {
   std::vector<Value> values;
   for (const Value v : graph.groups[at(module)]) {
@@ -57,7 +58,7 @@ std::vector<Value> brought(const AutogradGraph& graph, OffloadModule module, std
   return values;
 }
 
-// A group's tensors and their copies up, behind what the GPU was given so far.
+// Allocates a group's tensors and copies them up, after all work that the GPU has received so far.
 void bring(Emitter& e, const AutogradGraph& graph, OffloadModule module, int layers_down,
            std::uint8_t kept, bool behind_forward) {
   e.record(computed_event);
@@ -73,7 +74,7 @@ void bring(Emitter& e, const AutogradGraph& graph, OffloadModule module, int lay
   e.record(back_event(module), Stream::pcie_up);
 }
 
-// What a layer's way back comes past: each module's wait and its start.
+// The events of a layer's backward pass: each module's wait and its start.
 struct Past {
   OffloadModule module;
   bool wait;
@@ -99,7 +100,8 @@ std::vector<Past> way_back_of(const Rank& rank, const LayerKind& kind) {
   return all;
 }
 
-// Groups as their modules start, which in a layer is not how they commit: norms hold the rest.
+// Groups in the order in which modules start. It differs from the order of commits, because norms
+// enclose other modules.
 std::vector<std::size_t> in_order_of_starts(const std::vector<ModuleOffload::Group>& groups) {
   using enum OffloadModule;
   static constexpr std::array<OffloadModule, offload_module_count> starts = {
@@ -177,15 +179,16 @@ void bring_next_group(Writer& w, OffloadModule module) {
           next->kept, offload.behind_forward);
 }
 
-// A pass of backward while the groups of the step are followed.
+// A backward pass, while the groups of the step are traced.
 struct ModuleOffload::Microbatch {
   schedule::Step step;
-  std::vector<Group> groups;                // in the order in which they go
+  std::vector<Group> groups;                // in the order of offloading
   std::vector<std::uint8_t> kept, brought;  // by group
-  std::size_t below = 0;                    // groups that nothing has brought yet, from below
+  // groups not brought up yet, counted from the first layer
+  std::size_t below = 0;
   bool behind_forward = false;
 
-  // A group, with those of its layer that stay.
+  // A group, together with the groups of its layer that stay.
   Group with_kept(std::size_t g) const {
     Group group = groups[g];
     for (std::size_t other = 0; other < groups.size(); ++other)
@@ -193,7 +196,7 @@ struct ModuleOffload::Microbatch {
         group.kept |= bit_of(groups[other].module);
     return group;
   }
-  // The next group to come up, if there is one.
+  // The next group to come up; none if all have.
   std::optional<std::size_t> pop() {
     while (below > 0)
       if (--below; !kept[below] && !brought[below]) {
@@ -221,7 +224,7 @@ ModuleOffload::OfPass ModuleOffload::way_back(Microbatch& own, Microbatch* next)
   OfPass made;
   made.layers.resize(static_cast<std::size_t>(rank_.layers(own.step.chunk)));
   const std::size_t count = own.groups.size();
-  std::size_t end = count;  // of the groups of the layer at hand
+  std::size_t end = count;  // end of the current layer's groups
   for (int layer = rank_.layers(own.step.chunk) - 1; layer >= 0; --layer) {
     LayerOffload& of_layer = made.layers[static_cast<std::size_t>(layer)];
     of_layer.behind_forward = own.behind_forward;
@@ -246,7 +249,7 @@ ModuleOffload::OfPass ModuleOffload::way_back(Microbatch& own, Microbatch* next)
         if (layer - g.layer < static_cast<int>(most_layers_back))
           of_layer.next[at(past.module)] = {layer - g.layer, g.module, g.kind, g.kept};
         else
-          own.brought[*up] = 0;  // out of reach: late
+          own.brought[*up] = 0;  // too many layers away: comes up late
       } else if (next != nullptr) {
         if (const auto ahead = next->pop()) made.ahead.push_back(next->with_kept(*ahead));
       }
@@ -291,15 +294,16 @@ std::int64_t ModuleOffload::bytes(const Group& group) {
   return sum;
 }
 
-// What stays by bytes and by number, of all but the first pass's last groups
-// [fine_grained_activation_offload.py:post_warmup_callback].
+// Decides which groups stay, by bytes and by fraction. The last groups of the first backward pass
+// stay in any case [fine_grained_activation_offload.py:post_warmup_callback].
 void ModuleOffload::keep(std::vector<Microbatch>& back, std::vector<OfPass>& forward) {
   const LayerPolicy& policy = rank_.plan.policy;
   if (policy.offload_delta_bytes == 0 && policy.activation_offload_fraction == 1) return;
   std::int64_t left = rank_.program.stage * policy.offload_delta_bytes;
   for (std::size_t i = 0; i < back.size(); ++i) {
     Microbatch& m = back[i];
-    // The last of a name that stays for its backward pass is the next counts as one that goes.
+    // The last group of a name that stays only because its backward pass follows directly counts as
+    // one that goes.
     const std::vector<std::uint8_t> never =
         i == 0 ? m.kept : std::vector<std::uint8_t>(m.kept.size(), 0);
     std::vector<std::size_t> going;
@@ -333,7 +337,7 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
   std::vector<Microbatch> back;  // in the order of backward passes
   for (const schedule::Step& step : order)
     if (step.pass != schedule::Pass::forward) back.emplace_back().step = step;
-  // Where each forward pass is among the backward ones: how many came before it.
+  // By forward pass: the number of backward passes before it.
   std::map<std::pair<int, int>, std::size_t> before;
   std::size_t passed = 0;
   for (const schedule::Step& step : order)
@@ -348,7 +352,8 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
     m.below = m.groups.size();
     m.kept.assign(m.groups.size(), 0);
     m.brought = m.kept;
-    // Its backward pass is the next one when it goes forward, or the step's first.
+    // Whether its backward pass is the next one after its forward pass. The step's first backward
+    // pass is treated alike below.
     m.behind_forward = before.at({m.step.chunk, m.step.microbatch}) == i;
     forward[i].layers.resize(static_cast<std::size_t>(rank_.layers(m.step.chunk)));
     if (m.behind_forward || i == 0)

@@ -7,8 +7,8 @@
 namespace sim::program {
 namespace {
 
-// What a layer's forward pass leaves in the layer's slots, and the residual that it was given; of
-// one that runs again the residual alone.
+// The tensors that a layer's forward pass saves in its slots, and its input residual; for a
+// recomputed layer only the residual.
 std::vector<Tensor> saved(const Rank& rank, bool runs_again) {
   if (runs_again)
     return {{layer_slot(LayerSlot::input), true, 1, rank.dim.residual(), Category::activations,
@@ -61,7 +61,7 @@ std::uint32_t Offload::block(Move move, int layer, const char* name, Write write
 
 namespace {
 
-// All tensors of a layer, behind what the GPU has computed so far.
+// Copies all tensors of a layer, after all work that the GPU has received so far.
 void copy(Emitter& e, const std::vector<Tensor>& tensors, Stream way, Event event) {
   std::int64_t bytes = 0;
   for (const Tensor& t : tensors) bytes += t.bytes;

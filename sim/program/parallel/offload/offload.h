@@ -1,12 +1,12 @@
-// offload.h — what the first layers of a model chunk save waits for its backward pass on the CPU.
+// offload.h — offloads the saved tensors of layers to the CPU until their backward pass.
 //
 //     forward   layer i | copy i down beside layer i + 1 | wait, free i | copy i + 1 down ...
 //     backward  copy i up beside layer i + 1 | wait | layer i ...
 //
-// [TransformerEngine cpu_offload.py:AsyncDoubleBufferGroupOffloadHandler, whose streams wait for
-// each other at each layer's end]. Of layers that run again
-// as a group the group's input is what was saved
-// [pytorch/torchtune training/_activation_offloading.py beside activation checkpointing].
+// The streams wait for each other at the end of each layer [TransformerEngine
+// cpu_offload.py:AsyncDoubleBufferGroupOffloadHandler]. For layers that are recomputed as a group,
+// only the group's input is saved [pytorch/torchtune training/_activation_offloading.py beside
+// activation checkpointing].
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,16 @@ class Offload {
  public:
   explicit Offload(Rank& rank) : rank_(rank) {}
 
-  // The layer whose copy begins where `layer` is done; none for the chunk's last group of layers.
+  // The layer whose copy down starts when `layer` is done; none for the chunk's last group of
+  // layers.
   std::optional<int> behind(int chunk, int layer) const;
-  // The layer whose copy ends there: the one before. Where layers swap by choice, the nearest below
-  // that does, if `layer` does or is the last.
+  // The layer whose copy down ends when `layer` is done: normally the layer before. With choices of
+  // layers: the nearest swapped layer below, if `layer` is swapped or the last.
   std::optional<int> before(int chunk, int layer) const;
-  std::uint32_t down(int layer);   // its copy begins,
-  std::uint32_t away(int layer);   // ... is done, and its tensors go
-  std::uint32_t up(int layer);     // its tensors are there again, to be filled,
-  std::uint32_t there(int layer);  // ... and are
+  std::uint32_t down(int layer);   // starts the copy down,
+  std::uint32_t away(int layer);   // ... waits for it and frees the layer's tensors
+  std::uint32_t up(int layer);     // allocates the tensors and starts the copy up,
+  std::uint32_t there(int layer);  // ... waits for it
 
  private:
   std::optional<int> swapped_below(int chunk, int layer) const;

@@ -22,7 +22,7 @@ bool goes_back(Pass pass) {
   return pass == Pass::backward || pass == Pass::input;
 }
 
-// What it makes is another part's input.
+// Whether the pass produces another part's input.
 bool travels(Pass pass) {
   return pass == Pass::forward || goes_back(pass);
 }
@@ -52,8 +52,8 @@ class OrderExpander {
   }
 
  private:
-  // Passes that add to the gradients of layers, and to those of the ends of the model, which input
-  // passes write; forwards by themselves.
+  // Counts of passes that add to the gradients of layers, and to those of the ends of the model,
+  // which input passes write. Forward passes are counted separately.
   enum Counted : std::uint8_t { of_forwards, of_layers, of_ends, of_outputs, of_output_gradients };
   void count(const Step& step, int by) {
     if (step.pass == Pass::output) left_[{of_outputs, step.chunk}] += by;
@@ -79,7 +79,7 @@ class OrderExpander {
   }
 
   Place place(const Step& step) const { return {stage_, step.chunk}; }
-  // Where the output of the step goes, and where it comes from; null at the ends of the model.
+  // The destination of a step's output, and the origin of its input; null at the ends of the model.
   bool goes_on(const Step& step, Place& to) const {
     const bool forward = step.pass == Pass::forward;
     const Place own = place(step);
@@ -127,7 +127,7 @@ class OrderExpander {
   void exchange(std::uint32_t messages, const Step& step);
   void turn(const Step& step);
   void release(const Step& step) {
-    // Where no gradient comes back the output is the loss's too, which keeps it.
+    // If no gradient comes back, the loss also needs the output and keeps it.
     if (step.pass == Pass::forward && sends(step) && schedule_.gradients_travel)
       acts_.push_back({StageAction::Kind::release, step});
   }
@@ -148,17 +148,19 @@ class OrderExpander {
   std::map<std::pair<Counted, int>, int> left_, total_;  // by chunk
   std::vector<std::size_t> forwards_, backwards_;        // positions in the order
   std::set<std::tuple<int, int, int>> forwards_run_;     // chunk, microbatch, slice
-  bool asks_ = false;                                    // for the next gradient, ahead of its pass
-  std::size_t asked_ = 0;                                // gradients asked for
-  // Of a vocabulary over all stages: output passes by the place in the order before which their
-  // input is shared; microbatches whose rows are looked up behind so many output passes, and whose
-  // gradients come back with the output pass of that number.
+  // whether the next gradient is to be received ahead of its pass
+  bool asks_ = false;
+  std::size_t asked_ = 0;  // gradients whose receive is issued
+  // A vocabulary over all stages. `shares_`: output passes, by the place in the order before which
+  // their input is shared. `looked_up_`: microbatches whose rows are looked up, by the number of
+  // output passes before. `returned_`: microbatches whose gradients come back, by the number of the
+  // output pass.
   std::multimap<std::size_t, Step> shares_;
   std::multimap<int, int> looked_up_, returned_;
   int outputs_ = 0;
 };
 
-// What the first stage's order says, and where this one's input passes come from.
+// Plans look-ups from the order of the first stage, and the inputs of this stage's output passes.
 void OrderExpander::plan_vocabulary() {
   const schedule::Order first = schedule_.order(shape_, 0);
   int outputs = 0;
@@ -169,7 +171,7 @@ void OrderExpander::plan_vocabulary() {
   }
   const bool last = is_last(schedule_.placement, shape_, {stage_, 0});
   const bool at_once = schedule_.output == schedule::Output::together;
-  std::size_t from = 0;  // behind the output pass before
+  std::size_t from = 0;  // place after the previous output pass
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step& step = order_[i];
     if (step.pass == Pass::output) {
@@ -179,7 +181,8 @@ void OrderExpander::plan_vocabulary() {
                     : goes_back(other.pass);
       };
       for (at = from; at < i && !asks(order_[at]);) ++at;
-      // The output pass itself where nothing before it asks; the last stage sends behind its pass.
+      // Without such a pass, it is the output pass itself. The last stage sends after its forward
+      // pass.
       if (last) at = at < i ? at + 1 : from;
       shares_.emplace(at_once ? i : at, step);
     }
@@ -217,7 +220,7 @@ void OrderExpander::behind_output(const Step& step) {
     acts_.push_back({StageAction::Kind::reduce, step});
 }
 
-// Gradients of rows behind the last output pass.
+// Returns the gradients of the rows that remain after the last output pass.
 void OrderExpander::finish_rows() {
   for (const auto& [outputs, microbatch] : returned_)
     if (outputs >= outputs_) {
@@ -226,7 +229,7 @@ void OrderExpander::finish_rows() {
     }
 }
 
-// A task's frame is given up behind the last act that works on it.
+// A task's frame is released after the last action that works on it.
 void OrderExpander::mark_complete() {
   std::set<std::tuple<int, int, int>> seen;
   for (auto act = acts_.rbegin(); act != acts_.rend(); ++act)
@@ -253,7 +256,7 @@ void OrderExpander::turn(const Step& step) {
 }
 
 void OrderExpander::batched() {
-  bool fused = false;  // the previous step's batch brought already what a step receives
+  bool fused = false;  // the previous batch already contained this step's receive
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step& step = order_[i];
     if (!fused) exchange(received(step), step);
@@ -266,8 +269,8 @@ void OrderExpander::batched() {
   }
 }
 
-// Forwards before the first gradient is asked for. Where an order alternates behind its warm-up,
-// one of the forwards before the first backward pass belongs to that pair.
+// Forward passes before the first gradient is received. If an order alternates after its warm-up,
+// the last forward pass before the first backward pass belongs to that pair.
 std::size_t OrderExpander::warm_up() const {
   std::size_t count = 0;
   while (count < forwards_.size() && !backwards_.empty() && forwards_[count] < backwards_.front())
@@ -275,7 +278,7 @@ std::size_t OrderExpander::warm_up() const {
   return count < forwards_.size() && count > 0 ? count - 1 : count;
 }
 
-// A gradient is asked for behind the gradient before it, but not before the forward pass whose
+// A gradient is received after the previous gradient's pass, but not before the forward pass whose
 // output it belongs to.
 void OrderExpander::ask_for_gradient() {
   if (!asks_ || asked_ == backwards_.size()) return;
@@ -295,7 +298,8 @@ void OrderExpander::posted() {
     turn(step);
   };
   if (ahead) receive_next(forwards_, 0);
-  const Step* first = nullptr;  // of two beside each other, which are one pass to the outside
+  // the first of two paired passes, which other stages see as one pass
+  const Step* first = nullptr;
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step& step = order_[i];
     const bool goes_forward = step.pass == Pass::forward;

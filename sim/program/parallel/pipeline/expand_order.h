@@ -1,27 +1,27 @@
-// expand_order.h — from the order of a stage's passes to everything that the stage does for them:
-// what it receives and sends, and when, which pass is the first and which the last to add to
-// gradients. Pure: any schedule's order goes in, nothing asks which schedule it is.
+// expand_order.h — expands the order of a stage's passes into all actions of the stage. It adds the
+// receives and sends and their places, and marks the first and last pass that add to gradients. It
+// works on the order of any schedule and never tests which schedule it is.
 //
 // Wires
-//     batched   an exchange behind each pass, with the receive that the next pass needs where that
-//               goes the other way, else a receive before it [core 0.8 p2p_communication.py:
-//               batch_p2p_comm, batch_p2p_sync]
-//     posted    sends behind the pass; receives right before the pass that needs them, or (ahead)
-//               behind the pass of the same direction before it, the first gradient's behind the
-//               last warm-up pass [schedules.py:forward_backward_pipelining_with_interleaving];
-//               of two passes beside each other both send behind the second one [deepseek-ai/
+//     batched   one exchange after each pass. It includes the receive of the next pass if that pass
+//               has the other direction; otherwise the receive comes before the next pass
+//               [core 0.8 p2p_communication.py: batch_p2p_comm, batch_p2p_sync]
+//     posted    sends after the pass; receives right before the pass that needs them, or (ahead)
+//               after the previous pass of the same direction; the first gradient's after the last
+//               warm-up pass [schedules.py:forward_backward_pipelining_with_interleaving];
+//               two paired passes both send after the second one [deepseek-ai/
 //               DualPipe dualpipe.py:_forward_backward_chunk]
 //
-// A vocabulary that is cut over all stages [sail-sg/VocabularyParallelism core/pipeline_parallel/
+// A vocabulary that is split over all stages [sail-sg/VocabularyParallelism core/pipeline_parallel/
 // vocab_parallel_schedule.py, interlaced_schedule.py]
-//     The last part's output is sent as soon as it is there and the output pass before is issued;
-//     other stages ask for it in front of the backward pass before their output pass. All stages
-//     look up a microbatch's rows behind the last output pass before the first stage's forward
-//     pass, or at the very beginning; gradients come back with the second output pass behind the
-//     first stage's backward pass.
+//     The last part's output is sent as soon as it exists and the previous output pass is issued.
+//     Other stages receive it before the backward pass that precedes their output pass. All stages
+//     look up a microbatch's rows after the last output pass before the first stage's forward pass,
+//     or at the very beginning. Gradients come back with the second output pass after the first
+//     stage's backward pass.
 //
-// Where a microbatch goes on in another chunk of the same stage, at the turn of a V, nothing
-// travels: the tensor changes hands.
+// If a microbatch continues in another chunk of the same stage (the turn of a V), nothing is sent:
+// the tensor is handed over.
 #pragma once
 
 #include <cstdint>
@@ -31,16 +31,16 @@
 
 namespace sim::program {
 
-// Where a pass stands among those of its chunk that add to the same gradients (of a forward pass:
-// among forward passes), in the order in which they run. A backward pass adds to those of layers'
-// products, as weight passes do, and to all others, as input passes do.
+// The place of a pass among the passes of its chunk that add to the same gradients, in execution
+// order; for a forward pass, among forward passes. Gradients of layers' products are written by
+// backward and weight passes, all others by backward and input passes.
 struct Position {
   bool first = false, last = false;
-  bool first_of_ends = false;  // of those that input passes add to
+  bool first_of_ends = false;  // among passes that write the other gradients
 };
 
-// Messages of an exchange. `upward`: they belong to a chunk whose activations travel from the last
-// stage to the first.
+// The messages of an exchange. `upward`: the chunk's activations travel from the last stage to the
+// first.
 enum Messages : std::uint32_t {
   send_forward = 1,
   receive_forward = 2,
@@ -52,21 +52,21 @@ enum Messages : std::uint32_t {
 struct StageAction {
   enum class Kind : std::uint8_t {
     pass,
-    exchange,  // `step` is the task that receives, or the one that sent
-    release,   // the output that was sent is given up
-    turn,      // the output, or the gradient of the input, goes to `next` on the same stage
-    // Where the vocabulary is cut over all stages. They happen in the same order everywhere.
+    exchange,  // `step` is the task that receives, or that has sent
+    release,   // the output that was sent is freed
+    turn,      // the output, or the input's gradient, is handed to `next` on the same stage
+    // The vocabulary is split over all stages. All stages run these actions in the same order.
     share,        // the last part's output goes to the output passes of all stages
-    reduce,       // sums of an output pass, over all stages
-    look_up,      // rows of a microbatch's input, and their sum for the first stage
-    share_rows,   // their gradient comes back from the first stage
+    reduce,       // sums of an output pass over all stages
+    look_up,      // looks up a microbatch's rows and sums them for the first stage
+    share_rows,   // the rows' gradient comes back from the first stage
     look_up_back  // ... and is added to the table's
   };
   Kind kind;
   schedule::Step step;
   std::uint32_t messages = 0;
-  Position position = {};  // of a pass
-  bool completes = false;  // a pass: the last one of its microbatch on its chunk
+  Position position = {};  // for passes
+  bool completes = false;  // for a pass: the last one of its microbatch on its chunk
   schedule::Step next = {};
 };
 

@@ -10,8 +10,8 @@ namespace {
 
 using schedule::Step;
 
-// Streams and events of the messages that travel beside the passes, for chunks whose activations
-// travel from the first stage to the last, and for those that travel back.
+// Streams and events of messages that travel beside the passes. One set is for chunks whose
+// activations travel from the first stage to the last, one for the opposite direction.
 struct MessageStream {
   Stream stream;
   std::uint8_t event;
@@ -38,12 +38,12 @@ bool receives(const Rank& rank, int chunk, bool forward) {
          own.stage;
 }
 
-// A stage with a loss of its own sends what its frame keeps for that.
+// A stage with its own loss sends the tensor that its frame keeps for the loss.
 bool sends_residual(const Rank& rank) {
   return !rank.pipeline_schedule().gradients_travel;
 }
 
-constexpr std::size_t message_kinds = 32;  // sets of Messages
+constexpr std::size_t message_kinds = 32;  // number of sets of Messages
 
 }  // namespace
 
@@ -66,7 +66,7 @@ Pipeline::Pipeline(Rank& rank)
       exchange_patterns_(message_kinds * static_cast<std::size_t>(slice_count(rank.plan)), -1) {}
 
 Bytes Pipeline::message() const {
-  // Sequence-parallel shards travel as they are; without it whole tensors do.
+  // Sequence-parallel shards are sent as they are; otherwise whole tensors are sent.
   return Bytes{rank_.dim.residual()};
 }
 
@@ -133,12 +133,12 @@ std::uint32_t Pipeline::pattern_of(StageTensors::Kind kind, const Step& task, st
   return pattern_of(written, name, [&](Emitter& e) { write(e, slot); });
 }
 
-// A frame has an element where what it received is in the stage's buffer.
+// A frame holds a placeholder element if the received tensor lies in the stage's buffer.
 void Pipeline::hold_place(Emitter& e, Slot slot) const {
   e.alloc(slot, rank_.dim.element, Category::other, "place of a receive buffer");
 }
 
-// What the frame or the stage has of the task stays until the next step.
+// A tensor of the task, in the frame or in the stage, is kept until the next step.
 void Pipeline::keep(StageTensors::Kind kind, const Step& task) {
   const bool output_here = kind == StageTensors::kept_output;
   const Slot from = !output_here                 ? fixed_slot(sent_gradient)
@@ -156,7 +156,7 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
     const bool batched = rank_.pipeline_schedule().wire.batched;
     const bool up = messages & upward;
     const Lanes& message_streams = up ? upwards : downward;
-    const int behind = up ? -1 : 1;  // stages away
+    const int behind = up ? -1 : 1;  // number of stages away
     Exchange batch{Stream::pp, {}};
     const bool buffers = tensors_.exist();
     if (buffers) {
@@ -179,7 +179,7 @@ std::uint32_t Pipeline::exchange_pattern(std::uint32_t messages) {
         e.exchange({message_stream.stream, {one}}, label, 0, message_stream.event);
       if (send || !buffers) e.record_stream(tensor, batched ? Stream::pp : message_stream.stream);
     };
-    // What goes to the stage's own loss too stays where that has it.
+    // A tensor that the stage's own loss also needs stays where the loss expects it.
     const bool own_loss = rank_.has_loss(0) && !rank_.is_last_part(0);
     const Slot sent = own_loss ? layer_slot(input, static_cast<std::uint32_t>(rank_.layers(0)))
                                : fixed_slot(output);
@@ -223,8 +223,8 @@ void Pipeline::release(const StageAction& act) {
   push(pattern, act.step, frame_of(act.step));
 }
 
-// The next chunk's input is the output itself, the pass that made it keeps one element; a gradient
-// changes hands as it is.
+// The next chunk takes over the output itself; the pass that produced it keeps one element. A
+// gradient is handed over as it is.
 void Pipeline::turn(const StageAction& act) {
   if (tensors_.exist()) return turn_in_torch(act);
   if (act.step.pass == schedule::Pass::forward) {
@@ -245,8 +245,8 @@ void Pipeline::turn(const StageAction& act) {
   push(take, act.next, frame_of(act.next));
 }
 
-// What the one stage made takes the place of the other's receive buffer, for as long as that: a
-// kept output and a kept gradient are no longer there.
+// The tensor that one chunk produced replaces the other chunk's receive buffer for as long as the
+// buffer would live. Kept outputs and kept gradients are moved as well.
 void Pipeline::turn_in_torch(const StageAction& act) {
   const bool forward = act.step.pass == schedule::Pass::forward;
   if (forward && !rank_.keeps_output(act.step.chunk)) {
@@ -267,8 +267,8 @@ void Pipeline::turn_in_torch(const StageAction& act) {
   passes_.back().acquires = forward;
 }
 
-// Filling: before the first backward pass. Draining: behind the last forward pass. A microbatch is
-// complete for the neighbours when its gradient is on the way.
+// Filling is the time before the first backward pass; draining is the time after the last forward
+// pass. A microbatch is complete for the neighbours once its gradient is being sent.
 void Pipeline::mark_steady() {
   const auto is = [&](const Pass& p, PassKind kind) {
     return rank_.program.templates[p.pattern].kind == kind;

@@ -11,9 +11,9 @@
 namespace sim::program {
 namespace {
 
-// Whether a rank has the same stage where attention and where undivided experts count the ranks;
-// mesh::problem asks about the others [core 0.14 parallel_state.py: "When not using pp-last rank
-// ordering"].
+// Whether each rank has the same stage in the attention mesh and in the expert mesh, if experts are
+// not split (etp x ep = 1). mesh::problem checks the other cases [core 0.14 parallel_state.py:
+// "When not using pp-last rank ordering"].
 bool stages_stay(const mesh::Degrees& degrees, const mesh::Order& order) {
   if (degrees.etp * degrees.ep > 1 || degrees.pp == 1) return true;
   int attention = 1, experts = 1;
@@ -123,7 +123,7 @@ void routes(const Plan& plan, Problems& problems) {
         {"late_probabilities", "late_probabilities is of the alltoall dispatcher; leave it out"});
 }
 
-// Adapters of the experts' products, of which each rank has whole weights, in 16 bits.
+// Rules of adapters on the experts' products: each rank must hold whole weights, in 16 bits.
 void expert_adapters(const Plan& plan, Problems& problems) {
   const auto refuse = [&](const std::string& what) {
     problems.push_back(
@@ -155,7 +155,7 @@ void legacy_products(const Plan& plan, Problems& problems) {
         "linear_fc2");
 }
 
-// What of the other parts of a plan is not written for these layers.
+// Combinations with mixtures of experts or latent attention that are not implemented.
 void mixture_combinations(const Plan& plan, Problems& problems) {
   const auto refuse = [&](const char* field, std::string message) {
     problems.push_back({field, std::move(message)});

@@ -7,8 +7,8 @@
 
 namespace sim::program {
 
-// Every rule about experts and latent attention that the plan breaks. REQUIRES: the plan's numbers
-// are within their ranges.
+// Every rule of experts and latent attention that the plan breaks. REQUIRES: the plan's numbers are
+// within their ranges.
 Diagnostics expert_problems(const Plan& plan);
 
 }  // namespace sim::program

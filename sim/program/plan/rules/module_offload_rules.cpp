@@ -1,4 +1,4 @@
-// module_offload_rules.cpp — which plans offload modules of layers (module_offload.h).
+// module_offload_rules.cpp — the plans that may offload modules of layers (module_offload.h).
 #include <fmt/format.h>
 
 #include "sim/program/parallel/offload/module_offload.h"
@@ -29,7 +29,7 @@ void megatron(const LayerPolicy& policy, Problems& problems) {
         "expert_fc1, moe_act and mlp_norm out of offload_modules");
 }
 
-// What is not simulated together.
+// Combinations that are not simulated.
 void together(const Plan& plan, Problems& problems) {
   const LayerPolicy& policy = plan.policy;
   const RecomputeModules& again = policy.recompute_modules;

@@ -1,7 +1,7 @@
-// plan.cpp — the rules of a plan. They are Megatron-LM's (core 0.8-0.9: training/arguments.py,
+// plan.cpp — the rules of a plan. Most are Megatron-LM's (core 0.8-0.9: training/arguments.py,
 // core/transformer/transformer_config.py, core/tensor_parallel/utils.py,
-// core/transformer/transformer_block.py) and TransformerEngine's for context parallelism; each
-// message says which values would do.
+// core/transformer/transformer_block.py). Those of context parallelism are TransformerEngine's.
+// Each message names valid values.
 #include "sim/program/plan/plan.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ namespace sim::program {
 
 namespace {
 
-constexpr int max_prefetch = 6;  // gathers in flight have events of their own
+constexpr int max_prefetch = 6;  // each gather in flight has an event of its own
 constexpr std::int64_t max_ranks = 1 << 20;
 constexpr std::int64_t max_batch = 1 << 24;
 constexpr std::int64_t max_sequence = 1 << 26;
@@ -37,14 +37,14 @@ constexpr double max_tensor_bytes = 1099511627776.0 * 16;  // 16 TiB: far beyond
 
 using Problems = Diagnostics;
 
-// `what` as a message says it.
+// The name of `what` in a message.
 void must_be_within(const char* field, const char* what, std::int64_t value, std::int64_t most,
                     Problems& problems) {
   if (value < 1 || value > most)
     problems.push_back({field, fmt::format("{} is {}; it must be 1 to {}", what, value, most)});
 }
 
-// Nothing is divided or multiplied before these hold.
+// The basic ranges. Nothing is divided or multiplied before they hold.
 Problems ranges(const Plan& plan) {
   Problems problems;
   const model::Architecture& a = plan.architecture;
@@ -78,7 +78,7 @@ Problems ranges(const Plan& plan) {
 
 void tensor_parallel(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
-  // With columns of weights over some of the tp ranks, the rest share heads and the MLP.
+  // With tensor_columns, only tensor_rows() of the tp ranks split the heads and the MLP.
   const int ranks = plan.tensor_rows();
   const auto must_divide = [&](const char* what, std::int64_t n) {
     if (n % ranks != 0)
@@ -99,7 +99,7 @@ void tensor_parallel(const Plan& plan, Problems& problems) {
 
 void sequence_split(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
-  // A context-parallel rank holds two parts, one from each end (zig-zag order).
+  // A context-parallel rank holds two chunks, one from each end of the sequence (zig-zag order).
   const std::int64_t parts = plan.mesh.cp > 1 ? 2 * std::int64_t{plan.mesh.cp} : 1;
   if (plan.batch.sequence % parts != 0) {
     problems.push_back(
@@ -142,15 +142,15 @@ void sequence_split(const Plan& plan, Problems& problems) {
   }
 }
 
-// Whether the schedule is known and runs weight gradients apart.
+// Whether the schedule is known and runs weight gradients in passes of their own.
 bool splits_backward(const Plan& plan) {
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   return schedule && schedule->splits != schedule::Splits::none;
 }
 
-// Whether groups of recomputed layers fit a chunk.
+// Whether groups of recomputed layers divide a chunk.
 bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
-  if (chunk == 0) return true;  // the embedding or the head alone
+  if (chunk == 0) return true;  // only the embedding or only the head
   const std::size_t before = problems.size();
   const bool uniform = plan.policy.recompute_method == RecomputeMethod::uniform;
   if (uniform && (plan.policy.recompute_layers < 1 || chunk % plan.policy.recompute_layers != 0))
@@ -172,8 +172,9 @@ bool recompute_chunk(const Plan& plan, int chunk, Problems& problems) {
 
 // REQUIRES: the layers can be split.
 void recompute(const Plan& plan, Problems& problems) {
-  // PyTorch chooses operators as it dispatches them: fused modules are one to it, and attention is
-  // on torchtitan's list of those to keep [torch/utils/checkpoint.py; torchtitan parallelize.py].
+  // PyTorch selects operators as it dispatches them. A fused module is a single operator for it.
+  // Attention is on torchtitan's list of operators to keep [torch/utils/checkpoint.py; torchtitan
+  // parallelize.py].
   const RecomputeModules& modules = plan.policy.recompute_modules;
   const bool dispatched = plan.stack.layer_kernels != LayerKernels::fused &&
                           plan.stack.attention != AttentionBackend::unfused;
@@ -220,8 +221,8 @@ void choices(const Plan& plan, Problems& problems) {
 // REQUIRES: the layers can be split.
 void offload(const Plan& plan, Problems& problems) {
   if (plan.policy.offload_layers == 0) return;
-  // The last layer's backward pass follows at once [Megatron-LM core transformer_config.py:
-  // cpu_offloading, for the whole model; here for each of its chunks].
+  // The last layer cannot be offloaded, because its backward pass follows immediately [Megatron-LM
+  // core transformer_config.py: cpu_offloading, for the whole model; here for each of its chunks].
   int most = 0;
   for (int stage = 0; stage < plan.mesh.pp; ++stage)
     for (int part = 0; part < plan.pipeline.virtual_stages; ++part)
@@ -256,8 +257,8 @@ void zero_plus_plus(const Plan& plan, Problems& problems) {
 }
 
 void fully_sharded(const Plan& plan, Problems& problems) {
-  // torch.distributed.pipelining splits the backward pass of FSDP2's modules alone [stage.py:
-  // backward_maybe_with_nosync]: gradients of views of a flat parameter are one gradient.
+  // torch.distributed.pipelining splits only the backward pass of FSDP2's modules [stage.py:
+  // backward_maybe_with_nosync]. The views of FSDP1's flat parameter share one gradient.
   if (plan.sharding.data_parallel == DataParallelism::fsdp1 && splits_backward(plan))
     problems.push_back(
         {"schedule",
@@ -367,7 +368,7 @@ void precision(const Plan& plan, Problems& problems) {
     problems.push_back(
         {"fp8_recipe", "fp8_recipe is of products in fp8; write fp8 true too, or leave it out"});
   if (!plan.numerics.fp8) return;
-  // What is gathered in fp8 says so by a hook of FSDP2 [torchao float8/fsdp_utils.py:
+  // Only a hook of FSDP2 marks parameters that are gathered in fp8 [torchao float8/fsdp_utils.py:
   // WeightWithDynamicFloat8CastTensor.fsdp_pre_all_gather].
   if (plan.numerics.fp8_parameters && plan.sharding.data_parallel == DataParallelism::fsdp1)
     problems.push_back(
@@ -388,7 +389,7 @@ void adapters(const Plan& plan, Problems& problems) {
         {"lora_modules", "lora_modules names no module; without adapters leave lora_rank out"});
 }
 
-// The largest single tensors and buffers, so that nothing downstream overflows.
+// Checks the largest single tensors and buffers, so that no later computation overflows.
 void sizes(const Plan& plan, Problems& problems) {
   const model::Architecture& a = plan.architecture;
   const double tokens = static_cast<double>(plan.batch.micro_batch) *
@@ -488,7 +489,7 @@ int Plan::tasks_per_microbatch() const {
 }
 
 int Plan::warm_up_microbatches() const {
-  // What PyTorch's stages keep of each microbatch is there when the first step is over.
+  // PyTorch's stages hold the tensors that they keep of each microbatch when the first step ends.
   const bool keep = pipeline.kept_outputs != KeptOutputs::no_stage || pipeline.kept_input_gradients;
   if (keep && shards_parameters() && mesh.pp > 1) return microbatches();
   const sim::schedule::Schedule& row = *sim::schedule::find(pipeline.schedule);
