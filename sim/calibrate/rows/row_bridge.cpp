@@ -1,7 +1,7 @@
 // row_bridge.cpp — settings of Megatron Bridge's performance recipes for mixtures of experts on
 // H100. The version of the row's container picks the recipe. The tables beside the recipes name
-// degrees too. Where table and recipe contradict each other, the recipe's degrees apply and the row
-// lists an assumption.
+// degrees too. If a table contradicts the recipe, the recipe's degrees apply and the row lists an
+// assumption.
 //
 // [NVIDIA-NeMo/Megatron-Bridge v0.1.0rc4 (25.09), v0.2.0 (25.11), v0.3.0 (26.02), v0.3.1
 // (26.02.01), v0.4.0 (26.04): scripts/performance/configs/*/*workload_base_configs.py,

@@ -3,8 +3,8 @@
 //
 //    networks        models/NAME.json, by the row's name
 //    CI              the flags in `extra`; tokenizers [NVIDIA/Megatron-LM tests/functional_tests/
-//                    test_cases/mixtral/*/model_config.yaml]; the version of Megatron Core is in the
-//                    name of the golden file
+//                    test_cases/mixtral/*/model_config.yaml]; the golden file's name has the
+//                    version of Megatron Core
 //    Megatron Bridge row_bridge.cpp
 //    NeMo, dgxc      core 0.9 and 0.10: PyTorch's permutation, probabilities where rows are summed
 #include "sim/calibrate/rows/row_experts.h"

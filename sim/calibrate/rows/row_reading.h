@@ -1,5 +1,5 @@
-// row_reading.h — the intermediate form between a row and its plan: settings from columns, and
-// assumptions. plan_of() fills it; the functions below each read one part of the row.
+// row_reading.h — the intermediate form between a row and its plan: settings and assumptions. The
+// function plan_of() fills it. Each function below reads one part of the row.
 #pragma once
 
 #include <fmt/format.h>
