@@ -1,7 +1,7 @@
 // reader.h — the catalog of readers, one per format of measurements.
 //
-// A source is read into memory, unpacked if it is gzip, and given to the first reader that
-// recognises it. Large compressed traces are read piece by piece. Readers take bytes and never open
+// A source is read into memory and unpacked if it is gzip or tar. The first reader that recognises
+// it reads it. Large compressed traces are read piece by piece. Readers take bytes and never open
 // files. Their time and memory are bounded on any input (limits below). They count the records that
 // they cannot use.
 #pragma once
