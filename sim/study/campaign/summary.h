@@ -50,8 +50,8 @@ struct Summary {
   int seeds = 0;
   std::uint64_t first_seed = 1;
   double step = 0;                   // seconds, undisturbed
-  std::int64_t tokens_per_step = 0;  // 0: not known
-  double price_per_gpu_hour = 0;     // 0: not known
+  std::int64_t tokens_per_step = 0;  // 0: unknown
+  double price_per_gpu_hour = 0;     // 0: unknown
   Costs costs;                       // for the formulas
   Statistic goodput, effective, interruptions, wall;
   double gpu_hours = 0;  // mean, of the nodes in the pool

@@ -63,7 +63,7 @@ std::string set_spares(Setup& setup, const std::string& value) {
   return "";
 }
 
-// Each answer to failures is set alone: only the answer `spares` has spare nodes.
+// Each answer fixes the number of spares: only `spares` has any.
 std::string set_answer(Setup& setup, const std::string& value) {
   const std::vector<std::string> answers = {"wait", "spares", "shrink", "replan"};
   if (std::ranges::find(answers, value) == answers.end())
