@@ -1,4 +1,4 @@
-// main.cpp — finds the command in the table (command/common/commands.cpp) and starts it.
+// main.cpp — finds the command in the table (command/common/commands.cpp) and runs it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,12 +73,12 @@ int dispatch(const Arguments& all) {
 int main(int count, char** values) {
   using namespace sim::command;
   const Arguments arguments(values + 1, values + std::max(count, 1));
-  // Also where it has a value, which is refused.
+  // Also --json=VALUE, which is refused later.
   const bool json = std::ranges::any_of(arguments, [](const std::string& argument) {
     return argument == "--json" || argument.starts_with("--json=");
   });
   end_on_interrupts();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a disk that is full
+  std::signal(SIGXFSZ, SIG_IGN);  // writes beyond the file size limit fail as on a full disk
   keep_freed_memory();
   try {
     return dispatch(arguments);

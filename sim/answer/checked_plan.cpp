@@ -9,7 +9,6 @@
 
 #include "sim/answer/answer.h"
 #include "sim/cluster/device/kernel.h"
-#include "sim/engine/price/price.h"
 #include "sim/input/fields/places.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/model/flops.h"

@@ -1,4 +1,4 @@
-// accuracy.cpp — errors of predictions, and the intervals that follow from them.
+// accuracy.cpp — errors of predictions, and intervals from past errors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ bool compared(const Row& row, const Prediction& prediction) {
   return prediction.status == "predicted" && cell(row, "oom") != "1" && !prediction.assumes_gpus;
 }
 
-// ln(measured / predicted) of a time or of bytes, points of a bubble.
+// ln(measured / predicted) of a time or of bytes; percentage points for a bubble.
 std::optional<double> residual(const Row& row, const Prediction& prediction,
                                const Quantity& quantity) {
   if (!compared(row, prediction)) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<double> residual(const Row& row, const Prediction& prediction,
   return quantity.around == answer::around_inverse ? -ratio : ratio;
 }
 
-// What a row says of each quantity; a run's time counts once.
+// The residual of a row in each quantity. Throughput and iteration time count once, as time.
 std::map<ResidualOf, double> own_residuals(const Row& row, const Prediction& prediction) {
   std::map<ResidualOf, double> own;
   for (const Quantity& quantity : quantities())
@@ -44,14 +44,15 @@ std::map<ResidualOf, double> own_residuals(const Row& row, const Prediction& pre
   return own;
 }
 
-// Profiles are fitted to times: what a row says of memory is as new as any other's.
+// Whether the profile was fitted to this quantity of the row. Profiles are fitted to times, never
+// to memory.
 bool fitted_to(const Prediction& prediction, ResidualOf quantity) {
   return prediction.fitted && (quantity == ResidualOf::time || quantity == ResidualOf::bubble);
 }
 
-// Memory is the same on all ranks of a stage and for all batches that fill the pipeline: rows that
-// differ in those alone are one measurement, by the row with the most memory. Stages hold different
-// tensors and are wrong in different ways.
+// Memory is equal on all ranks of a stage and for all batches that fill the pipeline. Rows that
+// differ only in those count as one, by the row with the most memory. Stages hold different tensors
+// and have different errors, so they count separately.
 class Copies {
  public:
   Copies(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) : rows_(rows) {
@@ -63,7 +64,7 @@ class Copies {
       }
     }
   }
-  // The row that speaks for this one.
+  // The row that represents this one.
   std::size_t speaker(std::size_t row, ResidualOf quantity) const {
     return of_memory(quantity) ? most_.at(what_ran(row, quantity)) : row;
   }
@@ -93,7 +94,8 @@ class Copies {
   std::map<Ran, std::size_t> most_;
 };
 
-// The residuals but what this row said itself, as a file has it: in four digits.
+// The residuals without the row's own. Files have four digits, so the own value is found by
+// tolerance.
 input::RunResiduals without(input::RunResiduals residuals, ResidualOf quantity, double own,
                             const std::string& source, const Prediction& prediction) {
   const answer::Situation& s = prediction.situation;
@@ -172,7 +174,8 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const input::RunResiduals& residuals) {
   assert(rows.size() == predictions.size());
-  // Rows of a situation share what other sources say, and without a residual what all say.
+  // Rows of one situation share the spread of other sources, or of all sources if they have no
+  // residual.
   using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
   std::map<Key, std::optional<answer::Spread>> known;
   const Copies copies(rows, predictions);
@@ -239,7 +242,7 @@ input::RunResiduals residuals_of(const std::vector<Row>& rows,
 }
 
 std::vector<SourcesApart> sources_apart(const input::RunResiduals& residuals) {
-  constexpr std::size_t least = 5;  // rows of a source that say what it scatters by
+  constexpr std::size_t least = 5;  // fewest rows of a source for its scatter
   struct Source {
     std::string situation, name;
     double middle = 0, scatter = 0, error = 0;
@@ -256,7 +259,8 @@ std::vector<SourcesApart> sources_apart(const input::RunResiduals& residuals) {
     double squares = 0;
     for (const double value : g.values) squares += (value - s.middle) * (value - s.middle);
     s.scatter = std::sqrt(squares / static_cast<double>(n - 1));
-    s.error = 1.2533 * s.scatter / std::sqrt(static_cast<double>(n));  // of a median: sqrt(pi / 2)
+    // standard error of a median: sqrt(pi / 2) times that of a mean
+    s.error = 1.2533 * s.scatter / std::sqrt(static_cast<double>(n));
     sources.push_back(s);
   }
   std::vector<SourcesApart> out;

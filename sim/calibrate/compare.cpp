@@ -49,7 +49,7 @@ std::vector<Explanation> explanations(const answer::Answer& answer, double measu
     for (const Account part : parts) seconds += accounts[static_cast<std::size_t>(part)];
     return seconds;
   };
-  // A pipeline's wait lasts as long as the passes that it waits for.
+  // Pipeline waits scale with the kernels of the passes that a rank waits for.
   const double kernels =
       sum({Account::compute, Account::optimizer, Account::pp_fill_drain, Account::pp_imbalance});
   const double links = sum({Account::tp_exposed, Account::cp_exposed, Account::ep_exposed,

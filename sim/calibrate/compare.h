@@ -1,8 +1,10 @@
-// compare.h — one measured run beside its prediction, and what alone would explain the difference.
+// compare.h — compares one measured run with its prediction, and lists what could explain the
+// difference. The command `compare` calls it.
 //
-// Each explanation changes one thing and leaves the rest, to first order: with the accounts of the
-// predicted step (answer::mean_accounts; they sum to the step) a part P that takes x times as long
-// makes the step longer by P (x - 1). It is what one factor of calibration would be, not a proof.
+// Each explanation changes one part of the step and keeps the others. If part P takes x times as
+// long, the step grows by P (x - 1). Parts are the accounts of the predicted step
+// (answer::mean_accounts); they add up to the step. An explanation is a first-order estimate of one
+// calibration factor, not a proof.
 #pragma once
 
 #include <string>
@@ -14,22 +16,23 @@
 namespace sim::calibrate {
 
 struct MeasuredRun {
-  std::size_t steps = 0;     // that count: the first few warm up
-  double seconds = 0;        // median of a step; 0: not said
-  double low = 0, high = 0;  // nine in ten steps
+  std::size_t steps = 0;     // without the first ones, which warm up
+  double seconds = 0;        // median of a step; 0: not printed
+  double low = 0, high = 0;  // 5th and 95th percentile
   double tflops_gpu = 0, tokens_s_gpu = 0;
-  double reserved_gib = 0, allocated_gib = 0;  // the most
+  double reserved_gib = 0, allocated_gib = 0;  // maximum over the steps
 };
-// Steps that print tokens per second alone take their time from `tokens`, those of a step and GPU.
+// Statistics of the steps of a log. `tokens` is tokens per step and GPU; it gives the time of steps
+// that print only tokens per second.
 MeasuredRun measured_run(const std::vector<StepSample>& steps, double tokens);
 
 struct Explanation {
   std::string what;
-  double factor = 1;        // of the part's time; 0: seconds say it
-  double seconds = 0;       // that the step would change by
-  std::string calibration;  // the one factor that a profile would take; "": none
+  double factor = 1;        // on the part's time; 0: only `seconds` applies
+  double seconds = 0;       // by which the step would change
+  std::string calibration;  // the profile's setting, as text; "": none
 };
-// The most likely first: the smallest change of a part. Empty where the two agree within 1 %.
+// Explanations, smallest change first. Empty if measurement and prediction agree within 1 %.
 std::vector<Explanation> explanations(const answer::Answer& answer, double measured_seconds);
 
 }  // namespace sim::calibrate

@@ -1,4 +1,4 @@
-// predict.cpp — one row: plan, machine, replay, and the numbers in the row's own terms.
+// predict.cpp — predicts one row: plan, machine, replay, and the results in the row's own units.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string joined(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// The cluster of the description, changed only where the row says something else.
+// Changes to a cluster for values that the row states differently.
 answer::SiteChange change_for(const RowMachine& wanted, const topology::Cluster& cluster,
                               int world) {
   answer::SiteChange change;
@@ -37,7 +37,8 @@ answer::SiteChange change_for(const RowMachine& wanted, const topology::Cluster&
   return change;
 }
 
-// The peaks of the rank whose memory the row states; of a stage, of its rank that needs most.
+// Memory peaks of the rank that the row's memory belongs to. For a stage: its rank with the largest
+// peak.
 void fill_memory(const RowPlan& mapped, const engine::RunReport& run, Prediction& out) {
   Bytes allocated{}, reserved{};
   const auto count = [&](const engine::ClassReport& who) {
@@ -60,9 +61,9 @@ void fill_memory(const RowPlan& mapped, const engine::RunReport& run, Prediction
   out.reserved_gib = gib(reserved);
 }
 
-// The same plan with stages that are alike: embedding and head weigh nothing, and where they count
-// as layers there are layers in their places. The zero-bubble paper's bubbles are of such stages:
-// computed from one duration of each pass [arXiv 2401.10241, section 5.3].
+// The same plan with equal stages. Embedding and head take no time; where they count as layers,
+// layers replace them. The zero-bubble paper computes its bubbles from one duration per pass, so
+// for equal stages [arXiv 2401.10241, section 5.3].
 std::optional<program::Plan> with_equal_stages(const Row& row, const program::Plan& plan) {
   if (!contains(cell(row, "notes"), "computed by the authors from profiled")) return std::nullopt;
   program::Plan equal = plan;
@@ -72,9 +73,9 @@ std::optional<program::Plan> with_equal_stages(const Row& row, const program::Pl
   return equal;
 }
 
-// What a step has that the row's time has not. Sailor's is train_batch's alone, between two
-// synchronisations: what the training loop does from one to the next is outside
-// [eth-easl/sailor third_party/Megatron-DeepSpeed/megatron/training.py:train_step].
+// Time of the predicted step that the row's time does not contain. Sailor times only train_batch,
+// between two synchronisations, without the training loop's own work [eth-easl/sailor
+// third_party/Megatron-DeepSpeed/megatron/training.py:train_step].
 Duration untimed(const Row& row, const answer::Site& site) {
   const bool of_batch = contains(cell(row, "notes"), "mean of rank-0 iterations");
   return of_batch ? site.profile.device.host.step : Duration{};
@@ -105,7 +106,7 @@ void fill(const RowPlan& mapped, const answer::Answer& answer, Duration untimed,
   out.bubble_pct = 100 * run.bubble;
 }
 
-// Where its intervals come from, and whether its profile knows the row.
+// Sets the situation that intervals depend on, and whether the profile was fitted on the row.
 void describe(const RowPlan& mapped, const answer::Site& site, Prediction& out) {
   const device::Profile& profile = site.profile.device;
   const answer::Basis basis = answer::basis_of(profile, site.machine.gpu.name, mapped.family);

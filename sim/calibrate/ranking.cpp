@@ -17,7 +17,7 @@ struct Entry {
   double measured = 0, predicted = 0;  // seconds of one step
 };
 
-// Ranks from 0; equal values share the mean of theirs.
+// Ranks from 0; ties share the mean of their ranks.
 std::vector<double> ranks(const std::vector<double>& values) {
   std::vector<double> out;
   for (const double v : values) {
@@ -30,7 +30,7 @@ std::vector<double> ranks(const std::vector<double>& values) {
 
 }  // namespace
 
-// Pearson's correlation of the ranks.
+// Computed as Pearson's correlation of the ranks.
 double spearman(const std::vector<double>& one, const std::vector<double>& other) {
   assert(one.size() == other.size() && !one.empty());
   const std::vector<double> a = ranks(one), b = ranks(other);

@@ -1,5 +1,6 @@
-// ranking.h — does a prediction put plans in the order in which they were measured: plans of one
-// model on one machine, at one sequence length and batch and on as many GPUs, are one contest.
+// ranking.h — tests whether predictions put plans in the order in which they were measured. The
+// command `validate` calls it. A contest is a set of rows with the same source, model, GPU, number
+// of GPUs, sequence length and batch.
 #pragma once
 
 #include <string>
@@ -11,20 +12,20 @@
 namespace sim::calibrate {
 
 struct Ranking {
-  int contests = 0;       // of at least two plans that ran and were predicted
-  int best_in_three = 0;  // the plan measured fastest is among the three said to be fastest
-  int best_first = 0;     // it is said to be the fastest
-  double spearman = 0;    // mean over contests, each weighed by its plans less one
-  std::vector<std::string> missed;  // contests whose best is not in the three
+  int contests = 0;       // with at least two plans that ran and have a prediction
+  int best_in_three = 0;  // contests where the measured best is predicted among the best three
+  int best_first = 0;     // contests where it is predicted as the best
+  double spearman = 0;    // mean over contests, weighted by number of plans - 1
+  std::vector<std::string> missed;  // contests without the best among the three
 };
 
-// Spearman's coefficient of two orders, equal values sharing the mean of their places; 0 where one
-// side has no order. REQUIRES: as many values on both sides, at least one.
+// Spearman's rank correlation; ties share the mean of their ranks. 0 if one side has only ties.
+// REQUIRES: as many values on both sides, at least one.
 double spearman(const std::vector<double>& one, const std::vector<double>& other);
 
 Ranking ranking(const std::vector<Row>& rows, const std::vector<Prediction>& predictions);
 
-// "" where the table has no contest.
+// Summary of the ranking as text; "" without a contest.
 std::string ranking_text(const Ranking& ranking);
 
 }  // namespace sim::calibrate

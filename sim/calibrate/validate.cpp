@@ -17,16 +17,16 @@ namespace {
 
 using output::Json;
 
-// "91.2 %" of the rows with an interval.
+// Percentage of the rows with an interval; null without such rows.
 Json share(std::size_t inside, std::size_t of) {
   return of == 0 ? Json(nullptr)
                  : Json(100 * static_cast<double>(inside) / static_cast<double>(of));
 }
 
-// A group of rows: their indices in the table.
+// A group of rows, as indices in the table.
 using Group = std::vector<std::size_t>;
 
-// By what rows have in these columns together: "mixtral, H100-SXM".
+// Groups of rows with equal values in all these columns; named like "mixtral, H100-SXM".
 std::map<std::string, Group> groups_by(const std::vector<Row>& rows,
                                        const std::vector<std::string>& columns) {
   std::map<std::string, Group> groups;
@@ -45,7 +45,7 @@ std::vector<T> select(const std::vector<T>& all, const Group& group) {
   return some;
 }
 
-// Errors in one quantity, as the columns of text and the keys of JSON.
+// Columns of the errors in one quantity, for text and JSON.
 std::vector<output::Column> error_columns() {
   const auto percent = [](const char* key, const char* heading, int digits) {
     return output::Column{key, heading, "", digits};
@@ -109,7 +109,7 @@ std::pair<Group, Group> by_use(const std::vector<Prediction>& predictions) {
   return groups;
 }
 
-// Of rows that are compared with nothing.
+// Text on rows that are left out of the errors.
 std::string left_out_text(const std::vector<Prediction>& predictions) {
   const auto rows = std::ranges::count(predictions, true, &Prediction::assumes_gpus);
   return rows == 0 ? ""
@@ -136,7 +136,7 @@ std::vector<Json> outcome_cells(const Outcomes& o) {
   return {o.rows(), o.right_pct(), o.counts[0][0], o.counts[0][1], o.counts[1][0], o.counts[1][1]};
 }
 
-// Of the points that were given such a probability, how many ran.
+// For each predicted probability, the share of plans that ran.
 output::Rows probability_rows(const std::vector<Row>& rows,
                               const std::vector<Prediction>& predictions) {
   struct Given {
@@ -167,7 +167,7 @@ output::Rows probability_rows(const std::vector<Row>& rows,
   return table;
 }
 
-// Two by two, one table for each answer.
+// Adds a two-by-two table of outcomes for each predictor.
 void add_outcomes(output::Document& document, const std::vector<Row>& rows,
                   const std::vector<Prediction>& predictions) {
   for (const Judge judge : {Judge::replay, Judge::rule}) {
@@ -228,7 +228,7 @@ output::Rows apart_rows(const std::vector<Row>& rows, const std::vector<Predicti
   return table;
 }
 
-// The predictions of JSON have these numbers and more.
+// Table of all rows, for text only: the predictions in JSON contain these numbers.
 output::Rows row_by_row(const std::vector<Row>& rows, const std::vector<Prediction>& predictions) {
   output::Rows table{"",
                      "row by row (outcome: measured/said; GiB)",
@@ -285,7 +285,7 @@ Json json_of(const std::vector<Row>& rows, const std::vector<Prediction>& predic
   return json;
 }
 
-// The prediction with the interval of each quantity.
+// JSON of a prediction with the interval of each quantity.
 Json json_of(const Prediction& p) {
   Json json = Json::parse(to_text(p));
   Json intervals = Json::object();
@@ -302,13 +302,13 @@ Json json_of(const Prediction& p) {
 
 namespace {
 
-// The columns of each set of groups: those that are asked for, or source and GPU, one by one.
+// The columns of each set of groups: the requested ones together, else source and GPU one by one.
 std::vector<std::vector<std::string>> columns_of_groups(const std::vector<std::string>& by) {
   if (!by.empty()) return {by};
   return {{"source_group"}, {"gpu"}};
 }
 
-// Overall, by use in a fit, and by group.
+// Error table: overall, by use in a fit, and by group.
 output::Rows group_rows(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
                         const std::vector<std::string>& by) {
   output::Rows table = error_table();
@@ -328,7 +328,7 @@ output::Rows group_rows(const std::vector<Row>& rows, const std::vector<Predicti
   return table;
 }
 
-// What programs read: the same errors by name, and every prediction.
+// Data for programs: the same errors by name, and every prediction.
 std::vector<output::Block> data(const std::vector<Row>& rows,
                                 const std::vector<Prediction>& predictions,
                                 const std::vector<std::string>& by) {

@@ -1,16 +1,14 @@
-// validate.h — predicted against measured: replays every row of a table of measured runs and
-// compares throughput, iteration time, peak memory, bubble and outcome.
+// validate.h — predicts every row of a table of measured runs and compares throughput, iteration
+// time, peak memory, bubble and outcome. The command `validate` calls it.
 //
 // Invariants
-//  (1) Every row has exactly one prediction, in the order of the table; a row that cannot be
-//      represented says why.
-//  (2) A row is compared only in what it publishes, in its own convention and of the rank whose
-//      memory it states.
-//  (3) A row whose columns n_gpus and dp are blank, and of whose GPUs nothing else is published, is
-//      replayed on the fewest that may hold its state, and compared with nothing: it is in no error
-//      and in no residual.
-//  (4) Rows that a profile was fitted on (provenance.fitted_rows) are never mixed with the others
-//      without being told apart.
+// (1) Every row has exactly one prediction, in the order of the table. A row that cannot be
+//     represented has the reason.
+// (2) A row is compared only in quantities that it publishes, in its own FLOP convention, for the
+//     rank whose memory it states.
+// (3) If no source gives a row's number of GPUs, the row is replayed on the fewest GPUs that can
+//     hold its state. It is in no error and in no residual.
+// (4) Rows that a profile was fitted on (provenance.fitted_rows) are always marked.
 #pragma once
 
 #include <optional>
@@ -36,50 +34,52 @@ struct Prediction {
   std::string plan;  // short name
   std::optional<double> iter_time_s, tflops_gpu, allocated_gib, reserved_gib, bubble_pct;
   std::optional<bool> oom;
-  std::optional<bool> tight;               // the outcome hangs on little (answer/answer.h, Verdict)
+  std::optional<bool> tight;               // see Verdict in answer/answer.h
   std::optional<double> fits_probability;  // 0 to 1
-  std::optional<bool> rule_says_oom;       // the closed form's 80 % rule
+  std::optional<bool> rule_says_oom;       // outcome by the closed form's 80 % rule
   answer::Situation situation;
   bool fitted = false;        // the profile was fitted on this row
-  bool assumes_gpus = false;  // on how many GPUs it ran is not published
-  // 90 %, in the order of quantities(): by all sources, and by all but the row's own.
+  bool assumes_gpus = false;  // the number of GPUs is not published
+  // 90 % intervals in the order of quantities(): from all sources, and from all but the row's own
+  // source.
   std::vector<std::optional<answer::Interval>> intervals, intervals_elsewhere;
 };
 
 Prediction predict(const input::RunsRow& row, answer::Sites& sites);
 
-// To and from the worker that predicts.
+// Serialisation, between the process and its workers.
 std::string to_text(const Prediction& prediction);
 Prediction from_text(const std::string& text);
 
-// row_id,status,reason,predicted_iter_time_s,... one line per prediction.
+// Columns row_id,status,reason,predicted_iter_time_s,... with one line per prediction.
 std::string predictions_csv(const std::vector<Prediction>& predictions);
 
-// What is compared: a column of the table with what stands for it in a prediction.
+// A compared quantity: a column of the table and the value of a prediction.
 struct Quantity {
   const char* name;
   const char* column;
   int digits;  // after the point, in the CSV
   std::optional<double> (*predicted)(const Prediction& prediction);
-  input::ResidualOf residual;  // whose spread its interval has
+  input::ResidualOf residual;  // the residual whose spread gives the interval
   answer::Interval (*around)(double predicted, const answer::Spread& spread);
 };
 const std::vector<Quantity>& quantities();
 enum QuantityIndex : std::size_t { throughput, iteration_time, allocated, reserved, bubble };
 
-// The column's value where the row has one above zero and the run went through.
+// The column's value if it is above zero.
 std::optional<double> measured(const Row& row, const Quantity& quantity);
 
-// (predicted - measured) / measured, when the row and the prediction both have it.
+// (predicted - measured) / measured, if the row and the prediction both have the quantity.
 std::optional<double> relative_error(const Row& row, const Prediction& prediction,
                                      const Quantity& quantity);
 
-// The 90 % intervals of every prediction. Where the residuals hold what a row itself said, its
-// interval is made without that: it is what a run like it would have been told before it ran.
+// Adds the 90 % intervals to every prediction. A row's own residual is left out: the interval is
+// the one known before that run.
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const input::RunResiduals& residuals);
 
-// The residuals of the rows, by source and situation; a run's time counts once.
+// The residuals of the rows, by source and situation. Throughput and iteration time of a run count
+// once.
 input::RunResiduals residuals_of(const std::vector<Row>& rows,
                                  const std::vector<Prediction>& predictions,
                                  const std::string& command);
@@ -88,22 +88,22 @@ input::RunResiduals residuals_of(const std::vector<Row>& rows,
 struct Errors {
   std::size_t rows = 0;
   double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;  // percent
-  std::string worst;                                         // row_id
-  // Rows that have an interval, and those whose measured value lies inside; the same with
-  // intervals of which the row's source knows nothing.
+  std::string worst;                                         // row_id of the largest error
+  // Number of rows with an interval, and with the measured value inside; the same for intervals
+  // without the row's source.
   std::size_t with_interval = 0, inside = 0, with_interval_elsewhere = 0, inside_elsewhere = 0;
 };
 Errors errors(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
               const Quantity& quantity);
 
-// Whether the run of the row ran out of memory; nothing where the row does not say.
+// Whether the run of the row ran out of memory; std::nullopt if the row does not state it.
 std::optional<bool> measured_out_of_memory(const Row& row);
 
-// Who says that a row runs out of memory: the replay; the replay where its outcome is not tight;
-// the more likely side of the replay's range; the 80 % rule of the closed form.
+// The predictor of an outcome: the replay; the replay without tight outcomes; the more likely
+// outcome in the replay's range; the closed form's 80 % rule.
 enum class Judge { replay, decided, likely, rule };
 
-// [measured out of memory][said out of memory], over rows that state their outcome.
+// Counts [measured out of memory][predicted out of memory], over rows that state their outcome.
 struct Outcomes {
   std::size_t counts[2][2] = {};
   std::size_t rows() const;
@@ -112,19 +112,19 @@ struct Outcomes {
 Outcomes outcomes(const std::vector<Row>& rows, const std::vector<Prediction>& predictions,
                   Judge judge);
 
-// Two sources of one situation whose times are off by more different amounts than they scatter.
+// Two sources of one situation. The medians of their time errors differ by more than their scatter.
 struct SourcesApart {
   std::string situation, one, other;
-  double percent = 0, noise_percent = 0;  // between their medians; the larger scatter around one
+  double percent = 0, noise_percent = 0;  // between their medians; the larger scatter of the two
 };
 std::vector<SourcesApart> sources_apart(const input::RunResiduals& residuals);
 
-// Overall, by group, why rows are missing, and row by row. Groups: what rows have in the columns
-// `by` together; without columns, their source and their GPU.
+// The result of validation: overall, by group, reasons for missing rows, row by row. Rows with
+// equal values in the columns `by` form a group; without columns, by source and by GPU.
 output::Document validation_answer(const std::vector<Row>& rows,
                                    const std::vector<Prediction>& predictions,
                                    const std::vector<std::string>& by = {});
-// With charts; `name` says of what.
+// The same with charts; `name` is the title.
 output::Document validation_document(const std::string& name, const std::vector<Row>& rows,
                                      const std::vector<Prediction>& predictions);
 

@@ -1,5 +1,5 @@
-// validation_document.cpp — predicted against measured as a document: each quantity drawn over the
-// measured value with its interval, and the error by source.
+// validation_document.cpp — a validation as a document: each quantity plotted over the measured
+// value with its interval, and the error by source.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ output::Rows quantity_rows(const std::vector<Row>& rows, const std::vector<Predi
   return table;
 }
 
-// Mean and bias of the errors of each source.
+// Mean and bias of the errors, by source.
 output::Rows source_rows(const output::Rows& table) {
   struct Sum {
     double absolute = 0, bias = 0;

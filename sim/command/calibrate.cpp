@@ -1,4 +1,4 @@
-// calibrate.cpp — `rehearse calibrate`: measurements become a profile.
+// calibrate.cpp — `rehearse calibrate`: fits a profile to measurements.
 #include "sim/calibrate/fit/calibrate.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace sim::command {
 
 namespace {
 
-// The machine that is calibrated: of --cluster, of --profile, or the one that a source names.
+// The calibrated machine: from --cluster, from --profile, or from the GPU that a source names.
 input::Machine machine_for(const Options& options,
                            const std::vector<calibrate::SourceFile>& sources) {
   if (options.has("cluster")) return need(input::find_cluster(options.text("cluster")));
@@ -43,7 +43,7 @@ input::Machine machine_for(const Options& options,
                          fmt::join(input::names(input::Kind::profile), ", "))};
 }
 
-// "2024-02-29": a day that there was or will be.
+// Whether the text is a valid date such as "2024-02-29".
 bool is_date(const std::string& text) {
   if (text.size() != 10) return false;
   const auto number = [&](std::size_t from, std::size_t length) {
@@ -107,7 +107,7 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
     if (!problem.empty()) throw Stop{exit_io, problem};
   }
   const bool refused = !output.empty() && !written;
-  // One document: what was asked for, or why there is none.
+  // Prints one document: the result, or the reason why there is none.
   if (!refused || !globals.json) say(globals, "calibrate", calibrate::calibration_document(done));
   if (refused)
     throw Stop{exit_data, fmt::format("{} is not written: no parameter was felt by five "

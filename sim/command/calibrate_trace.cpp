@@ -1,5 +1,5 @@
-// calibrate_trace.cpp — `rehearse calibrate TRACE --plan PLAN`: the kernels of a step beside what
-// the plan issues, and a profile from them.
+// calibrate_trace.cpp — `rehearse calibrate TRACE --plan PLAN`: compares the kernels of a step with
+// a plan and fits a profile.
 #include "sim/command/calibrate_trace.h"
 
 #include <fmt/format.h>
@@ -111,7 +111,7 @@ int run_calibrate_trace(const Options& options, const Globals& globals) {
     document.blocks.emplace_back(output::Note{"", "no profile: nothing of it could be fitted"});
   }
   const bool refused = !output.empty() && (!done || calibrate::fitted(*done) == 0);
-  // One document: what was asked for, or why there is none.
+  // Prints one document: the result, or the reason why there is none.
   if (!refused || !globals.json) say(globals, "calibrate", document);
   if (refused)
     throw Stop{exit_data, fmt::format("{} is not written: no parameter was felt by five "

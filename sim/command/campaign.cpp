@@ -1,4 +1,4 @@
-// campaign.cpp — `rehearse campaign`: a run over weeks, with its failures.
+// campaign.cpp — `rehearse campaign`: simulates a run over weeks with failures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ using campaign::Setup;
   throw Stop{complain({{fmt::format("command line, --{}", option), rule}}), ""};
 }
 
-// A time in seconds, or with a unit: "90", "1.5min", "3h", "54d". A bare number counts in `unit`.
+// A time with a unit or without: "90", "1.5min", "3h", "54d". A bare number is in `unit`.
 double span_option(const Options& options, const char* name, double otherwise, double unit = 1) {
   if (!options.has(name)) return otherwise;
   const std::string text = options.text(name);
@@ -130,7 +130,7 @@ void take_restart(const Options& options, input::CampaignFile& file) {
   input::RestartFields& restart = file.restart;
   restart.detection = span_option(options, "detection", restart.detection);
   if (!options.has("restart")) return;
-  // All of it, the load of the checkpoint too.
+  // The option gives the whole restart, with the load of the checkpoint.
   const double detection = restart.detection;
   restart = {};
   restart.detection = detection;
@@ -215,7 +215,7 @@ int print_comparison(const Setup& setup, campaign::Steps& steps,
   return any ? exit_yes : exit_no;
 }
 
-// What --shard, --merge, --vary and a whole campaign have no use for is refused, not passed over.
+// Refuses options that --shard, --merge, --vary or a complete campaign would ignore.
 void refuse_idle(const Options& options, bool varies) {
   const auto refuse_all = [&](const char* beside, const std::vector<const char*>& idle) {
     for (const char* name : idle)
@@ -235,7 +235,7 @@ void refuse_idle(const Options& options, bool varies) {
                "FILE is its page"};
 }
 
-// "2/4" of the seeds into a file.
+// Writes the outcomes of one shard of the seeds, such as "2/4", to a file.
 int write_shard(const Options& options, const campaign::Built& built, campaign::Seeds seeds,
                 const Globals& globals) {
   const std::string text = options.text("shard");

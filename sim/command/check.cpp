@@ -1,4 +1,4 @@
-// check.cpp — `rehearse check`: every problem of input files, of whatever kind they are.
+// check.cpp — `rehearse check`: reports every problem of input files of any kind.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,12 +53,12 @@ Diagnostics check_snapshot(const std::string& path) {
   return bytes ? problems_of(allocator::read_snapshot(*bytes, path)) : bytes.errors();
 }
 
-// Whatever one of calibrate's readers knows.
+// Checks a source of measurements that a reader of `calibrate` recognises.
 Diagnostics check_measurements(const std::string& path) {
   return problems_of(calibrate::read_source(path));
 }
 
-// Of all rows, which `validate` passes over one by one.
+// Reports the problems of all rows; `validate` skips such rows.
 Diagnostics check_runs(const std::string& path) {
   const Result<input::RunsTable> table = input::load_runs(path);
   return table ? input::row_problems(*table) : table.errors();
@@ -69,7 +69,7 @@ Diagnostics check_table(const std::string& path) {
   return table ? calibrate::cell_problems(*table) : table.errors();
 }
 
-// With the table and the trace that it names, and the plan of each of its phases and pools.
+// Also checks the table and the trace that the campaign names, and the plan of each phase and pool.
 Diagnostics check_campaign(const std::string& path) {
   const Result<input::CampaignFile> file = input::load_campaign(path);
   if (!file) return file.errors();
@@ -125,7 +125,7 @@ constexpr std::array<Kind, 20> kinds = {{
     {"snapshot", check_snapshot},
 }};
 
-// Tables with columns of their own are known by these.
+// Recognises the kind of a table by its columns.
 std::string kind_of_table(const std::string& path) {
   const Result<input::Table> table = input::load_table(path);
   if (!table) return "runs";
@@ -134,7 +134,8 @@ std::string kind_of_table(const std::string& path) {
     return "table";
   }
   if (calibrate::read_source(path)) return "measurements";
-  // Nobody's table: nothing is known of its cells but that every row has as many. A run is on GPUs.
+  // A table of unknown kind: only equal numbers of cells can be checked. A table of runs has
+  // columns for GPUs.
   const auto known = std::ranges::count_if(table->columns, input::is_run_column);
   const bool on_gpus = std::ranges::any_of(table->columns, [](const std::string& column) {
     return column == "gpu" || column == "n_gpus" || column == "tp" || column == "pp";

@@ -1,4 +1,4 @@
-// compare.cpp — `rehearse compare`: the log of a run beside what is predicted for its plan.
+// compare.cpp — `rehearse compare`: compares the log of a run with the prediction for its plan.
 #include "sim/calibrate/compare.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// doc.cpp — `rehearse doc NAME`: what a field of a plan or a cluster is, with its unit, its default
-// and its names elsewhere; the defaults of a framework; what a term of the output means.
+// doc.cpp — `rehearse doc NAME`: explains a field of a plan or a cluster (unit, default, other
+// names), the defaults of a framework, or a term of the output.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ bool means(const FieldEntry& entry, const std::string& name) {
   return std::ranges::count(all, name.rfind("--", 0) == 0 ? name : "--" + name) > 0;
 }
 
-// One after the other in text, all of them in one array of JSON. The title has what is not shown.
+// Adds values: as a list in text, as one object of an array in JSON. The title contains values that
+// the list omits.
 void add(const std::string& title, std::vector<output::Value> values, output::Document& document,
          output::Json& all) {
   output::Json object = output::Json::object();

@@ -1,5 +1,5 @@
-// explain.cpp — `rehearse explain`: why a plan's memory is what it is, and what would make
-// it fit.
+// explain.cpp — `rehearse explain`: explains the memory of a plan, and finds changes that make it
+// fit.
 #include "sim/answer/evaluate.h"
 #include "sim/answer/slices.h"
 #include "sim/command/common/watch.h"

@@ -1,4 +1,4 @@
-// init.cpp — `rehearse init`: a commented plan, cluster, grid or search to start from.
+// init.cpp — `rehearse init`: writes a commented plan, cluster, grid or search to start from.
 #include <fmt/format.h>
 
 #include <array>
@@ -13,8 +13,8 @@ namespace {
 
 struct Start {
   const char* name;
-  const char* file;  // where it goes by default
-  const char* next;  // the command to type then
+  const char* file;  // default path
+  const char* next;  // the command to run next
   const char* text;
 };
 

@@ -1,6 +1,5 @@
-// list.cpp — `rehearse list`: what there is, by name. Of most things it reads names only, so that
-// it costs nothing. `list fields`, also `list settings`, is the table of everything a plan and a
-// cluster can say.
+// list.cpp — `rehearse list`: lists available things by name. Mostly it reads only names, so it is
+// fast. `list fields` (or `list settings`) is the table of all fields of plans and clusters.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +37,7 @@ std::vector<Entry> named(const std::vector<std::string>& names) {
   for (const std::string& name : names) entries.push_back({name, "", "", 0, 0});
   return entries;
 }
-// Names of files; that there are none is said of a folder that is there.
+// Names of files. If the folder is missing, it stops; an empty folder gives an empty list.
 std::vector<Entry> files(const char* folder, const std::vector<std::string>& names) {
   need(input::data_folder(folder));
   return named(names);
@@ -108,7 +107,7 @@ std::vector<Entry> formats() {
   return catalog(calibrate::readers());
 }
 
-// What --json prints and what folders hold, as JSON Schema.
+// Schemas (JSON Schema) of the output of --json and of files in folders.
 std::vector<Entry> schemas() {
   std::vector<Entry> entries;
   std::error_code error;
@@ -144,7 +143,7 @@ constexpr std::array<Listed, 16> lists = {{{"models", models},
                                            {"terms", terms},
                                            {"schemas", schemas}}};
 
-// What the files of models say.
+// Reads the sizes of models from their files.
 void read_models(std::vector<Entry>& entries) {
   for (Entry& entry : entries) {
     const Result<std::string> path = input::locate(input::Kind::model, entry.name, "");
@@ -200,13 +199,13 @@ output::Rows field_rows() {
       cells.push_back(one.value);
     }
   }
-  // `rehearse doc` has the rest.
+  // `rehearse doc` shows the other columns.
   for (output::Column& column : rows.columns)
     if (column.key == "megatron_lm" || column.key == "synonyms") column.heading.clear();
   return rows;
 }
 
-// "models       gpt3-1.3b gpt3-22b", folded at 100 columns.
+// A kind with its names, "models       gpt3-1.3b gpt3-22b", folded at 100 columns.
 std::string in_short(const Listed& kind) {
   constexpr std::size_t columns = 100;
   constexpr std::size_t indent = 13;

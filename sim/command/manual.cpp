@@ -1,5 +1,5 @@
-// manual.cpp — `rehearse completion` and `rehearse man`: what shells and man(1) know of the
-// commands, made from the tables that the parser uses.
+// manual.cpp — `rehearse completion` and `rehearse man`: shell completion and manual pages, from
+// the tables of the parser.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sim::command {
 
 namespace {
 
-// What a shell or man(1) reads is no document.
+// Refuses --json: text for a shell or man(1) is not a document.
 void refuse_json(const Globals& globals, const char* what) {
   if (globals.json)
     throw Stop{exit_usage, fmt::format("--json: {} is no document; leave it out", what)};

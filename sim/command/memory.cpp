@@ -1,5 +1,5 @@
-// memory.cpp — `rehearse memory`: the closed-form estimate of a plan; the replay of a
-// written allocator trace or of a recorded CUDA memory snapshot.
+// memory.cpp — `rehearse memory`: the closed-form estimate of a plan; the replay of a written
+// allocator trace or of a recorded CUDA memory snapshot.
 #include <fmt/format.h>
 
 #include "sim/allocator/recorded/recording.h"
@@ -16,7 +16,7 @@ namespace sim::command {
 
 namespace {
 
-// Read at most: a snapshot, and a trace in text, whose shortest lines become ten times as large.
+// Largest inputs: a snapshot, and a trace in text, whose shortest lines grow tenfold in memory.
 constexpr std::int64_t snapshot_bytes_max = std::int64_t{1} << 30;
 constexpr std::int64_t replay_bytes_max = 64 << 20;
 constexpr std::size_t print_bytes = 1 << 18;
@@ -73,7 +73,7 @@ output::Document summary(const allocator::RecordingReplay& done) {
                 bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak)}}}};
 }
 
-// A snapshot that torch.cuda.memory._dump_snapshot wrote.
+// Replays a snapshot of torch.cuda.memory._dump_snapshot.
 int replay_pickle(const std::string& content, const std::string& path, allocator::Rules rules,
                   Globals globals) {
   const allocator::Snapshot snapshot = need(allocator::read_snapshot(content, path));
@@ -94,7 +94,7 @@ int replay_text(const std::string& text, const std::string& path, allocator::Rul
   };
   const allocator::ReplaySummary done =
       allocator::replay_trace(trace, rules, globals.json ? allocator::LineSink() : sink);
-  if (!globals.json) print(lines);  // the trace's own answers are its text
+  if (!globals.json) print(lines);  // in text form the trace's answers are the output
   if (globals.json) say(globals, "memory_replay", summary(done));
   return exit_yes;
 }
@@ -158,7 +158,7 @@ int run_memory(const Arguments& arguments, Globals globals) {
   const bool old = options.choice("rules", "newer", {"newer", "2.4.0"}) == "2.4.0";
   const allocator::Rules rules = old ? allocator::Rules::v2_4_0 : allocator::Rules::newer;
   const std::string bytes = need(input::read_file(path, snapshot_bytes_max));
-  // Every pickle of protocol 2 or later begins with this byte; no text does.
+  // Pickles of protocol 2 or later begin with this byte; text never does.
   const bool pickle = !bytes.empty() && bytes[0] == '\x80';
   if (!pickle && static_cast<std::int64_t>(bytes.size()) > replay_bytes_max)
     throw Stop{exit_data, fmt::format("{}: error: the trace is larger than {} MiB, the most that "

@@ -1,4 +1,4 @@
-// merge.cpp — `rehearse merge`: shards of many machines become what one machine would have left.
+// merge.cpp — `rehearse merge`: merges shards of several machines into the results of one machine.
 #include "sim/study/sweep/merge.h"
 
 #include <fmt/format.h>
@@ -17,8 +17,7 @@ namespace sim::command {
 
 namespace {
 
-// Stops where the folder holds records other than those that would be written, or a results.csv
-// without any.
+// Stops if the folder has other records than those to be written, or a results.csv without records.
 void keep_other_records(const study::Merged& merged, const std::string& into) {
   std::string path = into + "/results.jsonl";
   std::error_code error;

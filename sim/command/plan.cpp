@@ -1,4 +1,4 @@
-// plan.cpp — `rehearse plan`: which plan should I run?
+// plan.cpp — `rehearse plan`: finds the best plans for a job.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ namespace {
 using planner::Objective;
 using Clock = std::chrono::steady_clock;
 
-// No plan fits: so many times the GPUs are tried.
+// If no plan fits, up to this multiple of the GPUs is tried.
 constexpr int most_times_gpus = 64;
 
 [[noreturn]] void refuse(const std::string& message) {
@@ -123,7 +123,7 @@ planner::Space made(const planner::Question& question,
   return *space;
 }
 
-// Nothing in the space is possible: why.
+// Stops with the reason why no plan of the space is possible.
 [[noreturn]] void stop_impossible(const planner::Space& space) {
   std::string message = "no plan is possible";
   const planner::Contradiction why = space.contradiction();
@@ -136,7 +136,8 @@ planner::Space made(const planner::Question& question,
   throw Stop{exit_data, message};
 }
 
-// No plan fits: which setting less would do, or else how many GPUs, and the best plan then.
+// For the case that no plan fits: a setting whose removal helps, or else the number of GPUs that
+// helps, with the best plan then.
 std::vector<std::string> relaxed(const planner::Question& question, answer::Sites& sites,
                                  planner::Wanted wanted,
                                  const std::function<bool(const planner::Progress&)>& go_on) {
@@ -169,13 +170,13 @@ std::vector<std::string> relaxed(const planner::Question& question, answer::Site
   return found;
 }
 
-// What to launch: the best, or what is faster among what the best few were refined to.
+// Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
 void launch(planner::Said& said) {
   const planner::Replayed& best = said.outcome.best.front();
   const planner::PlanShape& core = said.space.cores()[best.core];
   said.launched = said.space.words(core, best.variant);
   std::int64_t least = best.step_ps;
-  // Of another objective the order is not that of time.
+  // For other objectives only refined forms of the best plan count.
   const bool any = said.wanted.objective == Objective::time;
   for (const planner::Refined& one : said.refined)
     if ((any || one.rank == 0) && one.replayed.step_ps < least) {
@@ -224,7 +225,7 @@ void declare(Options& options) {
   declare_report(options);
 }
 
-// What is asked, once a file is spelled out.
+// The command's options, after a file was replaced by its words.
 struct Asked {
   std::unique_ptr<Options> options = std::make_unique<Options>("plan");
   std::map<std::string, std::string> places;
@@ -246,7 +247,7 @@ Asked asked(const Arguments& arguments, Globals& globals) {
   return whole;
 }
 
-// What is asked, understood.
+// The question, parsed.
 struct Task {
   planner::Question question;
   planner::Wanted wanted;
@@ -268,7 +269,7 @@ Task task_of(const Asked& all) {
   return {question, wanted, std::move(space), price, limit};
 }
 
-// A question on its way: the progress line, Ctrl-C and the time limit.
+// A running search, with its progress line, Ctrl-C and time limit.
 class Asking {
  public:
   Asking(const Task& task, const Globals& globals)
@@ -297,7 +298,7 @@ class Asking {
   Progress progress_;
 };
 
-// Says on what our program failed; of much the first.
+// Prints plans on which the simulator failed; of many only the first ones.
 void say_failures(const std::vector<std::string>& failures) {
   constexpr std::size_t most = 3;
   if (failures.empty()) return;
@@ -308,7 +309,7 @@ void say_failures(const std::vector<std::string>& failures) {
   for (std::size_t i = 0; i < std::min(most, failures.size()); ++i) note("  " + failures[i]);
 }
 
-// The whole answer; into a folder too, and onto a page, where they are named.
+// Runs the search and prints the answer. Also writes it to a folder or a page, if requested.
 int answer(const Task& task, const std::string& folder, const std::string& page,
            const Globals& globals) {
   answer::Sites& sites = kept_sites();
@@ -355,7 +356,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   return outcome.best.empty() ? exit_no : exit_yes;
 }
 
-// The words that ask the same again.
+// The command line of the same question.
 Arguments again(const Options& options) {
   Arguments words = options.words();
   for (const char* name :
@@ -364,7 +365,7 @@ Arguments again(const Options& options) {
   return words;
 }
 
-// Of each share of a question, what its answers depend on.
+// Identity of each share of a question: a hash of everything that its answers depend on.
 std::vector<std::string> share_ids(const Task& task, const Arguments& words, int of) {
   std::string text = output::version();
   for (const std::string& word : words) text += "\n" + word;
@@ -377,8 +378,8 @@ std::vector<std::string> share_ids(const Task& task, const Arguments& words, int
   return ids;
 }
 
-// What a search of one share finds out about its plans, as one record of its folder; kept already,
-// it is as it is.
+// Searches one share and stores its answers as one record in its folder. An existing record is
+// kept.
 void keep_share(const Task& task, const study::Manifest& manifest, const std::string& folder,
                 const std::string& id, bool overwrite, const Globals& globals) {
   study::RecordFile file;

@@ -1,5 +1,5 @@
-// report.cpp — `rehearse report`: a sweep that is done, or a plan, as one HTML file; and what
-// writes such a file for the commands that have --report.
+// report.cpp — `rehearse report`: writes a finished sweep or a plan as one HTML file. Also
+// implements --report of other commands.
 #include "sim/command/report.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t results_bytes_max = std::uintmax_t{1} << 30;
 constexpr std::size_t problems_shown = 20;
 
-// The records of a folder that a sweep left.
+// The records in the folder of a sweep.
 std::vector<output::Json> load_records(const std::string& folder) {
   const std::string path = folder + "/results.jsonl";
   std::error_code error;
@@ -66,7 +66,7 @@ struct Links {
   std::string drawing;
 };
 
-// More would neither be told apart nor go into a mail.
+// Limits of the drawing: more GPUs cannot be distinguished, and the page must fit into a mail.
 constexpr std::int64_t drawn_gpus_most = 65'536, drawn_alike_from = 144;
 constexpr std::size_t drawing_bytes_most = 600'000;
 
@@ -106,7 +106,7 @@ void declare_report(Options& options) {
 void keep_results(const std::string& folder, const std::string& page, const char* option) {
   for (const char* kept : {"results.jsonl", "results.csv"}) {
     const fs::path result = fs::path(folder) / kept;
-    std::error_code ignored;  // also where neither is there yet
+    std::error_code ignored;  // ignored if neither file exists yet
     if (fs::weakly_canonical(page, ignored) == fs::weakly_canonical(result, ignored) ||
         fs::equivalent(page, result, ignored)) {
       constexpr const char* text =

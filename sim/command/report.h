@@ -1,4 +1,4 @@
-// report.h — pages (output/page.h) that commands write beside what they print.
+// report.h — HTML pages (output/page.h) that commands write in addition to their text.
 #pragma once
 
 #include <string>
@@ -17,16 +17,16 @@ struct Document;
 
 namespace sim::command {
 
-// --report; declares it.
+// Declares --report.
 void declare_report(Options& options);
 
-// Stops when the page would be one of the files that a sweep keeps in the folder.
+// Stops if the page would replace a file that a sweep writes to the folder.
 void keep_results(const std::string& folder, const std::string& page, const char* option);
 
-// Stops when the file does not reach the disk.
+// Writes a page; stops if it cannot be written.
 void write_page(const std::string& path, const output::Document& document);
 
-// Watches a run and draws it.
+// Observes a run and writes its page.
 class RunPage {
  public:
   explicit RunPage(std::string path) : path_(std::move(path)) {}

@@ -1,4 +1,4 @@
-// run.cpp — `rehearse run`: one training step of a plan, and what it says.
+// run.cpp — `rehearse run`: replays one training step of a plan and prints the result.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ int run_run(const Arguments& arguments, Globals globals) {
       .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
       .words(0, 1000)
       .parse(arguments, globals);
-  std::string other;  // option that looks at tensors
+  std::string other;  // name of an option that needs tensors
   for (const char* name :
        {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "seeds"})
     if (options.has(name)) other = std::string("--") + name;
@@ -102,7 +102,7 @@ int run_run(const Arguments& arguments, Globals globals) {
     watchers.all.push_back(&memory);
     how.observer = &watchers;
   }
-  // Wanted at the end alone: read beside the replay.
+  // Residuals are needed only at the end, so they are read during the replay.
   auto residuals = std::async([] { return &kept_residuals(); });
   const answer::Answer answer = answer::evaluate(plan, how, all_ranks);
   if (watch) watch->finish(answer);

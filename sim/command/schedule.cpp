@@ -1,5 +1,5 @@
-// schedule.cpp — `rehearse schedule`: the order of passes of a pipeline schedule, drawn against
-// times of passes that the user gives. No model, no machine: what papers print.
+// schedule.cpp — `rehearse schedule`: draws the order of passes of a pipeline schedule with pass
+// times that the user states. It needs no model and no machine, like figures in papers.
 #include "sim/job/schedule/schedule.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ using schedule::Schedule;
 using schedule::Shape;
 using schedule::Timeline;
 
-// A picture with more columns than this says nothing.
+// More columns make the picture unreadable.
 constexpr double most_columns = 400;
 constexpr double longest_time = 1e9;
 
@@ -41,7 +41,7 @@ double time_of(const std::string& text) {
   return value;
 }
 
-// "forward=1,backward=1,weight=1,transfer=0,kept=1": what is not named keeps its value.
+// Reads "forward=1,backward=1,weight=1,transfer=0,kept=1"; missing names keep their values.
 schedule::Times times_of(const std::string& text) {
   schedule::Times times;
   const std::vector<std::pair<std::string, double*>> known = {
@@ -79,7 +79,7 @@ std::string text_of(const schedule::Order& order) {
   return text;
 }
 
-// The shortest pass is a column, unless that makes the picture too wide.
+// Time per column: the shortest pass, unless the picture becomes too wide.
 double column(const Timeline& timeline) {
   double shortest = timeline.makespan;
   for (const auto& row : timeline.rows)
@@ -147,7 +147,7 @@ int run_schedule(const Arguments& arguments, Globals globals) {
   for (const char* needed : {"stages", "microbatches"})
     if (!options.has(needed))
       throw Stop{exit_usage, fmt::format("`rehearse schedule` needs --{}", needed)};
-  constexpr std::int64_t most = 1 << 30;  // the schedule's rule says what it can run
+  constexpr std::int64_t most = 1 << 30;  // the schedule's own rule limits the numbers
   const auto number = [&](const char* name, int otherwise) {
     return static_cast<int>(options.number(name, otherwise, -most, most));
   };

@@ -20,11 +20,11 @@ namespace {
 
 constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
 
-// One seed's run, as a worker says it: whole numbers with blanks between.
+// The result of one seed, sent by a worker as whole numbers separated by blanks.
 struct SeedAnswer {
   bool fits = true;
   std::int64_t step_ps = 0, allocated = 0, reserved = 0, needed = 0;
-  int stage = -1, layer = -1, microbatch = -1;  // where it ran out first
+  int stage = -1, layer = -1, microbatch = -1;  // where it ran out of memory first
   std::string label;
 
   std::string text() const {
@@ -73,7 +73,7 @@ SeedAnswer answer_of(const answer::Answer& answer) {
   return a;
 }
 
-// The smallest value that so much of all values does not exceed.
+// The quantile: the smallest value that at least `share` of the values does not exceed.
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   const double place = share * static_cast<double>(values.size());
@@ -91,7 +91,7 @@ output::Json quantiles(const std::vector<double>& values) {
   return json;
 }
 
-// Peaks of the fullest rank and times of steps, those that ran out of memory not among times.
+// Peaks of the fullest rank, and step times of runs that fit.
 struct Spread {
   std::vector<double> allocated, reserved, needed, seconds;
   std::map<std::string, int> places;

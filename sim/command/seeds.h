@@ -1,4 +1,4 @@
-// seeds.h — `rehearse run --seeds N`: the same plan with the routes of N seeds.
+// seeds.h — `rehearse run --seeds N`: runs the same plan with random routes of N seeds.
 #pragma once
 
 #include "sim/answer/evaluate.h"
@@ -7,8 +7,8 @@
 
 namespace sim::command {
 
-// Prints how many of the runs ran out of memory and where, and the quantiles of peaks and times;
-// the exit status. Seeds are the plan's and those behind it.
+// Runs the plan with its seed and the following ones. Prints how many runs ran out of memory and
+// where, and quantiles of peaks and times. Returns the exit code.
 int run_seeds(const input::PlanFile& file, const answer::CheckedPlan& plan,
               const engine::Options& how, int seeds, int workers, bool json);
 

@@ -1,4 +1,4 @@
-// sweep.cpp — `rehearse sweep`: every point of a grid, into a folder, safe against kills.
+// sweep.cpp — `rehearse sweep`: evaluates every point of a grid into a folder, safe against kills.
 #include "sim/study/sweep/sweep.h"
 
 #include <fmt/format.h>
@@ -83,7 +83,8 @@ void say_what_was_left_out(const study::SweepResult& result) {
   }
 }
 
-// A point that crashed is a bug of ours; one whose worker was killed is made by --resume.
+// Exit code of a sweep: a crashed point is a bug; a point with a killed worker is repeated by
+// --resume.
 int code_of(const std::vector<output::Json>& records) {
   int code = exit_yes;
   for (const output::Json& record : records) {
@@ -122,7 +123,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   const Share share = share_of(options);
   const study::RecordFile::Mode mode = mode_of(options);
   const std::vector<std::string>& words = options.words();
-  std::vector<std::string> said = words;  // what to say again to go on
+  std::vector<std::string> said = words;  // words of the command that resumes
   if (options.has("memory")) said.push_back("--memory=" + options.text("memory"));
   for (const char* file : {"/results.jsonl", "/results.csv"})
     if (options.has("output")) declare_output(options.text("output") + file, "output");

@@ -1,5 +1,5 @@
-// topo.cpp — `rehearse topo`: check a cluster or a fabric, time its collectives, draw it,
-// read what other tools say about it.
+// topo.cpp — `rehearse topo`: checks a cluster or a network, times its collectives, draws it, and
+// imports descriptions of other tools.
 #include "sim/command/topo.h"
 
 #include <fmt/format.h>
@@ -86,7 +86,7 @@ int check(const Options& options, Globals globals) {
               "", globals);
 }
 
-// Everything that the files say and the cluster that they are like, as one description.
+// Writes the imported files and the cluster of --like as one description.
 int write_cluster(const Options& options, const std::vector<input::ImportedFile>& files,
                   Globals globals) {
   if (!options.has("like"))
@@ -119,7 +119,7 @@ int import(const Options& options, Globals globals) {
               globals);
 }
 
-// "0-7,16,24-31": GPUs of the cluster.
+// Reads GPUs of the cluster such as "0-7,16,24-31".
 std::vector<int> ranks_of(const std::string& text, int gpus) {
   std::vector<int> ranks;
   std::vector<bool> seen(static_cast<std::size_t>(gpus), false);
@@ -164,7 +164,8 @@ std::int64_t bytes_of(const Options& options, const char* name, const std::strin
   return std::max<std::int64_t>(1, std::get<Bytes>(parsed).n);
 }
 
-// "8": all GPUs in groups of eight neighbours; "128x8": groups of 128, every eighth GPU.
+// Reads groups: "8" are groups of eight neighbours; "128x8" are groups of 128 with every eighth
+// GPU.
 std::vector<std::vector<int>> groups_of(const std::string& text, int gpus) {
   int size = 0, stride = 1, read = 0;
   if (std::sscanf(text.c_str(), "%9dx%9d%n", &size, &stride, &read) != 2) {
@@ -262,7 +263,7 @@ int time(const Options& options, Globals globals) {
   return exit_yes;
 }
 
-// How busy the links are over a step of a plan that runs on the cluster; by number.
+// Use of the links, by number, over a step of a plan on the cluster.
 std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
                          const std::vector<std::string>& settings) {
   const input::PlanFile file = need(input::load_plan(workload_path(plan), settings));
@@ -280,7 +281,7 @@ std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
   return busy;
 }
 
-// Ring with LL: the shortest step over each kind of way.
+// Latency of a ring step with NCCL's protocol LL over each kind of path.
 topology::WayLatencies ways_of(const input::Machine& machine) {
   answer::Sites sites;
   const network::NcclModel& nccl = need(sites.of(machine))->profile.communication.nccl;
@@ -304,7 +305,7 @@ int export_drawing(const Options& options, Globals globals) {
     cluster = topology::first_nodes(cluster, nodes);
   }
   const std::int64_t drawn = std::int64_t{cluster.nodes} * cluster.node.gpus;
-  // More than these are drawn once for all that are alike.
+  // Above this number, equal nodes are drawn once.
   const bool alike = drawn > 144;
   const std::int64_t limit = 65536;
   if (drawn > limit)

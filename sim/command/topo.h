@@ -1,4 +1,4 @@
-// topo.h — the parts of `rehearse topo` that have a file of their own.
+// topo.h — parts of `rehearse topo` with files of their own.
 #pragma once
 
 #include <string>
@@ -10,18 +10,19 @@
 
 namespace sim::command {
 
-// Searches an order of nodes for a plan's ranks (study/tune/place.h), and replays both.
+// Searches an order of nodes for a plan's ranks (study/tune/place.h) and replays the plan with the
+// old and the new order.
 int topo_place(const Options& options, Globals globals);
 
-// What `topo time` is asked.
+// The collective that `topo time` measures.
 struct CollectiveAsked {
-  std::string name;  // of nccl-tests
+  std::string name;  // name in nccl-tests
   collective::Kind kind{};
-  std::vector<std::vector<int>> groups;  // at the same time
+  std::vector<std::vector<int>> groups;  // groups that run at the same time
   std::int64_t least = 0, most = 0;      // bytes
 };
 
-// The same collective by max-min sharing and packet by packet.
+// Compares a collective by max-min sharing with a packet-level simulation.
 int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked, Globals globals);
 
 }  // namespace sim::command

@@ -1,5 +1,5 @@
-// topo_packets.cpp — `rehearse topo time --network ns-3`: what a packet-level simulator
-// says about the same messages, and why it differs.
+// topo_packets.cpp — `rehearse topo time --network ns-3`: simulates the same messages packet by
+// packet and explains the difference.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked,
   int nodes = 1;
   for (const int gpu : gpus) nodes = std::max(nodes, gpu / cluster.node.gpus + 1);
   const topology::Routes routes(topology::first_nodes(cluster, nodes));
-  // The largest array is refused before the others are simulated.
+  // Checks the largest array before simulating the others.
   need(network::packet_query(routes, asked.kind, gpus, static_cast<double>(asked.most)));
   network::Solver solver;
   const auto us = [](const char* key, const char* heading) {

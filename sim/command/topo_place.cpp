@@ -1,4 +1,4 @@
-// topo_place.cpp — `rehearse topo place`: which nodes should a plan's ranks stand on?
+// topo_place.cpp — `rehearse topo place`: finds the best nodes for a plan's ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 
 using output::Json;
 
-// "0-3 7 5-4": stretches up or down; by name where nodes have names.
+// Text of an order of nodes: "0-3 7 5-4" with rising and falling ranges, or names if nodes have
+// names.
 std::string order_text(const std::vector<int>& order, const topology::NodeRates& rates) {
   std::string text;
   for (std::size_t i = 0; i < order.size();) {
@@ -42,7 +43,7 @@ struct Replayed {
 
 Replayed replayed(const program::ValidPlan& plan, input::Machine machine, const std::vector<int>& order,
                   bool coupled) {
-  // The nodes that are left follow, so that every node has its place.
+  // Unused nodes follow, so that the order contains every node.
   std::vector<int> all = order;
   for (int node = 0; node < machine.cluster.nodes; ++node)
     if (std::ranges::count(order, node) == 0) all.push_back(node);
@@ -129,7 +130,7 @@ int topo_place(const Options& options, Globals globals) {
   study::Placement found = study::place(plan, settings);
   std::array<Replayed, 2> times = {replayed(file.plan, file.machine, found.before, coupled),
                                    replayed(file.plan, file.machine, found.after, coupled)};
-  // The replay has the last word.
+  // The replay decides: a slower new order is dropped.
   if (times[0].fits && (!times[1].fits || times[1].step > times[0].step)) {
     found.after = found.before;
     times[1] = times[0];

@@ -1,4 +1,4 @@
-// validate.cpp — `rehearse validate`: tables of measured runs, predicted on all cores.
+// validate.cpp — `rehearse validate`: predicts tables of measured runs on all cores.
 #include "sim/calibrate/validate.h"
 
 #include <fmt/format.h>
@@ -75,7 +75,7 @@ Predicted predict_all(const std::vector<input::RunsRow>& rows, const Share& shar
   return out;
 }
 
-// What the prediction of a row depends on, for all rows.
+// Identity of each row: a hash of everything that its prediction depends on.
 std::vector<std::string> identities(const std::vector<input::RunsRow>& rows, answer::Sites& sites) {
   std::string common = output::version() + input::to_text(need(input::find_residuals()));
   for (const std::string& name : calibrate::known_clusters())
@@ -90,7 +90,7 @@ std::vector<std::string> identities(const std::vector<input::RunsRow>& rows, ans
   return ids;
 }
 
-// One share of the rows, kept in a folder; `arguments` start it again.
+// Predicts one share of the rows into a folder; `arguments` resume it.
 int predict_shard(const std::vector<input::RunsRow>& rows, const std::string& whole,
                   const Share& share, const std::vector<std::string>& arguments, bool overwrite,
                   const Globals& globals) {
@@ -138,8 +138,8 @@ int predict_shard(const std::vector<input::RunsRow>& rows, const std::string& wh
   return exit_yes;
 }
 
-// Rows whose cell holds a text: COLUMN=TEXT; or does not: COLUMN!=TEXT. Without a text: the cell is
-// empty, or is not.
+// A condition on rows: COLUMN=TEXT means that the cell contains the text, COLUMN!=TEXT that it does
+// not. Without a text: the cell is empty, or is not.
 struct Where {
   std::string column, text;
   bool holds = true;
@@ -169,7 +169,7 @@ void expect_column(const char* option, const std::string& column,
                                        did_you_mean(column, columns))};
 }
 
-// Keeps the rows of which every condition is true.
+// Keeps the rows that satisfy all conditions.
 template <class Row>
 void keep(const std::vector<Where>& conditions, const std::vector<std::string>& columns,
           const std::string& path, std::vector<Row>& rows) {
@@ -207,7 +207,7 @@ void save(const std::string& path, const std::string& text) {
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
-// Residuals take the place of residuals, and of nothing else that is there.
+// Stops if the file exists and does not contain residuals.
 void keep_others(const std::string& path) {
   if (std::filesystem::is_regular_file(path) && !input::load_residuals(path))
     throw Stop{complain({{path,
@@ -216,7 +216,7 @@ void keep_others(const std::string& path) {
                ""};
 }
 
-// The code of a validation: of rows that were all passed over nothing is known.
+// Exit code of a validation; it fails if no row could be predicted.
 int code_of(std::size_t rows, std::size_t unsupported) {
   if (unsupported < rows) return exit_yes;
   note(fmt::format("rehearse: nothing was checked: none of {} can be predicted",
@@ -229,7 +229,7 @@ std::size_t unsupported(const std::vector<calibrate::Prediction>& rows) {
       std::ranges::count(rows, "unsupported", [](const auto& row) { return row.status; }));
 }
 
-// The same of kernels, and of tables with columns of their own.
+// Number of rows without a prediction, for kernels and other tables.
 template <class Row>
 std::size_t passed_over(const std::vector<Row>& rows) {
   return static_cast<std::size_t>(
@@ -240,7 +240,7 @@ Stop no_rows(const std::string& path) {
   return Stop{complain({{path, "has no rows: nothing was checked"}}), ""};
 }
 
-// Kernels and collectives instead of runs.
+// Validates a table of kernels or collectives.
 int validate_timings(const input::Table& table, const std::string& csv, Globals globals) {
   answer::Sites sites;
   const std::vector<calibrate::Timing> timings = calibrate::timings(table, sites);
@@ -249,7 +249,7 @@ int validate_timings(const input::Table& table, const std::string& csv, Globals 
   return code_of(timings.size(), passed_over(timings));
 }
 
-// Rows with columns of their own.
+// Validates a table with columns of its own.
 int validate_measured(const calibrate::MeasuredTable& kind, const input::Table& table,
                       const std::string& csv, Globals globals) {
   answer::Sites sites;

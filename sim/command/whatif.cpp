@@ -1,4 +1,4 @@
-// whatif.cpp — `rehearse whatif`: the same plan under changed conditions, side by side.
+// whatif.cpp — `rehearse whatif`: evaluates a plan under changed conditions, side by side.
 #include "sim/input/plan/whatif.h"
 
 #include <fmt/format.h>
@@ -72,7 +72,8 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   if (!from.name.empty()) settings.plan = from.name;
   if (settings.plan.empty() && settings.settings.empty()) throw Stop{exit_usage, "name a plan"};
   if (!settings.plan.empty()) settings.plan = workload_path(settings.plan);
-  // A value that no plan can have is bad input; one that this plan cannot have is a row.
+  // A value that no plan can have is an input error. A value that only this plan cannot have is a
+  // row with its reason.
   Diagnostics problems;
   std::set<std::string> asked;
   for (const input::Variant& variant : variants)

@@ -1,4 +1,4 @@
-// csv.h — one line of comma-separated values (RFC 4180, with '\n').
+// csv.h — lines of comma-separated values (RFC 4180, with '\n').
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace sim::output {
 
-// The text, in quotes when it holds a comma, a quote or a line break.
+// The text, quoted if it contains a comma, a quote or a line break.
 std::string csv_field(std::string_view text);
 
 // Fields joined by commas, with '\n' at the end.

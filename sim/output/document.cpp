@@ -16,7 +16,7 @@ namespace sim::output {
 
 namespace {
 
-// A column of few words as the words and who has which: long tables repeat themselves.
+// Encodes a long text column as a list of distinct words and their indices.
 constexpr std::size_t words_least = 16;
 
 const char* name(Series::Kind kind) {
@@ -124,7 +124,7 @@ Json block_json(const Heatmap& map) {
           {"axes", map.axes},  {"values", map.values}, {"outcome", map.outcome}};
 }
 
-// Values, pictures of letters and data are not of the page; a drawing is.
+// The page has no values, ASCII drawings and data, but it has SVG drawings.
 Json block_json(const Values&) {
   return nullptr;
 }
@@ -176,7 +176,7 @@ std::string block_text(const Values& values) {
   return text;
 }
 
-// Wider than a line it comes in parts, one below the other, like the columns of a table.
+// Splits a picture that is wider than a line into parts, one below the other.
 std::string block_text(const Picture& picture) {
   const std::size_t most = line_width();
   std::vector<std::string> rows;
@@ -197,7 +197,7 @@ std::string block_text(const Picture& picture) {
   return text;
 }
 
-// Blocks that only charts or programs read have no text.
+// Charts and data have no text.
 template <class Other>
 std::string block_text(const Other&) {
   return "";
@@ -236,7 +236,7 @@ std::string cell_text(const Column& column, const Json& cell) {
     return fmt::format("{}{}", cell.get<std::int64_t>(), column.suffix);
   }
   if (cell.is_number()) return number_text(column, cell.get<double>()) + column.suffix;
-  if (cell.is_array()) {  // of words: a list
+  if (cell.is_array()) {  // an array of words is a list
     std::string words;
     for (const Json& one : cell)
       words += (words.empty() ? "" : ", ") + cell_text({"", "", "", column.digits}, one);
@@ -322,7 +322,7 @@ std::string csv(const Rows& table) {
 
 namespace {
 
-// The terms of the glossary that headings use: a page shows them as tooltips.
+// Glossary terms in headings, which the page shows as tooltips.
 Json glossary_json(const Document& document) {
   std::string headings;
   const auto add = [&](const auto& block) {

@@ -131,7 +131,7 @@ constexpr std::array terms = std::to_array<Term>({
      "stage 2 gradients too, stage 3 parameters too."},
 });
 
-// In small letters, with blanks for '_' and '-'.
+// Lower case, with blanks for '_' and '-'.
 std::string plain(std::string_view text) {
   std::string result = lower(text);
   for (char& c : result)

@@ -1,7 +1,7 @@
-// glossary.h — the terms that output uses, one sentence each.
+// glossary.h — the terms of the output, with one sentence each.
 //
-// `rehearse doc TERM` prints a sentence; a page (page.h) shows it as a tooltip wherever its term is
-// a heading. A term is added here when output begins to use it.
+// `rehearse doc TERM` prints the sentence. A page (page.h) shows it as a tooltip on headings with
+// the term. A new term in the output needs an entry here.
 #pragma once
 
 #include <span>
@@ -11,14 +11,13 @@
 namespace sim::output {
 
 struct Term {
-  std::string_view name;  // as output spells it, in small letters except for abbreviations
+  std::string_view name;  // as in the output, in lower case except abbreviations
   std::string_view line;  // one sentence
 };
 
 std::span<const Term> glossary();
 
-// The term of that name, in letters of either case, with '_' or '-' for blanks; null: there is
-// none.
+// The term with that name, in any case, with '_' or '-' for blanks; nullptr if there is none.
 const Term* find_term(std::string_view name);
 
 // The terms that occur in `text` as whole words, in the order of the glossary.

@@ -131,7 +131,7 @@ const char* text(model::Precision precision) {
   return "fp8";
 }
 
-// What a mixture of experts and latent attention have beside the rest.
+// Additional fields of mixtures of experts and of latent attention.
 Json experts_json(const model::Experts& e) {
   return {{"count", e.count},
           {"per_token", e.top_k},
@@ -209,7 +209,7 @@ Json architecture_json(const model::Architecture& a) {
 }  // namespace
 
 namespace {
-// Grows when a key goes or changes its meaning.
+// Version of a schema; it increases when a key is removed or changes its meaning.
 int schema_version(const std::string& command) {
   if (command == "whatif") return 3;
   return command == "run" || command == "explain" || command == "topo-place" ? 2 : 1;

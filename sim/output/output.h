@@ -1,7 +1,8 @@
-// output.h — files that are really on the disk when we say so: every write is checked.
+// output.h — writes files and checks every write, so a file is complete when a function reports
+// success.
 //
-// A function that can fail returns what went wrong, "" when nothing did; the text names the file
-// and the system's reason ("results.csv: No space left on device").
+// Functions return "" or the error: the file and the system's reason ("results.csv: No space left
+// on device").
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,11 @@
 
 namespace sim::output {
 
-// Replaces `path` by `text` at once: a reader sees the old file or the new one, never half of one.
-// Special files (/dev/stdout, /dev/full, pipes) are written directly.
+// Replaces a file atomically: readers see the old or the new content. Special files (/dev/stdout,
+// /dev/full, pipes) are written directly.
 std::string write_file(const std::string& path, std::string_view text);
 
-// A file that grows; the first failure is kept and everything after it is dropped.
+// A file that grows. After the first failure all writes are dropped.
 class Stream {
  public:
   Stream() = default;
@@ -24,7 +25,7 @@ class Stream {
 
   std::string open(const std::string& path);
   void write(std::string_view bytes);
-  // Flushes and closes; what went wrong since `open`.
+  // Flushes and closes. Returns the first error since `open`.
   std::string close();
 
  private:
@@ -36,7 +37,7 @@ class Stream {
   std::string problem_;
 };
 
-// Writes all of `bytes` to a descriptor, going on after interruptions and short writes. "" or the
+// Writes all bytes to a descriptor, through interruptions and short writes. Returns "" or the
 // system's reason.
 std::string write_all(int descriptor, std::string_view bytes);
 

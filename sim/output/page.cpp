@@ -8,14 +8,14 @@ namespace sim::output {
 
 namespace {
 
-// The text with the only occurrence of `mark` replaced.
+// Replaces the only occurrence of `mark`.
 std::string filled(std::string text, std::string_view mark, std::string_view with) {
   const std::size_t at = text.find(mark);
   assert(at != std::string::npos);
   return text.replace(at, mark.size(), with);
 }
 
-// JSON that cannot end the script element in which it stands, nor open a comment there.
+// JSON that cannot end its script element or open a comment in it.
 std::string inert(const Json& json) {
   const std::string plain = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string text;
@@ -59,7 +59,7 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string page(const Document& document) {
-  // The document's own text goes in last, and the later place first: it may look like a mark.
+  // The document's text is inserted last, since it may contain text that looks like a mark.
   std::string text = filled(std::string(page_html), "@style@", page_css);
   text = filled(std::move(text), "@d3@", page_d3);
   text = filled(std::move(text), "@script@", page_js);

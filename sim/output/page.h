@@ -1,13 +1,13 @@
-// page.h — a document as one HTML file that needs nothing else: no network, no folder beside it. It
-// opens from a mail, prints, and reads in light and dark.
+// page.h — renders a document as one self-contained HTML file: no network, no other files. It can
+// be mailed and printed, in light and dark mode.
 //
 // Invariants
-//  (1) Text of a document is data in the page, never markup: it is written as JSON in which '<' is
-//      escaped, and the page's script puts it into text nodes only.
-//  (2) The page loads nothing: its policy forbids it (Content-Security-Policy).
+// (1) Text of a document is data in the page, never markup. It is JSON with escaped '<', and the
+//     script inserts it only as text nodes.
+// (2) The page loads nothing: its Content-Security-Policy forbids it.
 //
 // The parts are in page/: page.html, page.css, page.js, and D3 7.9.0 (page/d3-7.9.0, ISC licence,
-// the file of the npm package as it is). The build makes constants of them (page/embed.cmake).
+// unchanged from the npm package). The build turns them into constants (page/embed.cmake).
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace sim::output {
 
 std::string page(const Document& document);
 
-// What a text is inside of an HTML element or an attribute in double quotes.
+// Escapes text for an HTML element or an attribute in double quotes.
 std::string escape_html(std::string_view text);
 
 }  // namespace sim::output

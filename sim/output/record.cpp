@@ -38,7 +38,7 @@ void describe(Json& json, const program::Plan& plan, const std::string& cluster)
   json["recompute"] = to_json(plan)["recompute"];
 }
 
-// Shares of the step, in percent, under the names of the columns.
+// Adds the shares of the step in percent, under the names of the columns.
 void share(Json& json, const answer::Answer& answer) {
   using engine::Account;
   const std::vector<double> accounts = answer::mean_accounts(answer.run);
@@ -51,7 +51,7 @@ void share(Json& json, const answer::Answer& answer) {
   json["exposed_cp_pct"] = percent(Account::cp_exposed);
   json["exposed_dp_pct"] = percent(Account::dp_exposed);
   json["optimizer_pct"] = percent(Account::optimizer);
-  // The CPU's share has what its data loaders hold up.
+  // The CPU's share includes waiting for data loaders.
   const double cpu = accounts[static_cast<std::size_t>(Account::host)] +
                      accounts[static_cast<std::size_t>(Account::data)];
   json["host_pct"] = rounded(100 * cpu / step, digits);

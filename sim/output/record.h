@@ -1,9 +1,9 @@
 // record.h — one point of a sweep as a flat record: a line of results.jsonl, a row of results.csv.
 //
 // Invariants
-//  (1) A CSV cell is the text of the record's value; a value that does not exist (the step time of
-//      a run that does not fit) is null there and empty here.
-//  (2) A record holds no wall-clock time, host or path.
+// (1) A CSV cell is the text of the record's value. A missing value, such as the step time of a run
+//     that does not fit, is null in JSON and empty in CSV.
+// (2) A record has no wall-clock time, host or path.
 #pragma once
 
 #include <string>
@@ -15,27 +15,28 @@ namespace sim::output {
 
 struct Column;
 
-// The outcome of a point whose memory was not replayed.
+// The outcome of a point without a memory replay.
 inline constexpr const char* not_asked = "not asked";
 
-// What a record says besides its answer.
+// The name of a record's point.
 struct PointName {
   std::string id, point, family;
 };
 
-// outcome `fits` or `oom`; on `oom` the peaks are what the run would have needed. `not asked` where
-// memory was not replayed: there are no peaks.
+// A record with outcome `fits` or `oom`; for `oom` the peaks are the needed bytes. Without a memory
+// replay the outcome is `not asked` and there are no peaks.
 Json record(const PointName& name, const answer::Answer& answer);
-// outcome `impossible` (a plan that breaks a rule) or `failed` (our bug), with the reason.
+// A record with outcome `impossible` (the plan breaks a rule) or `failed` (a bug of the simulator),
+// with the reason.
 Json record(const PointName& name, const std::string& outcome, const std::string& reason,
             const program::Plan& plan, const std::string& cluster);
 
-// The columns of results.csv, in its order: the keys of a record, with their units.
+// The columns of results.csv in order: the keys of a record, with units.
 const std::vector<Column>& record_columns();
-// What keeps a value that was read from being a record, "" when it is one.
+// Why a JSON value is not a record; "" if it is one.
 std::string record_problem(const Json& value);
 
-// What the reason of a failed point begins with when its worker did not crash but was killed.
+// Begin of the reason of a failed point whose worker was killed, not crashed.
 inline constexpr std::string_view killed_from_outside = "killed from outside";
 bool was_killed(const Json& record);
 std::string csv_header();

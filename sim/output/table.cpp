@@ -38,7 +38,7 @@ std::vector<std::string> folded(const std::string& text, std::size_t columns) {
   std::vector<std::string> lines;
   std::string rest = text;
   while (columns > 0 && width(rest) > columns) {
-    // The last blank within the line, else the first behind it.
+    // The last blank within the line, else the first one after it.
     std::size_t bytes = 0, points = 0, cut = std::string::npos;
     for (; bytes < rest.size() && points <= columns; ++bytes) {
       if (rest[bytes] == ' ' && bytes > 0) cut = bytes;
@@ -70,7 +70,7 @@ std::string fold_lines(const std::string& text, std::size_t columns) {
     std::vector<std::string> parts = folded(words, columns - first);
     all += std::string(first, ' ') + parts[0] + "\n";
     if (parts.size() == 1) continue;
-    // The rest stands further in, so it is folded anew.
+    // The rest is indented more, so it is folded again.
     const std::string rest = words.substr(words.find_first_not_of(' ', parts[0].size()));
     for (const std::string& part : folded(rest, columns - first - hanging))
       all += std::string(first + hanging, ' ') + part + "\n";
@@ -88,8 +88,8 @@ std::size_t longest_word(const std::string& text) {
 
 }  // namespace
 
-// The widest cell of each column; where a line would be too long, columns of words and headings
-// give way, the widest first, as far as can still be read.
+// The widest cell of each column. If a line becomes too long, text columns and headings shrink, the
+// widest first, to a readable minimum.
 Table::Widths Table::widths(const std::vector<std::size_t>& shown, std::size_t indent) const {
   constexpr std::size_t least = 14;
   std::vector<std::size_t> widths, bounds;
@@ -119,7 +119,8 @@ Table::Widths Table::widths(const std::vector<std::size_t>& shown, std::size_t i
   return {widths, true};
 }
 
-// Which columns stand side by side: all, or the first with as many others as a line holds.
+// Groups of columns that fit side by side: all, or the first column with as many others as a line
+// holds.
 std::vector<std::vector<std::size_t>> Table::parts(std::size_t indent) const {
   std::vector<std::vector<std::size_t>> parts(1);
   for (std::size_t column = 0; column < headings_.size(); ++column) {

@@ -1,4 +1,4 @@
-// table.h — a table of text as people read it on a terminal.
+// table.h — a text table for terminals.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@ namespace sim::output {
 
 class Table {
  public:
-  // A heading that starts with '<' makes its column left-aligned; columns are right-aligned.
+  // A heading that starts with '<' makes its column left-aligned; other columns are right-aligned.
   explicit Table(std::vector<std::string> headings);
 
-  // REQUIRES: as many cells as headings.
+  // Adds a row. REQUIRES: as many cells as headings.
   void row(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
 
-  // Lines end with '\n', never with blanks; two blanks stand between columns. Where lines would be
-  // longer than line_width(), headings and left-aligned cells are folded at blanks; what is too
-  // wide even so comes in parts, one below the other, each behind the first column.
+  // The table as text. Lines end with '\n', never with blanks; two blanks separate columns. Lines
+  // longer than line_width() fold headings and left-aligned cells at blanks. If that is not enough,
+  // the table is split into parts, each with the first column.
   std::string text(const std::string& indent = "  ") const;
 
  private:
-  // Of some columns: how wide each is, and whether a line holds them all.
+  // Widths of some columns, and whether a line holds them all.
   struct Widths {
     std::vector<std::size_t> columns;
     bool fit = true;
@@ -35,19 +35,18 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The most columns that a line of text takes where it can be folded; 0: no bound. 100 unless
-// somebody says otherwise.
+// The longest line of text that can be folded; 0: no limit. Default 100.
 std::size_t line_width();
 void set_line_width(std::size_t columns);
 
-// The words of a text in lines of at most `columns`; a longer word has a line of its own. Blanks
-// inside of lines are kept.
+// Folds a text into lines of at most `columns`. A longer word gets its own line. Blanks inside of
+// lines are kept.
 std::vector<std::string> folded(const std::string& text, std::size_t columns);
 
-// Every line that is longer than `columns`, folded under its first words; 0: none is.
+// Folds every line longer than `columns`, with indentation; 0: folds none.
 std::string fold_lines(const std::string& text, std::size_t columns = line_width());
 
-// Columns a text takes on a terminal: its code points.
+// Width of a text on a terminal: its number of code points.
 std::size_t width(const std::string& text);
 
 }  // namespace sim::output

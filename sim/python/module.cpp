@@ -1,9 +1,9 @@
-// module.cpp — rehearse._rehearse: the program's commands in Python's process. What they say goes
-// to rehearse/__init__.py as text, which makes dicts, arrays and exceptions of it.
+// module.cpp — the extension rehearse._rehearse: runs the program's commands in Python's process.
+// Output goes as text to rehearse/__init__.py, which converts it to dicts, arrays and exceptions.
 //
-// The interpreter's lock is given back while a command works; commands take turns. A signal is
-// Python's: its handler runs where a command asks whether it was interrupted, and what the handler
-// raises ends the command.
+// The interpreter lock is released while a command runs; commands run one at a time. Python handles
+// signals: its handler runs when a command checks for interrupts, and an exception in it ends the
+// command.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <unistd.h>
@@ -26,9 +26,9 @@ namespace command = sim::command;
 namespace {
 
 std::mutex turn;
-std::atomic<std::thread::id> at_work;            // whose turn it is
-pid_t owner = 0;                                 // a worker has no interpreter
-std::optional<py::error_already_set> raised_by;  // what a signal's handler raised
+std::atomic<std::thread::id> at_work;            // thread that runs a command
+pid_t owner = 0;                                 // a worker process has no interpreter
+std::optional<py::error_already_set> raised_by;  // exception of a signal handler
 
 bool signalled() {
   if (::getpid() != owner) return false;
@@ -39,11 +39,11 @@ bool signalled() {
   return true;
 }
 
-// The function's reply; raises what a signal's handler raised meanwhile.
+// Runs a function and returns its reply; raises the exception of a signal handler.
 command::Reply take_turn(const std::function<command::Reply()>& function) {
   command::Reply reply;
   std::optional<py::error_already_set> raised;
-  // Clusters and what is said are one command's at a time.
+  // Clusters and captured output belong to one command at a time.
   if (at_work == std::this_thread::get_id())
     throw std::runtime_error(
         "rehearse is at work: a signal's handler cannot ask it; ask where the call has ended");
@@ -80,7 +80,7 @@ Said ask(const std::string& name, const command::Arguments& arguments) {
   return said(take_turn([&] { return command::ask(name, arguments); }));
 }
 
-// REQUIRES: `open` came first and all was well.
+// Iterates over the points of a grid. REQUIRES: `open` was called and succeeded.
 class Sweep {
  public:
   Sweep(std::string grid, std::vector<std::string> settings, std::string memory, int jobs)
@@ -96,7 +96,7 @@ class Sweep {
     });
   }
 
-  // Where all is well stdout is the next record, "" behind the last.
+  // On success stdout is the next record, "" after the last one.
   Said next() {
     return answer([this] { return walk_->next([] { return !signalled(); }).value_or(""); });
   }

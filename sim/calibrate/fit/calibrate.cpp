@@ -13,7 +13,7 @@ namespace sim::calibrate {
 
 namespace {
 
-// The files, each with those of its sources that the fit used.
+// Text lines: each file with those of its sources that the fit used.
 std::vector<std::string> source_lines(const std::vector<SourceFile>& sources, const Fit& fit,
                                       const std::string& base) {
   std::set<std::string> used;
@@ -51,9 +51,9 @@ device::Provenance provenance(const Calibration& done, const input::Machine& mac
   return out;
 }
 
-// Costs of the CPU. A profiler slows the CPU that it watches by what it does not say, so the
-// measurement has a standard deviation of a factor e, the base one of half of itself: in logarithms
-// the mean weighs the base 4 : 1.
+// Fits the CPU costs of the profile. A profiler slows the CPU by an unknown amount. The measurement
+// has a standard deviation of a factor e, the base one of half that in logarithms. The weighted
+// mean therefore weighs the base 4 : 1.
 void fit_host(const std::vector<SourceFile>& sources, Fit& out) {
   constexpr double base_weight = 4;
   std::map<std::string, std::vector<HostSample>> by_path;
@@ -88,7 +88,7 @@ void fit_host(const std::vector<SourceFile>& sources, Fit& out) {
   }
 }
 
-// Why a profile would say nothing new.
+// Problems that say why no measurement could be fitted.
 Diagnostics nothing_fitted(const Calibration& calibration) {
   std::map<std::string, std::int64_t> passed = calibration.fit.passed;
   Diagnostics problems;

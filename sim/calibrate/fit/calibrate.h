@@ -1,8 +1,9 @@
-// calibrate.h — from sources of measurements to a profile: reads, fits, says how well.
+// calibrate.h — fits a profile to sources of measurements and reports the fit's errors. The command
+// `calibrate` calls it.
 //
 // Invariants
-//  (1) The profile that comes out passes every check of a profile.
-//  (2) Its bytes depend on the sources, the base, and the date and command that the caller gives.
+// (1) The new profile passes every check of a profile.
+// (2) Its bytes depend only on the sources, the base profile, the date and the command.
 #pragma once
 
 #include <string>
@@ -24,7 +25,7 @@ struct SourceFile {
 struct Wanted {
   std::string base;  // path of the profile to start from
   std::string name;  // of the new profile
-  std::string date;  // "": the newest of the sources, else that of the base
+  std::string date;  // "": the newest date of the sources, else the base's
   std::string command;
 };
 
@@ -38,12 +39,12 @@ struct Calibration {
 Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Machine& machine,
                               const Wanted& wanted);
 
-// Parameters that moved; a profile without any says nothing new.
+// Number of parameters that moved. 0: the profile equals its base.
 std::size_t fitted(const Calibration& calibration);
 
 output::Document calibration_document(const Calibration& calibration);
 
-// The cluster whose GPU a source names, "" when none of ours is meant.
+// Name of the cluster with the GPU that a source names; "" if no cluster has it.
 std::string cluster_for(const std::string& device);
 
 }  // namespace sim::calibrate

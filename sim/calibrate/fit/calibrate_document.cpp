@@ -1,4 +1,4 @@
-// calibrate_document.cpp — what a calibration says.
+// calibrate_document.cpp — the result of a calibration as a document.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using output::Column;
 using output::Json;
 using output::Rows;
 
-// A value in the unit people think in.
+// A parameter's value as text, in a readable unit.
 std::string value_text(const std::string& path, double value) {
   if (path.find("ramp_") == std::string::npos && path.ends_with("ramp"))
     return fmt::format("{:.4g} MB", value * 1e-6);

@@ -20,14 +20,14 @@ namespace {
 constexpr std::size_t least_samples = 5;
 constexpr double noise = 0.03;  // of one sample, relative
 constexpr int evaluations = 1500;
-constexpr int evaluations_again = 500;  // of a cross-validation, which starts at the optimum
+constexpr int evaluations_again = 500;  // for each fold of a cross-validation
 
-// A sample with what the fit needs of it.
+// A sample with its group and its relation to the profile's GPU.
 struct Item {
   const KernelSample* sample;
-  std::size_t group;  // index of (source, gpu): those share a level
+  std::size_t group;  // index of (source, gpu); samples of a group share a level
   bool sibling;
-  // Instances of one shape in a run share what the model gets wrong of it.
+  // Instances of one shape share the model's error, so the weight stops growing at least_samples.
   std::size_t weight() const {
     return static_cast<std::size_t>(
         std::clamp<std::int64_t>(sample->count, 1, static_cast<std::int64_t>(least_samples)));
@@ -68,12 +68,13 @@ std::string block_of(const KernelSample& sample) {
   return "";
 }
 
-// Profiles of one draft: a copy for every attention implementation, with that one in front.
+// Predicts samples by one draft. Holds a copy of the profile per attention implementation, with
+// that implementation first.
 class Predictor {
  public:
   Predictor(const input::ProfileDraft& draft, const device::Gpu& gpu)
       : gpu_(gpu), profile_(draft.device()), run_(profile_) {
-    // Long runs are not what tables of kernels measure.
+    // Tables of kernels come from short runs: the sustained rate does not apply.
     profile_.gemm.sustained = 1;
     for (device::AttentionProfile& one : profile_.attention) one.sustained = 1;
     for (std::size_t i = 0; i < profile_.attention.size(); ++i) {
@@ -106,11 +107,11 @@ class Predictor {
 
  private:
   const device::Gpu& gpu_;
-  device::Profile profile_, run_;  // at the rate of tables of kernels; at that of a run
+  device::Profile profile_, run_;  // at the rate of short runs; at that of a training run
   std::map<std::string, device::Profile> by_name_;
 };
 
-// ln(measured / predicted) of every item; siblings less the mean of their group.
+// ln(measured / predicted) of each item. For siblings the mean of their group is subtracted.
 std::vector<double> log_errors(const Items& items, const Predictor& predictor, std::size_t groups) {
   std::vector<double> errors;
   std::vector<double> sum(groups), count(groups);
@@ -132,7 +133,7 @@ double mean_absolute_percent(const std::vector<double>& log_errors) {
   return 100 * sum / static_cast<double>(log_errors.size());
 }
 
-// The search over the parameters of a block.
+// The search over the parameters of one block.
 struct Search {
   const device::Gpu& gpu;
   const Items& items;
@@ -140,7 +141,7 @@ struct Search {
   input::ProfileDraft draft;
   std::vector<FittedParameter> moving;
   std::vector<double> priors;
-  std::vector<bool> first;  // those that kernels of a run move before the others
+  std::vector<bool> first;  // parameters that kernels of a run move first
 
   double objective(const double* x) {
     double sum = 0;
@@ -157,7 +158,7 @@ struct Search {
   }
 };
 
-// Moves the values of `search.moving` to the optimum and leaves the draft there.
+// Moves the values of `search.moving` to the optimum and writes them to the draft.
 void minimise(Search& search, int most) {
   const std::size_t n = search.moving.size();
   if (n == 0) return;
@@ -172,7 +173,8 @@ void minimise(Search& search, int most) {
   }
 }
 
-// Of a run, what moves first and then the rest, which starts from there; else all together.
+// Kernels of a run: fits the parameters marked `first`, then the others. Other sources: all
+// together.
 void minimise_in_turn(Search& search, int most) {
   if (!from_a_run(search.items)) {
     minimise(search, most);
@@ -193,8 +195,8 @@ void minimise_in_turn(Search& search, int most) {
   }
 }
 
-// Samples whose residual a step of half a prior changes by more than 0.05 %. What a sibling's free
-// level takes up is not felt.
+// Number of samples whose residual changes by more than 0.05 % for a step of half a prior. A level
+// does not count samples of siblings: their mean error is subtracted anyway.
 std::size_t feel(const input::ProfileDraft& draft, const device::Gpu& gpu, const Items& items,
                  std::size_t groups, const std::string& path, double step,
                  const Parameter& parameter) {
@@ -244,7 +246,7 @@ Search prepare(const std::string& block, const input::ProfileDraft& draft, const
   return search;
 }
 
-// Folds: by source where there are several, else every fifth sample.
+// Folds of a cross-validation: one per source; with a single source, every fifth sample.
 struct Folds {
   std::vector<std::size_t> of;  // item -> fold
   std::size_t count = 0;
@@ -279,7 +281,7 @@ Fit::Unseen cross_validate(const Search& fitted, const input::ProfileDraft& base
     if (seen.empty() || unseen.empty()) continue;
     Search search{fitted.gpu,    seen,          fitted.groups, base,
                   fitted.moving, fitted.priors, fitted.first};
-    for (FittedParameter& p : search.moving) p.value = p.base;  // nothing is known in advance
+    for (FittedParameter& p : search.moving) p.value = p.base;  // each fold starts at the base
     minimise_in_turn(search, evaluations_again);
     const auto add = [&](const input::ProfileDraft& draft, std::vector<double>& to) {
       const std::vector<double> some =
@@ -332,7 +334,7 @@ void residuals_of_block(const Items& items, const input::ProfileDraft& base,
   }
 }
 
-// Whether some group of measurements is further from the fit than from what it started from.
+// Whether the fit has a larger error than its start in any group of measurements.
 bool is_worse(const Search& search, const input::ProfileDraft& before) {
   std::vector<SourceResidual> groups;
   residuals_of_block(search.items, before, search.draft, search.gpu, search.groups, groups);
@@ -344,7 +346,7 @@ bool is_worse(const Search& search, const input::ProfileDraft& before) {
 }  // namespace
 
 Kinship kinship(const std::string& sample_gpu, const std::string& gpu) {
-  // Boards of one architecture: shapes carry over, levels do not.
+  // GPUs of one architecture share how time depends on shape, but not the level.
   static const std::array<std::vector<std::string_view>, 3> architectures = {
       {{"A100", "A800"}, {"H100", "H200", "H800", "H20"}, {"B200", "B100", "B300"}}};
   const auto architecture = [&](const std::string& name) {
@@ -355,7 +357,8 @@ Kinship kinship(const std::string& sample_gpu, const std::string& gpu) {
     }
     return -1;
   };
-  if (sample_gpu.empty()) return Kinship::same;  // the source does not say: the user does
+  // the source does not name its GPU; the user's is meant
+  if (sample_gpu.empty()) return Kinship::same;
   const int mine = architecture(gpu);
   if (mine < 0 || architecture(sample_gpu) != mine) return Kinship::stranger;
   const std::string family = gpu.substr(0, gpu.find_first_of("- "));
@@ -363,7 +366,7 @@ Kinship kinship(const std::string& sample_gpu, const std::string& gpu) {
   for (const char* board : {"PCIe", "NVL"}) {
     if (contains(sample_gpu, board) != contains(gpu, board)) return Kinship::sibling;
   }
-  // "80GB" and "80 GB" where both say it.
+  // Memory in a GPU's name, such as "80GB" or "80 GB"; compared if both names have it.
   const auto memory = [](const std::string& name) -> std::int64_t {
     const std::size_t at = name.find("GB");
     std::size_t from = at == std::string::npos ? 0 : at;
@@ -382,7 +385,7 @@ std::vector<Disagreement> disagreements(const std::vector<SourceResidual>& resid
   for (std::size_t i = 0; i < residuals.size(); ++i) {
     for (std::size_t j = i + 1; j < residuals.size(); ++j) {
       const SourceResidual &a = residuals[i], &b = residuals[j];
-      // Of siblings the level counts too, where both measured the same board.
+      // Levels of siblings are compared if both sources measured the same board.
       const bool comparable =
           (a.level == 1 && b.level == 1) || kinship(a.gpu, b.gpu) == Kinship::same;
       if (a.group != b.group || !comparable) continue;

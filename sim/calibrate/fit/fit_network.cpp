@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::size_t least_samples = 5;
 constexpr double noise = 0.05;
-constexpr double worse_noise = 0.002;  // of being further off than the base
-constexpr double tolerance = 1e-3;     // of that: durations are whole picoseconds
+constexpr double worse_noise = 0.002;  // scale of an error beyond the base's
+constexpr double tolerance = 1e-3;     // relative, since durations are whole picoseconds
 constexpr int evaluations = 4000;
-constexpr int rounds = 2;  // of making linear anew
+constexpr int rounds = 2;  // of linearisation
 constexpr std::int64_t host_timed_from = 16 << 20;
 
 struct Item {
@@ -35,14 +35,15 @@ struct Item {
 };
 using Items = std::vector<Item>;
 
-// What the network says of one sample.
+// Prediction of the network for one sample.
 struct Said {
   double latency = 0, rate = 0;
   std::string algorithm;
   double seconds(double bytes) const { return latency + bytes / rate; }
 };
 
-// Solves every sample; samples of one cluster share a network. Nothing for those it cannot answer.
+// Predicts every sample. Samples of one cluster share a network. std::nullopt: the network cannot
+// predict it.
 std::vector<std::optional<Said>> ask(const Items& items,
                                      const network::CommunicationProfile& profile) {
   const auto shared = std::make_shared<const network::CommunicationProfile>(profile);
@@ -68,14 +69,14 @@ double log_error(const Item& item, const Said& said) {
   return std::log(item.sample->seconds / said.seconds(static_cast<double>(item.sample->bytes.n)));
 }
 
-// ln(rate) and latency of every sample, as functions of the parameters around where they are.
+// Linear model of the network around the current parameters: ln(rate) and latency of each sample.
 struct Surrogate {
   std::vector<FittedParameter> moving;
   std::vector<double> priors, at;
   std::vector<Said> base;                                // of the samples
   std::vector<std::vector<double>> elasticity, latency;  // parameter -> sample
-  std::vector<double> allowed;                           // how far off the base is, of the samples
-  std::vector<bool> first;  // parameters that a run moves before the others
+  std::vector<double> allowed;                           // error that each sample may have
+  std::vector<bool> first;                               // parameters that a run moves first
   const Items* items = nullptr;
 
   double objective(const double* x) const {
@@ -103,7 +104,8 @@ struct Surrogate {
   }
 };
 
-// Of a run, what moves first and then the rest, which starts from there; else all together.
+// Collectives of a run: fits the parameters marked `first`, then the others. Other sources: all
+// together.
 std::vector<double> minimise(const Surrogate& surrogate) {
   const bool run = std::any_of(surrogate.items->begin(), surrogate.items->end(),
                                [](const Item& item) { return item.sample->groups.has_value(); });
@@ -131,10 +133,10 @@ std::vector<double> minimise(const Surrogate& surrogate) {
   return x;
 }
 
-// Ramps that never fall, and whose time never falls with size (cluster/network/profile.h, invariant
+// Makes ramps monotone: rate and time never fall with size (cluster/network/profile.h, invariant
 // 3).
 void make_physical(input::ProfileDraft& draft) {
-  constexpr double four_digits = 0.9995;  // a draft rounds what it is given, 5e-4 up at most
+  constexpr double four_digits = 0.9995;  // a draft rounds values, up by 5e-4 at most
   for (const char* ramp : {"ring_one_node", "ring_many_nodes", "tree_many_nodes", "nvls_one_node",
                            "nvls_many_nodes", "send_one_node", "send_many_nodes"}) {
     const std::string base = std::string("communication.achieved.") + ramp + "[*].";
@@ -151,7 +153,7 @@ void make_physical(input::ProfileDraft& draft) {
   }
 }
 
-// The sample's ranks on the machine's nodes, as many per node as it says.
+// Places the sample's ranks on nodes of the machine, as many per node as the sample has.
 std::optional<Item> place(const CollectiveSample& sample, const input::Machine& machine,
                           std::string& why) {
   Item item{&sample, machine.cluster, {}};
@@ -183,11 +185,11 @@ std::optional<Item> place(const CollectiveSample& sample, const input::Machine& 
   return item;
 }
 
-// Samples that the machine can stand for; what is passed over is counted.
+// Samples measured on this kind of machine. `passed` counts the others by reason.
 Items usable(const input::Machine& machine, const std::vector<CollectiveSample>& samples,
              std::map<std::string, std::int64_t>& passed) {
   Items items;
-  // The memory of a board does not matter here.
+  // The memory size of the GPU does not affect collectives, so it is cut from the name.
   const std::string gpu = machine.gpu.name.substr(0, machine.gpu.name.rfind('-'));
   for (const CollectiveSample& sample : samples) {
     if (kinship(sample.gpu, gpu) != Kinship::same) {
@@ -213,7 +215,7 @@ Items usable(const input::Machine& machine, const std::vector<CollectiveSample>&
   return items;
 }
 
-// Keeps the samples that the network answers, with the algorithm that was forced.
+// Keeps samples that the network predicts with the algorithm that the source forced.
 std::vector<Said> answered(Items& items, const network::CommunicationProfile& profile,
                            std::map<std::string, std::int64_t>& passed) {
   const std::vector<std::optional<Said>> all = ask(items, profile);
@@ -234,7 +236,8 @@ std::vector<Said> answered(Items& items, const network::CommunicationProfile& pr
   return said;
 }
 
-// The draft with one value moved as far as it stays physical; unmoved where it cannot be.
+// The draft with one value moved by a part of its prior. Unchanged if no such step passes the
+// checks.
 input::ProfileDraft nearby(const input::ProfileDraft& draft, const std::string& path, double prior,
                            const FittedParameter& p) {
   for (const double part : {1.0 / 3, -1.0 / 3, 1.0 / 30, -1.0 / 30}) {
@@ -247,7 +250,7 @@ input::ProfileDraft nearby(const input::ProfileDraft& draft, const std::string& 
   return draft;
 }
 
-// Moves every parameter a little and looks what happens.
+// Builds the linear model: moves each parameter a little and predicts all samples again.
 Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft& draft,
                      const Items& items, const std::vector<Said>& said,
                      const std::vector<double>& allowed, std::vector<FittedParameter>& all) {
@@ -327,7 +330,7 @@ void add_residuals(const Items& items, const std::vector<Said>& before,
   }
 }
 
-// The fit on some of the samples, tried on the others. The network is taken as linear.
+// Cross-validation on the linear model: fits some samples, predicts the others.
 void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
   std::map<std::string, std::size_t> sources;
   for (const Item& item : items) sources.try_emplace(item.sample->source, sources.size());
@@ -382,7 +385,7 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
   out.unseen.push_back(unseen);
 }
 
-// How far off a sample may be: as the base is. Sources that disagree cannot all be kept to that.
+// Error that each sample may have: that of the base. With several sources there is no such bound.
 std::vector<double> allowed_errors(const Items& items, const std::vector<Said>& before) {
   const bool several = std::any_of(items.begin(), items.end(), [&](const Item& item) {
     return item.sample->source != items.front().sample->source;
@@ -394,7 +397,7 @@ std::vector<double> allowed_errors(const Items& items, const std::vector<Said>& 
   return allowed;
 }
 
-// Whether some sample is further off than the base is.
+// Whether any sample has a larger error than allowed.
 bool is_worse(const Items& items, const std::vector<std::optional<Said>>& answers,
               const std::vector<double>& allowed) {
   for (std::size_t i = 0; i < items.size(); ++i)
@@ -403,8 +406,8 @@ bool is_worse(const Items& items, const std::vector<std::optional<Said>>& answer
   return false;
 }
 
-// As far from the base towards `fitted` as no sample gets worse: first together, then each
-// parameter by itself as far as the others leave it.
+// The point furthest from the base towards `fitted` at which no sample's error exceeds its bound.
+// All parameters move together first, then each one alone.
 input::ProfileDraft nowhere_worse(const input::ProfileDraft& base,
                                   const input::ProfileDraft& fitted, const Items& items,
                                   const std::vector<FittedParameter>& moved,
@@ -483,7 +486,7 @@ void fit_network(const input::Machine& machine, const std::vector<CollectiveSamp
   best = nowhere_worse(base, best, items, all, allowed);
   for (FittedParameter& p : all) {
     p.value = best.get(p.path);
-    // A ramp that had to give way moves points that nothing was measured at.
+    // A monotone ramp may also move points without measurements.
     if (!p.fitted && p.value != p.base) p.fitted = true;
   }
   out.profile = best;

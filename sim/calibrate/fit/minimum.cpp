@@ -8,7 +8,7 @@
 namespace sim::calibrate {
 namespace {
 
-constexpr double huber = 1.5;  // noises beyond which a residual counts linearly
+constexpr double huber = 1.5;  // multiples of the noise; larger residuals count linearly
 
 double call(unsigned, const double* x, double*, void* objective) {
   return (*static_cast<const std::function<double(const double*)>*>(objective))(x);

@@ -1,5 +1,5 @@
-// minimum.h — where a function of some parameters is least within their bounds, and how a residual
-// counts in such a function.
+// minimum.h — bounded minimisation without gradients, and the loss of a residual. The fits of
+// kernels and of collectives call it.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace sim::calibrate {
 
-// Huber's loss of an error of which `noise` is to be expected: beyond some noises it counts
-// linearly, so that single outliers do not decide.
+// Huber's loss of an error with expected size `noise`. Large errors count linearly, so single
+// outliers do not decide.
 double huber_loss(double error, double noise);
 
-// The best point that NLopt's subplex search finds from `from` on with at most so many evaluations;
-// `from` itself, within the bounds, should the search fail. The first steps are half of `priors`.
-// REQUIRES: one bound, prior and value per parameter.
+// Minimum found by NLopt's subplex search from `from` in at most `evaluations` evaluations. If the
+// search fails, returns `from` clamped to the bounds. First steps are half of `priors`. REQUIRES:
+// one bound, prior and value per parameter.
 std::vector<double> minimise(const std::vector<FittedParameter>& bounds,
                              const std::vector<double>& priors, std::vector<double> from,
                              int evaluations,

@@ -1,5 +1,6 @@
-// parameters.cpp — what a fit may move, how far, and how far from its base it is believed to be.
-// Bounds are physical: fractions of a peak, ramps within what calibration/README.md names.
+// parameters.cpp — the parameters that a fit may move, with bounds and standard deviation around
+// the base. Bounds are physical: fractions of a peak, and ramps within the ranges of
+// calibration/README.md.
 #include "sim/calibrate/fit/fit.h"
 
 namespace sim::calibrate {

@@ -60,7 +60,7 @@ Result<Source> read_bytes(std::string_view bytes, const std::string& path) {
 }
 
 std::vector<Member> members(std::string_view archive) {
-  // ustar: blocks of 512 bytes; name at 0, size in octal at 124, kind at 156, magic at 257.
+  // Format ustar: blocks of 512 bytes; name at 0, size in octal at 124, kind at 156, magic at 257.
   constexpr std::size_t block = 512;
   std::vector<Member> files;
   std::size_t at = 0;
@@ -82,7 +82,7 @@ std::vector<Member> members(std::string_view archive) {
 
 namespace {
 
-// A packed file whose beginning a reader knows that needs no more than a piece at a time.
+// Reads a compressed file piece by piece, if a reader recognises its beginning and supports that.
 std::optional<Result<Source>> read_in_pieces(const std::string& raw, const std::string& path) {
   if (!is_gzip(raw)) return std::nullopt;
   PackedBytes bytes(raw);
@@ -143,7 +143,7 @@ double positive(std::string_view text) {
 }
 
 std::string date_of(double microseconds) {
-  // Between 2010 and 2100; traces may also count from the start of the machine.
+  // Only dates from 2010 to 2100: some traces count from the start of the machine.
   if (!(microseconds > 1.26e15 && microseconds < 4.1e15)) return "";
   const auto day =
       std::chrono::floor<std::chrono::days>(std::chrono::sys_time<std::chrono::microseconds>(

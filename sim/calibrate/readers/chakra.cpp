@@ -1,11 +1,11 @@
-// chakra.cpp — Chakra execution traces: their collectives, and what their nodes are.
+// chakra.cpp — reads Chakra execution traces: their collectives, and kinds of nodes.
 //
-// comm_type counts ALL_REDUCE 0, REDUCE 1, ALL_GATHER 2, GATHER 3, SCATTER 4, BROADCAST 5,
-// ALL_TO_ALL 6, REDUCE_SCATTER 7, REDUCE_SCATTER_BLOCK 8, BARRIER 9; comm_size is bytes. Converters
-// also mark the operators around a collective as collectives; those have no comm_type. Of a trace
-// of PyTorch they write what ran on the GPU with is_cpu_op false, its stream as tid, in the order
-// in which it began, without the times (chakra/src/converter/pytorch_converter.py,
-// pytorch_node.py).
+// The attribute comm_type counts ALL_REDUCE 0, REDUCE 1, ALL_GATHER 2, GATHER 3, SCATTER 4,
+// BROADCAST 5, ALL_TO_ALL 6, REDUCE_SCATTER 7, REDUCE_SCATTER_BLOCK 8, BARRIER 9. The attribute
+// comm_size is in bytes. Converters also mark the operators around a collective as collectives;
+// those have no comm_type. From a trace of PyTorch they write GPU events with is_cpu_op false and
+// the stream as tid. Events keep their order but lose their start times
+// (chakra/src/converter/pytorch_converter.py, pytorch_node.py).
 #include "sim/input/tables/chakra.h"
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ Result<input::ChakraTrace> nodes_of(std::string_view bytes, const std::string& p
                                       : input::read_chakra(bytes, path);
 }
 
-// On the GPU, as far as the writer tells.
+// Whether the node ran on the GPU, according to its attributes.
 bool of_gpu(const ChakraNode& node) {
   return node.type != ChakraType::metadata && node.type != ChakraType::invalid &&
          value(node, "is_cpu_op") == 0 && node.duration_us > 0;

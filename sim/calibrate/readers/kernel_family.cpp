@@ -1,5 +1,5 @@
-// kernel_family.cpp — parts of the names of kernels. Sources: traces and sources of the libraries
-// that are named.
+// kernel_family.cpp — table from parts of kernel names to families. Sources: traces, and the code
+// of the libraries named below.
 #include "sim/calibrate/readers/kernel_family.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 using enum KernelFamily;
 
 struct Part {
-  std::string_view text;  // in lower case; '*' stands for anything
+  std::string_view text;  // in lower case; '*' matches any text
   KernelFamily family;
   std::string_view library;
 };
@@ -73,7 +73,7 @@ const Part parts[] = {
     {"sdpa", attention_forward, "cuDNN"},
     {"cudnn::fusion::compute_dot_do_o", attention_backward, "cuDNN"},
     {"cudnn::fusion::convert_dq", attention_backward, "cuDNN"},
-    // Beside a product.
+    // Kernels launched together with a product.
     {"splitkreduce", gemm_part, "cuBLAS"},
     {"reducesplitk", gemm_part, "cuDNN"},
     {"cublaslt*epilogue", gemm_part, "cuBLAS"},
@@ -85,13 +85,13 @@ const Part parts[] = {
     {"to_dense_representation", copy, "PyTorch"},
     {"fft2d", gemm_part, "cuDNN"},
     {"scal_kernel", gemm_part, "cuBLAS"},
-    // FBGEMM's tables of recommendation models, whose name has a product in it.
+    // FBGEMM's embedding tables of recommendation models; their names contain "gemm".
     {"split_embedding", embedding, "FBGEMM"},
     {"fbgemm*fp8", elementwise, "FBGEMM"},
     {"fbgemm", routing, "FBGEMM"},
     {"linearize_index", routing, "FBGEMM"},
     {"bounds_check_indices", routing, "FBGEMM"},
-    // Optimizers before what they are made of: their functors are arguments.
+    // Optimizers come before elementwise kernels, whose functors are arguments of their names.
     {"adam", optimizer, ""},
     {"adagrad", optimizer, ""},
     {"sgdfunctor", optimizer, ""},
@@ -99,7 +99,7 @@ const Part parts[] = {
     {"multi_tensor_apply*maxnorm", reduction, ""},
     {"multi_tensor_apply*lpnorm", reduction, "PyTorch"},
     {"lpnorm_cleanup", reduction, "PyTorch"},
-    // FSDP2 casts and copies its shards in lists, gradients are clipped by a factor in memory.
+    // FSDP2 casts and copies lists of shards. Clipping multiplies gradients by a factor in memory.
     {"multi_tensor_apply*copyfunctor", copy, "PyTorch"},
     {"multi_tensor_apply*unaryopfunctor*native::copy<", copy, "PyTorch"},
     {"multi_tensor_apply*binaryopscalartensorfunctor", elementwise, "PyTorch"},
@@ -144,20 +144,20 @@ const Part parts[] = {
     {"softmax", softmax, ""},
     {"nll_loss", softmax, "PyTorch"},
     {"cross_entropy", softmax, ""},
-    // Tables.
+    // Embedding tables.
     {"embedding", embedding, "PyTorch"},
     {"indexselect", embedding, "PyTorch"},
     {"krn_partial", embedding, "PyTorch"},
     {"compute_num_of_partial_segments", embedding, "PyTorch"},
     {"compute_grad_weight", embedding, "PyTorch"},
     {"sum_and_scatter", embedding, "PyTorch"},
-    // Compilers.
+    // Kernels that compilers generate.
     {"triton", fused, "Triton"},
     {"cudacodegen", fused, "nvFuser"},
     {"nvfuser", fused, "nvFuser"},
     {"fused_dropout", elementwise, "PyTorch"},
     {"fused_rope", elementwise, "TransformerEngine"},
-    // Orders and places of tokens.
+    // Sorting and permuting tokens.
     {"radixsort", routing, "CUB"},
     {"bitonicsort", routing, "PyTorch"},
     {"devicescan", routing, "CUB"},
@@ -171,7 +171,7 @@ const Part parts[] = {
     {"histogram", routing, ""},
     {"searchsorted", routing, "PyTorch"},
     {"scatter_gather", routing, "PyTorch"},
-    // Copies and clears; quantising is a pass over all elements.
+    // Copies and clears. Quantising is a pass over all elements.
     {"memcpy", copy, "CUDA"},
     {"memset", copy, "CUDA"},
     {"catarray", copy, "PyTorch"},
@@ -186,12 +186,12 @@ const Part parts[] = {
     {"indexfunc", copy, "PyTorch"},
     {"cast_transpose", elementwise, "TransformerEngine"},
     {"transpose", copy, ""},
-    // Sums.
+    // Reductions.
     {"reduce_kernel", reduction, "PyTorch"},
     {"devicereduce", reduction, "CUB"},
     {"reduce_1block", reduction, "cuBLAS"},
     {"dot_kernel", reduction, "cuBLAS"},
-    // Element by element.
+    // Elementwise kernels.
     {"gated_act", elementwise, "TransformerEngine"},
     {"unary_kernel", elementwise, "TransformerEngine"},
     {"elementwise", elementwise, "PyTorch"},
@@ -203,7 +203,7 @@ const Part parts[] = {
     {"cast", elementwise, ""},
 };
 
-// Whether the parts between '*' stand in the text, one behind the other.
+// Whether the parts of the pattern between '*' occur in the text in order.
 bool holds(std::string_view text, std::string_view pattern) {
   std::size_t from = 0;
   while (!pattern.empty()) {

@@ -1,7 +1,8 @@
-// kernel_family.h — what a kernel of a trace is for, and whose it is, by its name.
+// kernel_family.h — classifies a kernel of a trace by its name: what it computes and which library
+// it belongs to.
 //
-// Families are those of the operations that programs issue (model/operation.h, collectives by kind)
-// and what only traces have: parts of products, Triton's fused passes, memory copies.
+// Families are those of the operations that programs issue (model/operation.h; collectives by
+// kind), and some that only traces have: parts of products, Triton's fused passes, memory copies.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +12,25 @@ namespace sim::calibrate {
 
 enum class KernelFamily : std::uint8_t {
   gemm,
-  gemm_part,  // sums of slices of k, epilogues, layouts of operands: beside a product
+  gemm_part,  // launched with a product: split-k sums, epilogues, operand layouts
   attention_forward,
   attention_backward,
   norm,
-  softmax,  // and losses over logits
+  softmax,  // also losses over logits
   elementwise,
-  copy,  // layouts, concatenation, clears, memcpy and memset
+  copy,  // changes of layout, concatenation, memcpy and memset
   reduction,
   optimizer,
   embedding,
   routing,  // sorts, scans, top-k, permutations of tokens
-  fused,    // what a compiler fused of passes: Triton, nvFuser
+  fused,    // several passes fused by a compiler: Triton, nvFuser
   all_reduce,
   all_gather,
   reduce_scatter,
   broadcast,
   all_to_all,  // also dispatch and combine of experts
   send_receive,
-  communication,  // of no kind that its name says
+  communication,  // a collective whose name does not give its kind
   other,
   count_,
 };
@@ -39,7 +40,7 @@ std::string_view name(KernelFamily family);
 constexpr bool communicates(KernelFamily family) {
   return family >= KernelFamily::all_reduce && family <= KernelFamily::communication;
 }
-// Bound by memory: one of these may stand for another that a compiler or a library made of it.
+// Bound by memory. Compilers and libraries replace one such kernel by others.
 constexpr bool passes_over_memory(KernelFamily family) {
   return family >= KernelFamily::norm && family <= KernelFamily::fused;
 }
@@ -49,8 +50,8 @@ struct KernelKind {
   std::string_view library;  // "NCCL", "DeepEP", "cuDNN", "flash-attn", "Triton"; "" if unknown
 };
 
-// The first row of the table that the name has; communication first: a collective that also adds
-// is one.
+// The first row of the table that matches the name. Collectives come first: a collective that also
+// adds stays a collective.
 KernelKind kind_of_kernel(std::string_view kernel);
 inline KernelFamily family_of(std::string_view kernel) {
   return kind_of_kernel(kernel).family;

@@ -1,8 +1,9 @@
-// kineto.cpp — traces of PyTorch's profiler: what its kernels, collectives and launches took.
+// kineto.cpp — measurements from traces of PyTorch's profiler: times of kernels, collectives and
+// launches.
 //
-// A kernel belongs to the operator whose External id it carries; with record_shapes=True the
-// operator has Input Dims, which make a product or an attention a sample. A collective's kernel
-// waits for its peers: of equal collectives the shortest is the transfer (reference: PyTorch
+// A kernel belongs to the operator with the same External id. With record_shapes=True the operator
+// has Input Dims, which turn a product or an attention into a sample. A collective's kernel waits
+// for its peers, so the shortest of equal collectives is the transfer (reference: PyTorch
 // torch/csrc/distributed/c10d/ParamCommsUtils; fields as Kineto writes them).
 #include <fmt/format.h>
 
@@ -38,7 +39,7 @@ json parsed(std::string_view text) {
   return value.is_discarded() ? json() : value;
 }
 
-// Sizes of each input; a list of tensors or a scalar gives an empty one.
+// Sizes of each input; empty for a list of tensors or a scalar.
 Dims dims_of(const TraceFile& file, const TraceEvent& e) {
   Dims all;
   const json value = parsed(file.argument(e, Argument::input_dims));
@@ -72,7 +73,8 @@ std::optional<model::Precision> precision_of(const TraceFile& file, const TraceE
   return std::nullopt;
 }
 
-// The product of aten::mm(A[m,k], B[k,n]), addmm(bias, A, B), bmm and linear(x[.., k], w[n, k]).
+// The product that aten::mm(A[m,k], B[k,n]), addmm(bias, A, B), bmm or linear(x[.., k], w[n, k])
+// computes.
 std::optional<model::Operation> product_of(const TraceFile& file, const TraceEvent& e,
                                            model::Precision precision) {
   const Dims dims = dims_of(file, e);
@@ -101,12 +103,12 @@ std::optional<model::Operation> product_of(const TraceFile& file, const TraceEve
   return model::gemm("gemm", m, n, k, model::GemmRole::forward, false, precision, batch);
 }
 
-// Flash attention of PyTorch: query [batch, heads, seq, head_dim].
+// The attention that an operator of PyTorch computes: query [batch, heads, seq, head_dim].
 std::optional<model::Operation> attention_of(const TraceFile& file, const TraceEvent& e,
                                              model::Precision precision) {
   const bool backward = contains(e.name, "backward");
   const Dims dims = dims_of(file, e);
-  const std::size_t first = backward ? 1 : 0;  // grad_out stands before query, key, value
+  const std::size_t first = backward ? 1 : 0;  // backward takes grad_out before query, key, value
   if (dims.size() < first + 3) return std::nullopt;
   const auto &q = dims[first], &k = dims[first + 1];
   if (q.size() != 4 || k.size() != 4 || q[0] != k[0] || q[3] != k[3]) return std::nullopt;
@@ -145,7 +147,7 @@ std::optional<collective::Kind> collective_kind(std::string_view name) {
   return std::nullopt;
 }
 
-// The shortest of equal collectives.
+// For each shape of collective the shortest sample.
 using Collectives = std::map<std::tuple<collective::Kind, std::int64_t, int>, CollectiveSample>;
 
 void add_collective(const TraceFile& file, const TraceEvent& kernel, const TraceEvent* op,
@@ -170,7 +172,7 @@ void add_collective(const TraceFile& file, const TraceEvent& kernel, const Trace
   CollectiveSample sample;
   sample.kind = *kind;
   sample.ranks = static_cast<int>(ranks);
-  sample.nodes = 0;  // a trace does not say where its ranks are
+  sample.nodes = 0;  // a trace does not give the nodes of its ranks
   sample.bytes = {elements * bytes_of_type(file.argument(who, Argument::dtype))};
   sample.seconds = kernel.duration_us * 1e-6;
   sample.gpu = out.device;
@@ -178,7 +180,7 @@ void add_collective(const TraceFile& file, const TraceEvent& kernel, const Trace
   if (!fresh) at->second.seconds = std::min(at->second.seconds, sample.seconds);
 }
 
-// From one launch to the next where nothing else keeps the CPU.
+// CPU time per launch: the time between two launches without an idle gap.
 void add_host(const std::vector<const TraceEvent*>& launches, Measurements& out) {
   constexpr double idle_us = 100;
   std::vector<double> gaps, calls;
@@ -198,7 +200,7 @@ void add_host(const std::vector<const TraceEvent*>& launches, Measurements& out)
   }
 }
 
-// Union of intervals, microseconds.
+// Length of the union of intervals, microseconds.
 double covered(std::vector<std::pair<double, double>> spans) {
   std::sort(spans.begin(), spans.end());
   double sum = 0, end = -1e300;
@@ -341,7 +343,7 @@ Measurements measurements_of(const TraceFile& file, const std::string& path) {
   });
   read_device(file, kernels, out);
   Collectives collectives;
-  // Kernels of one operator belong together: a product with split k, or attention's three.
+  // Kernels of one operator add up: a product with split k, or the three kernels of an attention.
   std::map<std::int64_t, double> seconds;
   for (const TraceEvent* kernel : kernels) {
     const std::int64_t id = kernel->external;

@@ -52,7 +52,7 @@ std::string_view without_prefix(std::string_view line) {
     const std::size_t end = line.find(">:");
     if (end != std::string_view::npos && end < 64) line = trimmed(line.substr(end + 2));
   }
-  // srun -l: "12: ".
+  // Prefix of srun -l: "12: ".
   const std::size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
   if (digits > 0 && digits < 8 && line.substr(digits).starts_with(": "))
     line = trimmed(line.substr(digits + 1));
@@ -106,7 +106,7 @@ std::string date_in(std::string_view line) {
 
 std::string summary(const std::vector<StepSample>& steps) {
   if (steps.empty()) return "";
-  const std::size_t skipped = steps.size() > 10 ? 3 : 0;  // the first ones warm up
+  const std::size_t skipped = steps.size() > 10 ? 3 : 0;  // the first steps warm up
   std::vector<double> seconds, rates, tokens, reserved;
   for (std::size_t i = skipped; i < steps.size(); ++i) {
     const StepSample& s = steps[i];

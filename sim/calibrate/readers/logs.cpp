@@ -1,12 +1,13 @@
-// logs.cpp — what training frameworks print while they train.
+// logs.cpp — reads logs of training frameworks. Their lines look like this:
 //
-// Megatron-LM (megatron/training/training.py, training_log): "iteration 10/ 100 | ... | elapsed
-// time per iteration (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 380.2 | ...";
-// Megatron-DeepSpeed prints seconds and "TFLOPs:"; NeMo "train_step_timing in s: 1.2"; memory as
-// "max allocated: MB". torchtitan (components/metrics.py): "step: 10 loss: 7.1
-// memory: 43.1GiB(45.4%) tps: 5,123 tflops: 300.1 mfu: 37.5%", older "wps:", in colours. Composer
-// (composer/loggers/console_logger.py): a line "[batch=20/100]:", then one line a metric, "Train
-// throughput/batches_per_sec: 0.05".
+// - Megatron-LM (megatron/training/training.py, training_log): "iteration 10/ 100 | ... | elapsed
+//   time per iteration (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 380.2 | ...".
+// - Megatron-DeepSpeed prints seconds and "TFLOPs:"; NeMo "train_step_timing in s: 1.2"; memory as
+//   "max allocated: MB".
+// - torchtitan (components/metrics.py): "step: 10 loss: 7.1 memory: 43.1GiB(45.4%) tps: 5,123
+//   tflops: 300.1 mfu: 37.5%"; older versions "wps:"; in colours.
+// - Composer (composer/loggers/console_logger.py): a line "[batch=20/100]:", then one line per
+//   metric, "Train throughput/batches_per_sec: 0.05".
 #include <fmt/format.h>
 
 #include "sim/calibrate/readers/lines.h"

@@ -1,9 +1,9 @@
-// measurement.h — what sources of measurements say, in one form: kernels with their shapes,
-// collectives with their sizes, host costs, whole steps.
+// measurement.h — measurements in one form for all sources: kernels with shapes, collectives with
+// sizes, CPU costs, whole steps. Readers fill it; fits and comparisons read it.
 //
 // Invariants
-//  (1) Every duration and size is finite and positive; of a step, 0 is what was not printed.
-//  (2) What a reader leaves out it counts, with the reason.
+// (1) Durations and sizes are finite and positive. In a step, 0 means: not printed.
+// (2) A reader counts everything that it leaves out, with the reason.
 #pragma once
 
 #include <cstdint>
@@ -19,43 +19,43 @@
 
 namespace sim::calibrate {
 
-// One kernel, or several that were timed together.
+// One kernel, or several kernels timed together.
 struct KernelSample {
   std::string group;   // "gemm forward", "attention backward", "norm"
-  std::string source;  // who measured
+  std::string source;  // name of the source
   std::string gpu;
-  std::string implementation;  // of attention: "flash-attention-2"; "": whatever the profile has
+  std::string implementation;  // of attention: "flash-attention-2"; "": the profile's first
   std::vector<model::Operation> operations;
   double seconds = 0;
-  std::int64_t count = 1;  // how often it was measured; `seconds` is their median
-  bool in_run = false;     // in a training step: at the rate that a long run sustains
+  std::int64_t count = 1;  // number of measurements; `seconds` is their median
+  bool in_run = false;     // measured in a training step, at the sustained rate of a long run
 };
 
 struct CollectiveSample {
   collective::Kind kind = collective::Kind::all_reduce;
   std::string source, gpu;
-  std::string algorithm;     // that was forced: "Ring"; "": NCCL's choice
-  int ranks = 0, nodes = 1;  // 0 nodes: the source does not say
-  Bytes bytes{};             // whole array, as nccl-tests counts
+  std::string algorithm;     // forced by the source: "Ring"; "": NCCL's choice
+  int ranks = 0, nodes = 1;  // nodes 0: not stated
+  Bytes bytes{};             // of the whole array, as nccl-tests counts
   double seconds = 0;
-  // NICs of a node, bits per second of each; 0: those of the cluster that is calibrated.
+  // NICs per node and bits per second of each; 0: those of the calibrated cluster.
   int nics = 0;
   double nic_bits_per_second = 0;
-  bool host_timed = false;  // contains launches and copies
-  // Who communicated at the same time, by rank; without it, one group on neighbouring GPUs.
+  bool host_timed = false;  // timed on the CPU: contains launches and copies
+  // Groups that communicated at the same time. Without a value: one group on neighbouring GPUs.
   std::optional<mesh::Groups> groups;
-  std::int64_t count = 1;  // how often it was measured
+  std::int64_t count = 1;  // number of measurements
 };
 
-// One kind of cost on the CPU.
+// One kind of CPU cost.
 struct HostSample {
-  std::string path;  // of the profile's field: "host.kernel"
+  std::string path;  // path of the profile's field: "host.kernel"
   std::string source;
-  double seconds = 0;  // the median
+  double seconds = 0;  // median
   std::int64_t count = 0;
 };
 
-// A training step of a log.
+// One training step of a log.
 struct StepSample {
   std::string source;
   std::int64_t iteration = 0;
@@ -66,14 +66,14 @@ struct StepSample {
 };
 
 struct Measurements {
-  std::string device;  // as the source names it; "": it does not
+  std::string device;  // as the source names it; "": not named
   std::string date;    // of the measurement, "2026-08-15"; "": not stated
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
   std::vector<HostSample> host;
   std::vector<StepSample> steps;
-  std::vector<std::string> facts;              // what else the source says, in words
-  std::map<std::string, std::int64_t> passed;  // reason -> how many were left out
+  std::vector<std::string> facts;              // other facts from the source, as text
+  std::map<std::string, std::int64_t> passed;  // reason -> number left out
 
   void add(Measurements other);
 };

@@ -1,5 +1,5 @@
-// memory_snapshot.cpp — CUDA memory snapshots: what a run held. They fit nothing here; `rehearse
-// memory replay` checks the allocator on them.
+// memory_snapshot.cpp — recognises CUDA memory snapshots. No fit uses them; `rehearse memory
+// replay` tests the allocator with them.
 #include <fmt/format.h>
 
 #include "sim/allocator/recorded/snapshot.h"
@@ -9,7 +9,7 @@
 namespace sim::calibrate {
 
 bool is_memory_snapshot(std::string_view bytes, const std::string&) {
-  // A pickle of protocol 2 to 5 that begins with a dict.
+  // Recognises a pickle of protocol 2 to 5 with the word "segments" near its beginning.
   return bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5 &&
          bytes.substr(0, 4096).find("segments") != std::string_view::npos;
 }

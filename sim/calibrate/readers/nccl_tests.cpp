@@ -1,8 +1,9 @@
-// nccl_tests.cpp — output of nccl-tests, with or without mpirun's prefixes and NCCL's own log in
-// between; and the all_reduce benchmark of bigscience, which prints durations in words.
+// nccl_tests.cpp — reads the output of nccl-tests, also with mpirun's prefixes and NCCL's log in
+// between. Also reads bigscience's all_reduce benchmark, which prints durations as text.
 //
 // A line of nccl-tests: size count type [redop] [root] time algbw busbw #wrong time algbw busbw
-// #wrong; out of place first (NVIDIA/nccl-tests doc/PERFORMANCE.md: what the columns mean).
+// #wrong. The first four numbers are out of place (NVIDIA/nccl-tests doc/PERFORMANCE.md explains
+// the columns).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,12 +38,12 @@ std::optional<Kind> kind_of(std::string_view line) {
   return std::nullopt;
 }
 
-// "#  Rank  0 Group  0 Pid 1234 on node1 device  0 [0x07] NVIDIA A100-SXM4-80GB"
+// Reads "#  Rank  0 Group  0 Pid 1234 on node1 device  0 [0x07] NVIDIA A100-SXM4-80GB".
 void read_rank(std::string_view line, Layout& layout) {
   const std::vector<std::string_view> words = split_words(line);
   const auto on = std::find(words.begin(), words.end(), "on");
   if (on == words.end() || on + 1 == words.end()) return;
-  // Several processes may print the same header, and not every rank may be in the log.
+  // Several processes may print the same header, and the log may not show every rank.
   const std::size_t label = line.find("Rank");
   const std::vector<std::string_view> after = label == std::string_view::npos
                                                   ? std::vector<std::string_view>{}
@@ -58,7 +59,7 @@ void read_rank(std::string_view line, Layout& layout) {
 
 struct Line {
   std::int64_t bytes = 0;
-  double seconds = 0, factor = 0;  // bus bandwidth / algorithm bandwidth
+  double seconds = 0, factor = 0;  // factor: bus bandwidth / algorithm bandwidth
 };
 
 std::optional<Line> data_line(std::string_view line) {
@@ -66,7 +67,7 @@ std::optional<Line> data_line(std::string_view line) {
   if (words.size() < 6) return std::nullopt;
   const std::int64_t bytes = positive_whole(words[0], std::int64_t{1} << 44);
   if (bytes == 0 || positive_whole(words[1], std::int64_t{1} << 44) == 0) return std::nullopt;
-  // The type is a word; redop and root follow in most tests. Then the first time.
+  // The type is a word. In most tests redop and root follow, then the first time.
   if (number(words[2])) return std::nullopt;
   std::size_t at = 3;
   if (!number(words[at])) {
@@ -83,13 +84,14 @@ std::optional<Line> data_line(std::string_view line) {
   return out;
 }
 
-// Ranks of an all-reduce from its factor 2(n-1)/n, of the others from (n-1)/n.
+// Number of ranks from the factor: 2(n-1)/n for an all-reduce, (n-1)/n for the others.
 int ranks_of(Kind kind, double factor) {
   const double n = kind == Kind::all_reduce ? 2 / (2 - factor) : 1 / (1 - factor);
   return n > 1.5 && n < 1e5 ? static_cast<int>(std::lround(n)) : 0;
 }
 
-// bigscience's all_reduce_bench.py: each rank prints its size, and the seconds of one all-reduce.
+// Reads the output of bigscience's all_reduce_bench.py: each rank prints its size and the seconds
+// of one all-reduce.
 void read_durations(std::string_view bytes, Measurements& out, const std::string& path) {
   std::vector<double> seconds;
   double gigabytes = 0;
@@ -141,7 +143,7 @@ Result<Measurements> read_nccl_tests(std::string_view bytes, const std::string& 
     const auto data = data_line(line);
     if (data && lines.size() < 1'000'000) lines.push_back(*data);
   });
-  // Rates are printed with two digits: those of the largest size say the factor best.
+  // Rates are printed with two digits, so the largest size gives the most exact factor.
   double factor = 0;
   std::int64_t largest = 0;
   for (const Line& line : lines) {

@@ -1,14 +1,18 @@
-// nsight.cpp — Nsight Systems reports exported to SQLite.
+// nsight.cpp — reads reports of Nsight Systems exported to SQLite.
 //
-// Tables (docs.nvidia.com/nsight-systems, "SQLite Export Schema Reference"): StringIds (id, value);
-// CUPTI_ACTIVITY_KIND_KERNEL (start, end, correlationId, shortName, demangledName), nanoseconds;
-// CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId); TARGET_INFO_GPU
-// (name, totalMemory); NVTX_EVENTS (start, end, text, globalTid). PyTorch's
-// emit_nvtx(record_shapes=True) names ranges "aten::mm, seq = 5, sizes = [[8, 4], [4, 2]]": a
-// launch inside of one belongs to it.
+// Tables (docs.nvidia.com/nsight-systems, "SQLite Export Schema Reference"):
+// - StringIds (id, value)
+// - CUPTI_ACTIVITY_KIND_KERNEL (start, end, correlationId, shortName, demangledName), in
+//   nanoseconds
+// - CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId)
+// - TARGET_INFO_GPU (name, totalMemory)
+// - NVTX_EVENTS (start, end, text, globalTid)
 //
-// The file is data from outside: it is opened in memory, read only, without trust in its schema,
-// and every query ends after a bounded number of steps.
+// PyTorch's emit_nvtx(record_shapes=True) names ranges "aten::mm, seq = 5, sizes = [[8, 4], [4,
+// 2]]". A launch inside of a range belongs to its operator.
+//
+// The file is untrusted: it is opened in memory, read only, with an untrusted schema. Every query
+// ends after a bounded number of steps.
 #include <fmt/format.h>
 #include <sqlite3.h>
 
@@ -27,7 +31,7 @@ namespace sim::calibrate {
 namespace {
 
 constexpr int steps_between_looks = 1'000'000;
-constexpr int most_looks = 4'000;  // 4e9 steps of SQLite's machine
+constexpr int most_looks = 4'000;  // 4e9 steps of SQLite's virtual machine
 constexpr std::size_t max_rows = 8'000'000;
 
 struct Close {
@@ -39,7 +43,7 @@ struct Finalize {
 
 class Database {
  public:
-  // "" or why it cannot be read.
+  // Opens the database. Returns "" or the reason why it cannot be read.
   std::string open(std::string_view bytes) {
     sqlite3* raw = nullptr;
     if (sqlite3_open_v2(":memory:", &raw, SQLITE_OPEN_READWRITE, nullptr) != SQLITE_OK) {
@@ -54,7 +58,7 @@ class Database {
     sqlite3_limit(raw, SQLITE_LIMIT_LENGTH, 1 << 24);
     sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_progress_handler(raw, steps_between_looks, look, &looks_);
-    // Read only: SQLite never writes to the bytes.
+    // SQLite never writes to the bytes of a read-only database.
     auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));
     const auto size = static_cast<sqlite3_int64>(bytes.size());
     if (sqlite3_deserialize(raw, "main", data, size, size, SQLITE_DESERIALIZE_READONLY) !=
@@ -70,7 +74,7 @@ class Database {
     return found;
   }
 
-  // "" or what SQLite says.
+  // Calls `row` for each row of the result. Returns "" or SQLite's error.
   std::string each(const std::string& query, const std::function<void(sqlite3_stmt*)>& row) {
     sqlite3_stmt* raw = nullptr;
     if (sqlite3_prepare_v2(database_.get(), query.c_str(), -1, &raw, nullptr) != SQLITE_OK)
@@ -102,7 +106,7 @@ double micro(sqlite3_stmt* row, int column) {
   return static_cast<double>(sqlite3_column_int64(row, column)) * 1e-3;
 }
 
-// A range that names its operator and its sizes.
+// An NVTX range with an operator and its sizes.
 struct Range {
   double start, end;
   std::string thread, name, sizes;
@@ -134,7 +138,7 @@ const char* type_of(const std::string& kernel) {
   return "[\"float\"]";
 }
 
-// The innermost range around a launch: the last that began before it and has not ended.
+// The innermost range around a launch: the last range that began before it and has not ended.
 const Range* around(const std::vector<Range>& all, double at, const std::string& thread) {
   auto it = std::upper_bound(all.begin(), all.end(), at,
                              [](double value, const Range& r) { return value < r.start; });

@@ -15,7 +15,7 @@ struct PackedBytes::State {
   bool started = false, ended = false;
   std::int64_t limit = 0, given = 0;
   std::string problem;
-  std::string begin;  // looked at, not yet given
+  std::string begin;  // returned by look(), not yet by next()
   std::vector<char> buffer = std::vector<char>(std::size_t{1} << 18);
 };
 
@@ -64,7 +64,7 @@ std::string_view PackedBytes::next() {
     const int state = inflate(&s.stream, Z_NO_FLUSH);
     if (state != Z_OK && state != Z_STREAM_END)
       s.problem = s.stream.avail_in == 0 ? "gzip: the file ends too early" : "gzip: damaged data";
-    // Several members in a row are one file.
+    // A gzip file may have several members.
     if (state == Z_STREAM_END) s.ended = s.stream.avail_in <= 2 || inflateReset(&s.stream) != Z_OK;
     const std::size_t made = s.buffer.size() - s.stream.avail_out;
     s.given += static_cast<std::int64_t>(made);
@@ -78,11 +78,12 @@ Result<std::string> unpacked(std::string bytes, const std::string& path) {
   if (!is_gzip(bytes)) return bytes;
   PackedBytes packed(bytes, max_unpacked_bytes);
   std::string out;
-  // The last four bytes say how much it is (of one member, modulo 2^32): no growing by doubling.
+  // The last four bytes give the unpacked size of a member modulo 2^32; reserving it avoids growth
+  // by doubling.
   std::uint32_t said = 0;
   for (std::size_t i = 1; i <= std::min<std::size_t>(4, bytes.size()); ++i)
     said = (said << 8) | static_cast<unsigned char>(bytes[bytes.size() - i]);
-  // At most 1032 to 1 (deflate).
+  // Deflate compresses at most 1032 : 1.
   const auto most = std::min<std::uint64_t>(max_unpacked_bytes, 1032 * std::uint64_t{bytes.size()});
   out.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(said, most)));
   for (std::string_view more = packed.next(); !more.empty(); more = packed.next()) out += more;

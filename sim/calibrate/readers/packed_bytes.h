@@ -1,4 +1,5 @@
-// packed_bytes.h — bytes of a source, a piece at a time: a packed trace is never unpacked whole.
+// packed_bytes.h — the bytes of a source piece by piece. Large compressed traces are never unpacked
+// as a whole.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,11 @@ namespace sim::calibrate {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // The next bytes, "" at the end. They stay until the next call.
+  // The next bytes, "" at the end. They stay valid until the next call.
   virtual std::string_view next() = 0;
 };
 
-// Bytes that are there.
+// Bytes in memory.
 class PlainBytes final : public ByteSource {
  public:
   explicit PlainBytes(std::string_view bytes) : bytes_(bytes) {}
@@ -35,22 +36,23 @@ constexpr std::int64_t max_streamed_bytes = std::int64_t{1} << 36;
 
 bool is_gzip(std::string_view bytes);
 
-// A gzip file of one or several members, unpacked as it is read. The packed bytes outlive it.
+// A gzip file with one or several members, unpacked while it is read. REQUIRES: the packed bytes
+// outlive it.
 class PackedBytes final : public ByteSource {
  public:
   explicit PackedBytes(std::string_view packed, std::int64_t limit = max_streamed_bytes);
   ~PackedBytes() override;
   std::string_view next() override;
-  // The beginning, which `next` gives again. REQUIRES: nothing was read.
+  // Returns the beginning without consuming it. REQUIRES: next() was not called.
   std::string_view look(std::size_t most);
-  const std::string& problem() const;  // why it ended early, "" if it did not
+  const std::string& problem() const;  // why reading ended early; "" if it did not
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// gzip -> plain, within the limits of reader.h; anything else as it is.
+// Unpacks gzip within the limits of reader.h; returns other bytes unchanged.
 Result<std::string> unpacked(std::string bytes, const std::string& path);
 
 }  // namespace sim::calibrate

@@ -1,8 +1,9 @@
-// reader.h — the catalog of formats that measurements come in.
+// reader.h — the catalog of readers, one per format of measurements.
 //
-// A source is read whole, unpacked when it is gzip or a tar of one kind, and given to the first
-// reader that recognises it. Readers take bytes and never open files; they are bounded in time and
-// memory on any input (limits below), and what they cannot use they count.
+// A source is read into memory and unpacked if it is gzip or tar. The first reader that recognises
+// it reads it. Large compressed traces are read piece by piece. Readers take bytes and never open
+// files. Their time and memory are bounded on any input (limits below). They count the records that
+// they cannot use.
 #pragma once
 
 #include <string>
@@ -21,15 +22,15 @@ constexpr std::int64_t max_unpacked_bytes = std::int64_t{1} << 30;  // after gzi
 
 struct Reader {
   std::string_view name, summary, source;
-  // Looks at the beginning only.
+  // Looks only at the beginning.
   bool (*recognises)(std::string_view bytes, const std::string& path);
   Result<Measurements> (*read)(std::string_view bytes, const std::string& path);
-  // The same of a file that is larger than memory should have to hold; may be missing.
+  // Reads a compressed file piece by piece, without holding it in memory; may be nullptr.
   Result<Measurements> (*read_stream)(ByteSource& bytes, const std::string& path) = nullptr;
 };
 const std::vector<Reader>& readers();
 
-// Reads the file and unpacks it; one that no reader recognises is an error that lists them.
+// Reads and unpacks a file. If no reader recognises it, the error lists all formats.
 struct Source {
   Measurements measurements;
   const Reader* reader = nullptr;
@@ -37,14 +38,14 @@ struct Source {
 Result<Source> read_source(const std::string& path);
 Result<Source> read_bytes(std::string_view bytes, const std::string& path);
 
-// The files of a tar archive, in order, at most 10,000; nothing when it is none.
+// The files of a tar archive in order, at most 10,000; empty if it is not an archive.
 struct Member {
   std::string name;
   std::string_view bytes;
 };
 std::vector<Member> members(std::string_view archive);
 
-// The readers, each in a file of its name.
+// The readers, each in a file of its own name.
 bool is_kernel_table(std::string_view bytes, const std::string& path);
 Result<Measurements> read_kernel_table(std::string_view bytes, const std::string& path);
 bool is_operation_table(std::string_view bytes, const std::string& path);
@@ -69,12 +70,12 @@ Result<Measurements> read_nsight_export(std::string_view bytes, const std::strin
 bool is_memory_snapshot(std::string_view bytes, const std::string& path);
 Result<Measurements> read_memory_snapshot(std::string_view bytes, const std::string& path);
 
-// Helpers of readers.
+// Helpers of the readers.
 std::string first_line(std::string_view bytes);
-double positive(std::string_view text);  // 0 when it is no finite number above 0
-// "2024-08-15" of microseconds since 1970, "" when they are no date.
+double positive(std::string_view text);  // 0 if it is not a finite number above 0
+// The date of microseconds since 1970, such as "2024-08-15"; "" if they are not a date.
 std::string date_of(double microseconds);
-double median(std::vector<double> values);  // 0 of nothing
+double median(std::vector<double> values);  // 0 if empty
 std::int64_t positive_whole(std::string_view text, std::int64_t limit = std::int64_t{1} << 40);
 
 }  // namespace sim::calibrate

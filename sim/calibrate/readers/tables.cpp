@@ -1,4 +1,4 @@
-// tables.cpp — the tables of calibration/measured: gemm.csv, op_profiles.csv, nccl.csv.
+// tables.cpp — reads the tables of calibration/measured: gemm.csv, op_profiles.csv, nccl.csv.
 #include <fmt/format.h>
 
 #include <array>
@@ -53,7 +53,7 @@ std::int64_t dimension(const Row& row, std::string_view column) {
   return positive_whole(cell(row, column), max_dimension);
 }
 
-// "eth-easl/sailor" of "eth-easl/sailor@cf2c8e:path".
+// The repository of a source: "eth-easl/sailor" of "eth-easl/sailor@cf2c8e:path".
 std::string who(const Row& row) {
   const std::string& source = cell(row, "source");
   std::string name = source.substr(0, source.find_first_of("@("));
@@ -113,7 +113,7 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
   const std::int64_t batch = dimension(row, "batch"), heads = dimension(row, "heads"),
                      kv_heads = dimension(row, "kv_heads"), head = dimension(row, "head_dim"),
                      seq = dimension(row, "seq");
-  // Keys, where they are not as many as the queries.
+  // Number of keys, if it differs from the number of queries.
   const std::int64_t keys = cell(row, "kv_seq").empty() ? seq : dimension(row, "kv_seq");
   const std::string& direction = cell(row, "direction");
   if (batch == 0 || heads == 0 || kv_heads == 0 || head == 0 || seq == 0 || keys == 0) {
@@ -141,8 +141,8 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
   sample.implementation = lower(cell(row, "impl"));
   sample.seconds = positive(cell(row, "time_us")) * 1e-6;
   if (sample.seconds == 0) {
-    // Published rates count 4 s^2 d h forward, halved if causal, and 2.5 times that backward.
-    // Some count the whole square of a causal attention and say so.
+    // Published rates count 4 s^2 d h FLOPs forward, half of that if causal, and 2.5 times that
+    // backward. Some sources count all of a causal attention and say so.
     double flops = 0;
     for (const Operation& o : sample.operations) flops += o.flops;
     if (causal && contains(mask, "counted full")) flops *= 2;
@@ -156,7 +156,7 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
   out.kernels.push_back(std::move(sample));
 }
 
-// Kernels that memory binds, with the bytes they move (calibration/capture); nothing for others.
+// Reads memory-bound kernels with their bytes (calibration/capture). False for other kernels.
 bool kernel_of_bytes(const Row& row, KernelSample sample, Measurements& out) {
   constexpr std::array<std::pair<const char*, OperationKind>, 7> kinds = {
       {{"norm", OperationKind::norm},
@@ -181,15 +181,15 @@ bool kernel_of_bytes(const Row& row, KernelSample sample, Measurements& out) {
   return false;
 }
 
-// Elements are 2 bytes in fp16, 4 in fp32.
+// Shape of a layer. Elements have 2 bytes in fp16, 4 in fp32.
 struct MegatronShape {
   std::int64_t tokens, hidden, heads, seq, mbs, tp, vocab;
   Precision precision;
   std::int64_t width;
 };
 
-// What Megatron-LM runs under the names of op_profiles.csv; nothing where the time holds a
-// collective or the host.
+// The kernels of Megatron-LM for an operation of op_profiles.csv. std::nullopt if the time contains
+// a collective or CPU work.
 std::optional<KernelSample> megatron_operation(const std::string& op, bool backward,
                                                const MegatronShape& s) {
   KernelSample sample;
@@ -216,7 +216,7 @@ std::optional<KernelSample> megatron_operation(const std::string& op, bool backw
     // The triangular kernel reads the lower half and writes all; backward reads two halves.
     memory_bound(OperationKind::softmax, "softmax", (backward ? 4 : 3) * scores * s.width / 2);
   } else if (op == "enc-attention-dropout") {
-    memory_bound(OperationKind::softmax, "softmax", scores * (2 * s.width + 1));  // a byte of mask
+    memory_bound(OperationKind::softmax, "softmax", scores * (2 * s.width + 1));  // 1 byte of mask
   } else if (op == "enc-MLP-gelu" && !backward) {
     memory_bound(OperationKind::elementwise, "elementwise", 2 * s.tokens * 4 * h / s.tp * s.width);
   } else {
@@ -234,7 +234,7 @@ std::optional<collective::Kind> kind_of(std::string_view text) {
   return std::nullopt;
 }
 
-// "8x400Gb/s per node" of "IB NDR 8x400Gb/s per node"; false when nothing of the kind is there.
+// Reads NICs from text such as "IB NDR 8x400Gb/s per node"; false if there are none.
 bool read_fabric(std::string_view text, CollectiveSample& sample) {
   for (std::size_t x = text.find('x'); x != std::string_view::npos; x = text.find('x', x + 1)) {
     std::size_t begin = x;
@@ -316,7 +316,7 @@ Result<Measurements> read_operation_table(std::string_view bytes, const std::str
         ++out.passed["an operation that holds a collective, the host or a constant gradient"];
         continue;
       }
-      // Timed from the host: below this the launch shows, not the kernel.
+      // Shorter times measured on the CPU contain the launch instead of the kernel.
       constexpr double host_us = 120;
       if (us < host_us) {
         ++out.passed["shorter than 120 us from the host: the launch, not the kernel"];

@@ -17,10 +17,10 @@ namespace {
 constexpr std::size_t max_events = 8'000'000;
 constexpr std::size_t max_depth = 64;
 constexpr std::size_t max_value = 1 << 16;
-constexpr std::size_t max_kept = std::size_t{768} << 20;  // bytes of events and their texts
+constexpr std::size_t max_kept = std::size_t{768} << 20;  // bytes of events and texts
 
-// Categories whose events say something; the rest is Python frames and arrows. Older profilers
-// write other words.
+// Kinds of events that are used. Other events are Python frames and arrows. Older profilers use
+// other category names.
 std::optional<EventKind> kind_of(std::string_view category, std::string_view name) {
   struct Category {
     std::string_view name;
@@ -59,8 +59,8 @@ std::optional<Argument> argument_of(std::string_view key) {
   return std::nullopt;
 }
 
-// The bytes of a trace as JSON, piece by piece: literals that JSON does not have become 0, stray
-// bytes a blank or '?'.
+// The bytes of a trace as valid JSON, piece by piece. Literals that JSON does not have become 0,
+// stray bytes a blank or '?'.
 class TamedBytes {
  public:
   explicit TamedBytes(ByteSource& source) : source_(source) {
@@ -78,7 +78,8 @@ class TamedBytes {
  private:
   static constexpr std::ptrdiff_t longest_literal = 9;  // "-Infinity"
 
-  // What is left moves to the front; behind it comes the next piece, until a literal fits.
+  // Moves the rest of the buffer to the front and appends the next piece, until a whole literal
+  // fits.
   void fill() {
     while (!dry_ && end_ - at_ < longest_literal) {
       const std::string_view more = source_.next();
@@ -129,11 +130,11 @@ class TamedBytes {
   const char* end_ = nullptr;
   bool dry_ = false;
   bool quoted_ = false, escaped_ = false;
-  int blanks_ = 0;  // of a literal that is passed over
+  int blanks_ = 0;  // of a literal that is skipped
   char now_ = 0;
 };
 
-// What nlohmann's parser walks along; all copies stand at the same place.
+// Input iterator for nlohmann's parser. All copies share one position.
 class Tamed {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -152,7 +153,7 @@ class Tamed {
     ++*this;
     return *this;
   }
-  // Only the end is ever compared with.
+  // The parser compares an iterator only with the end.
   bool operator==(const Tamed& other) const { return ended() == other.ended(); }
 
  private:
@@ -160,7 +161,8 @@ class Tamed {
   TamedBytes* bytes_;
 };
 
-// Listens to nlohmann's parser. Where in the file a value is: a stack of what was opened.
+// Receives the events of nlohmann's parser. A stack of open objects and arrays gives the position
+// in the file.
 class Listener : public nlohmann::json_sax<nlohmann::json> {
  public:
   TraceFile file;
@@ -289,7 +291,7 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // `at`: the depth of what the value is a member of.
+  // Stores a value; `at` is the depth of its parent.
   void store(const std::string& text, std::size_t at) {
     if (in_event_ && at == event_depth_) {
       keep(text);
@@ -308,7 +310,7 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
     if (event_key_ == "tid") thread_ = text;
   }
 
-  // The event that ends here, if it says something; false where there are too many.
+  // Stores the event that ends here if its kind is used. False if there are too many.
   bool keep_event() {
     const auto kind = kind_of(category_, name_);
     if (phase_ != "X" || !kind) return true;
@@ -335,14 +337,14 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
   }
 
   std::size_t depth_ = 0;
-  std::size_t events_depth_ = 0;  // of the array of events; 0: not inside
+  std::size_t events_depth_ = 0;  // of the array of events; 0: outside of it
   bool in_event_ = false;
   std::size_t event_depth_ = 0;
   TraceEvent event_;
   std::string phase_, category_, name_, thread_;
   std::vector<std::pair<Argument, std::string>> arguments_;
   std::string event_key_, argument_, top_key_;
-  bool capturing_ = false;  // a value that is kept as text
+  bool capturing_ = false;  // inside a value that is stored as text
   std::size_t capture_depth_ = 0;
   std::string captured_;
   char last_ = 0;

@@ -1,8 +1,8 @@
 // trace_events.h — the events of a Chrome trace (JSON), as PyTorch's profiler writes them.
 //
-// Streams: memory holds the events that say something, each name and each argument once. Tolerates
-// what profilers really write: NaN and Infinity, control characters in names, bytes that are no
-// UTF-8, a bare array instead of an object. Bounded: events, nesting and the length of a value.
+// The reader streams: memory holds only events of known kinds, and each text once. It accepts what
+// profilers write: NaN and Infinity, control characters in names, invalid UTF-8, and an array
+// instead of an object. The number of events, the nesting and the length of a value are bounded.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ enum class EventKind : std::uint8_t {
   call,       // of the CUDA runtime or driver
   kernel,
   copy,        // memcpy or memset on the GPU
-  annotation,  // of the program, on the CPU: "ProfilerStep#5"
+  annotation,  // by the training program, on the CPU: "ProfilerStep#5"
 };
 
-// What of an event's arguments is kept.
+// The arguments of events that are stored.
 enum class Argument : std::uint8_t {
   input_dims,
   input_types,
@@ -47,14 +47,14 @@ struct TraceEvent {
   EventKind kind = EventKind::operation;
   std::string_view name, thread;
   double start_us = 0, duration_us = 0;
-  std::int64_t external = -1;     // "External id": of the operation, and of its kernels
-  std::int64_t correlation = -1;  // of a call and the kernel that it launched
+  std::int64_t external = -1;     // "External id": the same for an operation and its kernels
+  std::int64_t correlation = -1;  // the same for a call and its kernel
   int stream = -1;
-  std::uint32_t first_argument = 0;  // in TraceFile::arguments
+  std::uint32_t first_argument = 0;  // index in TraceFile::arguments
   std::uint8_t arguments = 0;
 };
 
-// Texts, each once; they stay where they are.
+// A pool of texts, each stored once at a fixed address.
 class Texts {
  public:
   std::string_view keep(std::string_view text);
@@ -66,32 +66,31 @@ class Texts {
 };
 
 struct TraceFile {
-  std::vector<TraceEvent> events;  // complete ones (phase X), in file order
-  std::vector<std::pair<Argument, std::string_view>> arguments;  // lists as JSON text
+  std::vector<TraceEvent> events;  // complete events (phase X), in file order
+  std::vector<std::pair<Argument, std::string_view>> arguments;  // lists are JSON text
   std::map<std::string, std::string, std::less<>>
-      top;  // other members, as JSON text: "distributedInfo"
+      top;  // other top-level members, as JSON text: "distributedInfo"
   std::shared_ptr<Texts> texts = std::make_shared<Texts>();
-  bool end_to_end = false;  // its source has no times but durations: one event behind the other
+  bool end_to_end = false;  // the source has durations only; events follow each other
 
-  std::string_view argument(const TraceEvent& event, Argument which) const;  // "" when absent
+  std::string_view argument(const TraceEvent& event, Argument which) const;  // "" if absent
   // Adds an argument to the last event of the file.
   void add_argument(Argument which, std::string_view text);
 };
 
-// Of an element, by PyTorch's name of its type: "BFloat16", "c10::Half", "long int". 4 where the
-// name says nothing.
+// Bytes of an element of PyTorch's types "BFloat16", "c10::Half", "long int"; 4 for unknown names.
 std::int64_t bytes_of_type(std::string_view type);
 
-// What the events of a profiler say: kineto.cpp.
+// Measurements from the events of a profiler (kineto.cpp).
 Measurements measurements_of(const TraceFile& file, const std::string& path);
 
 Result<TraceFile> read_trace_events(ByteSource& bytes, const std::string& path);
 Result<TraceFile> read_trace_events(std::string_view bytes, const std::string& path);
-// The same of an export of Nsight Systems.
+// The same for an SQLite export of Nsight Systems.
 Result<TraceFile> read_nsight_events(std::string_view bytes, const std::string& path);
-// The same of a Chakra trace, in protobuf or JSON: what ran on the GPU.
+// The same for the GPU events of a Chakra trace, in protobuf or JSON.
 Result<TraceFile> read_chakra_events(std::string_view bytes, const std::string& path);
-// The file of any of these forms, packed or not; another is an error.
+// Reads a file in any of these formats, compressed or not. Other formats are errors.
 Result<TraceFile> read_trace_file(const std::string& path);
 
 }  // namespace sim::calibrate

@@ -1,6 +1,7 @@
-// row_bridge.cpp — what Megatron Bridge's performance recipes run for mixtures of experts on H100,
-// by the container that a row was measured in. The tables beside the recipes name degrees too;
-// where the two contradict each other the recipe is what ran, and the row says so.
+// row_bridge.cpp — settings of Megatron Bridge's performance recipes for mixtures of experts on
+// H100. The version of the row's container picks the recipe. The tables beside the recipes name
+// degrees too. If a table contradicts the recipe, the recipe's degrees apply and the row lists an
+// assumption.
 //
 // [NVIDIA-NeMo/Megatron-Bridge v0.1.0rc4 (25.09), v0.2.0 (25.11), v0.3.0 (26.02), v0.3.1
 // (26.02.01), v0.4.0 (26.04): scripts/performance/configs/*/*workload_base_configs.py,
@@ -22,14 +23,14 @@ using program::Dispatcher;
 constexpr int never = 1'000'000;
 constexpr Dispatcher alltoall = Dispatcher::alltoall, flex = Dispatcher::flex;
 
-// From one container to another, as yymmpp.
+// Applies from container `from` on and before container `before`, both as yymmpp.
 struct Recipe {
-  std::array<const char*, 2> words;  // of the row's model
+  std::array<const char*, 2> words;  // both occur in the row's model name
   int from, before;
   Dispatcher dispatcher;
   bool hides;              // --overlap-moe-expert-parallel-comm
-  bool drops;              // tokens beyond an even share, rows padded to it
-  int pp, vp, ep, mbs;     // 0: as the row says
+  bool drops;              // tokens over an even share; pads to that share
+  int pp, vp, ep, mbs;     // 0: the row's own value
   const char* recomputes;  // modules; "": nothing
 };
 constexpr std::array recipes = {
@@ -41,12 +42,13 @@ constexpr std::array recipes = {
     Recipe{{"qwen3", "30b"}, 251100, 260200, alltoall, true, false, 2, 12, 8, 1, ""},
     Recipe{{"qwen3", "30b"}, 260200, 260201, flex, true, false, 2, 12, 8, 1, ""},
     Recipe{{"qwen3", "30b"}, 260201, never, flex, false, false, 1, 1, 16, 1, ""},
-    // Before 26.02 modules were named, but --recompute-granularity was not given.
+    // Before 26.02 the recipe named modules without --recompute-granularity: nothing was
+    // recomputed.
     Recipe{{"oss", "120b"}, 0, 260200, alltoall, false, false, 4, 1, 8, 1, ""},
     Recipe{
         {"oss", "120b"}, 260200, never, alltoall, false, false, 4, 1, 8, 1, "layernorm,moe_act"}};
 
-// 260201 for "26.02.01 NeMo Container".
+// "26.02.01 NeMo Container" gives 260201.
 int container(const Row& row) {
   static const std::regex dotted(R"(^(\d{2})\.(\d{2})(?:\.(\d{2}))?)");
   std::smatch found;
@@ -67,7 +69,7 @@ const Recipe* recipe_of(const Row& row) {
   return found == recipes.end() ? nullptr : &*found;
 }
 
-// Degrees of the recipe in place of the row's, named where they differ.
+// Replaces the row's degrees by those of the recipe. Returns the text of the differences.
 std::string take_degrees(const Recipe& recipe, const Row& row, program::Plan& plan) {
   std::string other;
   const auto take = [&](const char* column, int said, int value, int& to) {
@@ -112,14 +114,14 @@ void read_bridge_recipe(const Row& row, RowPlan& out) {
   again.core_attention = false;
   again.norms = again.moe_activation = modules == "layernorm,moe_act";
   again.latent = again.mlp = modules == "mla_up_proj,mlp";
-  // CommOverlapConfig(tp_comm_overlap=False), but in 25.09's of Qwen3.
+  // Recipes set CommOverlapConfig(tp_comm_overlap=False), except the 25.09 recipe of Qwen3.
   if (!recipe->drops) plan.stack.tp_comm_overlap = false;
   plan.optimizer.precision_aware = !plan.numerics.fp8;
   if (contains(cell(row, "model"), "deepseek")) {
     plan.optimizer.precision_aware = true;
     plan.optimizer.exp_avg_bytes = plan.optimizer.exp_avg_sq_bytes = 2;
     plan.experts.fp32_router = true;
-    // "Et|(tt|)*30mL"
+    // Megatron-LM's pipeline layout "Et|(tt|)*30mL".
     if (plan.mesh.pp == 8 && plan.pipeline.virtual_stages == 4 && plan.architecture.layers == 61) {
       plan.pipeline.layers_of_parts.assign(32, 2);
       plan.pipeline.layers_of_parts.front() = 1;

@@ -1,12 +1,12 @@
-// row_experts.cpp — the experts of a row: its network beyond the columns, how its tokens travel,
-// what its recipe runs again. Sources of what rows do not say:
+// row_experts.cpp — the experts of a row: its network, its token dispatch, its recomputation.
+// Settings that rows leave out come from these sources:
 //
-//     networks        models/NAME.json, by the row's name
-//     CI              the flags in `extra`; tokenizers [NVIDIA/Megatron-LM tests/functional_tests/
-//                     test_cases/mixtral/*/model_config.yaml]; the core that made a golden file is
-//                     in its name
-//     Megatron Bridge row_bridge.cpp
-//     NeMo, dgxc      core 0.9 and 0.10: PyTorch's permutation, probabilities where rows are summed
+//    networks        models/NAME.json, by the row's name
+//    CI              the flags in `extra`; tokenizers [NVIDIA/Megatron-LM tests/functional_tests/
+//                    test_cases/mixtral/*/model_config.yaml]; the golden file's name has the
+//                    version of Megatron Core
+//    Megatron Bridge row_bridge.cpp
+//    NeMo, dgxc      core 0.9 and 0.10: PyTorch's permutation, probabilities where rows are summed
 #include "sim/calibrate/rows/row_experts.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ bool is_ci(const Row& row) {
   return cell(row, "source_group") == "megatron-ci";
 }
 
-// Words of a model's name in tables, and the file that has its network.
+// Words in a model's name, and the file in models/ with its network.
 struct Known {
   std::array<const char*, 2> words;
   const char* file;
@@ -50,7 +50,7 @@ constexpr std::array<Known, 11> known = {{{{"deepseek", "v3"}, "deepseek-v3"},
                                           {{"mixtral", "22b"}, "mixtral-8x22b"},
                                           {{"mixtral", "7b"}, "mixtral-8x7b"}}};
 
-// The network by the row's name; without experts where no file has it.
+// The network that the row's model name refers to. It has no experts if no file matches.
 Architecture network_of(const Row& row) {
   for (const Known& one : known) {
     const bool all = std::ranges::all_of(
@@ -63,7 +63,7 @@ Architecture network_of(const Row& row) {
   return {};
 }
 
-// A count that a flag gives; `otherwise` where it gives none that a network can have.
+// A count given by a flag; `otherwise` if the flag is absent or no network can have its value.
 std::int64_t number_in(const nlohmann::json& extra, const char* key, std::int64_t otherwise) {
   constexpr std::int64_t most = 1 << 30;
   const auto found = extra.find(key);
@@ -78,7 +78,7 @@ std::string text_in(const nlohmann::json& extra, const char* key) {
   return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
-// A pattern for fewer layers than the network has: as many dense ones first.
+// The pattern of a network cut to fewer layers: it keeps the dense layers at the start.
 std::string shortened(const Architecture& whole, std::int64_t layers) {
   const std::vector<std::uint8_t> all = model::mixture_layers(whole);
   std::string text = "(";
@@ -87,7 +87,7 @@ std::string shortened(const Architecture& whole, std::int64_t layers) {
   return text + ")";
 }
 
-// What the row says of a network that is known, in place of what its file says.
+// Takes the network of a file and replaces its values by those that the row states.
 void take_known(const Row& row, Architecture whole, RowPlan& out) {
   Architecture& a = out.plan.architecture;
   const std::int64_t layers = a.layers;
@@ -100,7 +100,8 @@ void take_known(const Row& row, Architecture whole, RowPlan& out) {
   if (layers != whole.layers && whole.experts.layers != "1")
     whole.experts.layers = shortened(whole, layers);
   whole.layers = layers;
-  // Megatron-LM's layers have two norms, and these trainings an output layer of their own.
+  // Layers of Megatron-LM have two norms. These runs have an output layer separate from the
+  // embedding.
   whole.output_norms = false;
   whole.tied_embeddings = false;
   whole.predicted_tokens = 0;
@@ -131,7 +132,7 @@ void take_flags(const nlohmann::json& extra, Architecture& a) {
   a.kv_heads = a.heads;
 }
 
-// Tokens of the CI's tokenizers: nemotron_2_256k, or Llama 2's; padded as the flag says.
+// Vocabulary sizes of the CI's tokenizers: nemotron_2_256k or Llama 2's, padded as the flag says.
 void vocabulary_of_ci(const Row& row, const nlohmann::json& extra, int tp, RowPlan& out) {
   if (!is_ci(row) || !cell(row, "vocab").empty() || extra.contains("vocab-size")) return;
   const bool wide =
@@ -143,7 +144,8 @@ void vocabulary_of_ci(const Row& row, const nlohmann::json& extra, int tp, RowPl
   out.assumptions.push_back(fmt::format("{} tokens, as its test's tokenizer", tokens));
 }
 
-// 0.9 for "golden_values_0.9.0.json" or "core_v0.9.0"; 99 for what is newer than any tag.
+// Version of Megatron Core: 0.9 for "golden_values_0.9.0.json" or "core_v0.9.0". Newer than any
+// tag: 99.
 double core_of(const Row& row) {
   static const std::regex golden(R"(golden_values_(\d+)\.(\d+)\.)"), tag(R"(core_v?(\d+)\.(\d+))");
   std::smatch found;
@@ -175,7 +177,7 @@ void read_dispatch(const Row& row, const nlohmann::json& extra, RowPlan& out) {
   how.overlaps_all_to_all = flag(extra, "overlap-moe-expert-parallel-comm");
 }
 
-// How far the FLOPs of a network are from those of the row's own rate and time, relatively.
+// Relative difference between a network's FLOPs and those of the row (its rate times its time).
 class Counted {
  public:
   Counted(const Row& row, const program::Plan& plan)
@@ -194,8 +196,9 @@ class Counted {
   double sequences_, sequence_, flops_ = 0;
 };
 
-// Tables give the depth of a proxy in the column `layers`; where its FLOPs contradict it and agree
-// with the whole network, that was trained. So with modules that predict more tokens.
+// A proxy is a network with fewer layers; tables give its depth in the column `layers`. If the
+// row's FLOPs contradict that depth and fit the whole network, the whole network was trained.
+// Layers for multi-token prediction are checked the same way.
 void check_depth(const Row& row, const Architecture& whole, RowPlan& out) {
   Architecture& a = out.plan.architecture;
   const Counted counted(row, out.plan);
@@ -236,8 +239,8 @@ std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& o
     a.experts.ffn = a.ffn;
   }
   take_flags(extra, a);
-  // Proxies of four layers have experts in all but the first, as the memory of their stages says:
-  // that of the second is right with two such layers, that of the first with one.
+  // In proxies of four layers all layers but the first have experts. The measured memory confirms
+  // it: the second stage fits two such layers, the first stage one.
   if (starts_with(cell(row, "source_group"), "simumax") && a.layers > 1)
     a.experts.layers = fmt::format("([0]*1+[1]*{})", a.layers - 1);
   const int tp = std::max(degree(row, "tp"), 1);
@@ -261,11 +264,13 @@ std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& o
 
 namespace {
 
-// What is left is for activations, communicators and the CUDA context.
+// Share of GPU memory for the state; the rest holds activations, communicators and the CUDA
+// context.
 constexpr double state_share = 0.8;
 
-// Parameters, gradients and optimizer state of a GPU among so many, of equal stages: in 16 bits,
-// gradients in 16 or 32, masters and moments in 32, in shards where the plan has them.
+// Bytes of parameters, gradients and optimizer state per GPU on `gpus` GPUs with equal stages.
+// Parameters have 16 bits, gradients 16 or 32, master weights and moments 32. A distributed
+// optimizer shards master weights and moments.
 double state_bytes(const program::Plan& plan, std::int64_t etp, std::int64_t gpus) {
   const Architecture& a = plan.architecture;
   const double products = a.activation == model::Activation::swiglu ? 3 : 2;
@@ -285,8 +290,8 @@ double state_bytes(const program::Plan& plan, std::int64_t etp, std::int64_t gpu
 
 int gpus_of_experts(const Row& row, const program::Plan& plan, RowPlan& out) {
   if (!plan.architecture.is_mixture()) return 0;
-  // The CI's release tests of Mixtral: what their parameters, gradients and optimizer state take on
-  // a rank is that of 128 GPUs.
+  // Release tests of Mixtral in the CI do not state their GPUs. Their parameters, gradients and
+  // optimizer state per rank are those of 128 GPUs.
   if (is_ci(row) && starts_with(cell(row, "model"), "mixtral/mixtral")) {
     out.assumptions.emplace_back("128 GPUs, as its memory between steps says");
     return 128;
@@ -308,7 +313,7 @@ int gpus_of_experts(const Row& row, const program::Plan& plan, RowPlan& out) {
 void finish_experts(const Row& row, RowPlan& out) {
   if (!out.plan.architecture.is_mixture()) return;
   read_bridge_recipe(row, out);
-  // The modules that predict more tokens stand where the loss does.
+  // Multi-token prediction layers are in the same stage as the loss, so the layout drops "m".
   std::string layout = text_in(extra(row), "pipeline-model-parallel-layout");
   std::erase_if(layout, [](char c) { return c == 'm' || c == '"'; });
   if (layout.empty()) return;

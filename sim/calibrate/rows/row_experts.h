@@ -1,4 +1,5 @@
-// row_experts.h — what rows with experts take from the recipes of a framework.
+// row_experts.h — settings of rows with experts that come from the recipes of a framework.
+// row_experts.cpp calls it while plan_of() builds the plan.
 #pragma once
 
 #include "sim/calibrate/rows/row_text.h"
@@ -9,9 +10,10 @@ inline bool is_bridge(const Row& row) {
   return starts_with(cell(row, "framework"), "Megatron-Bridge");
 }
 
-// Where the recipe of the row's container contradicts the row's own columns.
+// Corrects the row's degrees where the recipe of its container contradicts them.
 void read_bridge_degrees(const Row& row, RowPlan& out);
-// All else that the recipe says. REQUIRES: the plan's degrees and network stand.
+// Applies the remaining settings of the recipe. REQUIRES: degrees and architecture of the plan are
+// set.
 void read_bridge_recipe(const Row& row, RowPlan& out);
 
 }  // namespace sim::calibrate

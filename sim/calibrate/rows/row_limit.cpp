@@ -1,8 +1,9 @@
-// row_limit.cpp — rows whose time no GPU of theirs can reach.
+// row_limit.cpp — finds rows that state a time below the physical minimum of their GPU.
 //
-// A rank of 1F1B computes for m of m + (p - 1) / v spans of a step: the rest fills and drains the
-// pipeline [Narayanan et al. arXiv:2104.04473, section 2.2]. Model FLOPs alone, without
-// recomputation and with the causal half of attention, are the least that it computes.
+// A 1F1B step has m + (p - 1) / v slots, for m microbatches, p stages and v chunks per stage. A
+// rank computes in m of them; the others fill and drain the pipeline [Narayanan et al.
+// arXiv:2104.04473, section 2.2]. A rank computes at least the model FLOPs, without recomputation
+// and with half of causal attention.
 #include <fmt/format.h>
 
 #include "sim/calibrate/rows/row_reading.h"

@@ -1,5 +1,5 @@
-// row_machine.cpp — which of our clusters stands for the machine of a row, by the names that its
-// description gives its GPU and its site. Any other GPU is refused by name.
+// row_machine.cpp — chooses the cluster of topologies/ for the machine of a row. The row's names of
+// GPU and site decide. Any other GPU is refused by name.
 #include <fmt/format.h>
 
 #include "sim/calibrate/rows/row_text.h"
@@ -9,8 +9,8 @@ namespace sim::calibrate {
 
 namespace {
 
-// The number of a product's name: 80 for "80" and "80GB". Drivers keep a little back: "81559 MiB"
-// is 80 too, "143771 MiB" 141.
+// Gigabytes of memory in the product's name: 80 for "80" and "80GB". Drivers reserve a part, so
+// "81559 MiB" also gives 80 and "143771 MiB" gives 141.
 std::int64_t marketing_gb(std::string_view text) {
   const std::int64_t value = leading_number(text).value_or(0);
   return contains(text, "MiB") ? (value + 1023) / 1024 : value;

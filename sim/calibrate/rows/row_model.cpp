@@ -1,5 +1,5 @@
-// row_model.cpp — the network of a row, from its architecture columns: a Llama-like decoder where
-// the MLP is gated; where it is not, Megatron-LM's flags in `extra` and the framework say more.
+// row_model.cpp — the network of a row, from its architecture columns. A gated MLP means a decoder
+// like Llama. Otherwise Megatron-LM's flags in `extra` and the framework decide.
 #include <nlohmann/json.hpp>
 
 #include "sim/calibrate/rows/row_reading.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t dimension_max = 1 << 20;
 
-// Networks that are no plain decoder.
+// Names the kind of a network that is not a plain decoder; "" for a decoder.
 std::string other_kind(const Row& row) {
   const std::string& model = cell(row, "model");
   if (starts_with(model, "t5")) return "encoder and decoder (T5)";

@@ -12,8 +12,8 @@ namespace sim::calibrate {
 
 namespace {
 
-// What statements of a framework ask of a row: its columns, values of the column `extra`, and the
-// nodes that its GPUs fill.
+// A value that a framework's conditions refer to: a column, a key of `extra`, or the number of
+// nodes.
 std::optional<std::string> column_of(const Row& row, const nlohmann::json& extra,
                                      std::string_view name) {
   if (name == "nodes") {
@@ -28,8 +28,9 @@ std::optional<std::string> column_of(const Row& row, const nlohmann::json& extra
                             : found->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-// Where the batch of a rank is no multiple of the microbatch, the last one is smaller (composer);
-// here they are as many, and of one size.
+// If the batch of a rank is not a multiple of the microbatch, Composer runs a smaller last
+// microbatch. The plan runs the next larger number of microbatches that divides the batch, all of
+// one size.
 void even_microbatches(program::BatchPlan& plan, int dp, Reading& reading) {
   if (plan.global_batch % dp != 0) return;
   const int batch = plan.global_batch / dp;
@@ -48,7 +49,7 @@ void read_degrees(Reading& reading) {
     if (const int value = degree(reading.row, column); value > 0) reading.say(field, value);
 }
 
-// What is missing or contradictory in tp, cp, pp, dp and the batch; else they stand in `out`.
+// Reads tp, cp, pp, dp and the batch into `out`. Returns what is missing or contradictory.
 std::string settle_degrees(Reading& reading, const input::Stated& stated, RowPlan& out) {
   const Row& row = reading.row;
   program::MeshPlan& mesh = out.plan.mesh;
@@ -97,7 +98,7 @@ std::string read_precision(Reading& reading) {
   }
   reading.say("precision", !fp8 && starts_with(text, "fp16") ? "fp16" : "bf16");
   if (fp8) reading.say("fp8", true);
-  // torchao has no other scaling where it has one scale a tensor.
+  // torchtitan quantises with torchao, which has no delayed scaling for one scale per tensor.
   const bool own_scales = contains(text, "tensorwise") || contains(text, "fp8-cs") ||
                           contains(cell(reading.row, "framework"), "torchtitan");
   if (fp8 && own_scales) reading.say("fp8_recipe", "tensorwise");
@@ -114,7 +115,7 @@ std::string read_precision(Reading& reading) {
   return "";
 }
 
-// What the column `zero` says, by its words.
+// Which state the column `zero` shards.
 enum class Shards { unknown, none, optimizer, until_backward, everything };
 Shards shards_of(const std::string& text) {
   const auto begins = [&](std::initializer_list<const char*> words) {
@@ -133,7 +134,7 @@ void read_sharding(Reading& reading) {
   const Shards shards = shards_of(text);
   if (shards == Shards::none || shards == Shards::optimizer)
     reading.say("distributed_optimizer", shards == Shards::optimizer);
-  // fully_shard's users leave it to the pipeline.
+  // FSDP1's strategies state it; the default of fully_shard (FSDP2) depends on the pipeline.
   if (starts_with(text, "FULL_SHARD") || shards == Shards::until_backward)
     reading.say("fsdp.reshard_after_forward", shards == Shards::everything);
 }
@@ -147,7 +148,7 @@ std::string settle_sharding(const Row& row, const program::Plan& plan) {
              : "";
 }
 
-// InternEvo's "zero1 size=8": groups of so many ranks share the optimizer's state; -1: all of them.
+// InternEvo's "zero1 size=8": groups of 8 ranks shard the optimizer state; -1: all ranks.
 void settle_replicas(const Row& row, program::Plan& plan) {
   constexpr std::string_view says = "zero1 size=";
   const std::string& text = cell(row, "zero");
@@ -158,10 +159,10 @@ void settle_replicas(const Row& row, program::Plan& plan) {
     plan.sharding.optimizer_replicas = static_cast<int>(all / ranks);
 }
 
-// Modules that selective recomputation may run again in Megatron-LM, as tables write them.
+// Modules that Megatron-LM's selective recomputation accepts, under their names in tables.
 struct Recomputed {
   const char* word;
-  const char* module;  // of `recompute_modules`; "": of no dense layer
+  const char* module;  // of `recompute_modules`; "": dense layers have none
 };
 constexpr std::array modules{Recomputed{"core_attn", "core_attn"},
                              Recomputed{"core attn", "core_attn"},
@@ -185,8 +186,8 @@ void read_modules(Reading& reading) {
       named.emplace_back(module);
     }
   }
-  // The norms of a dense layer are fused into the products behind them: nothing is left to run
-  // again [NVIDIA/Megatron-LM core/transformer/transformer_layer.py: recompute_input_layernorm].
+  // Norms of a dense layer are fused into the next products, so nothing is left to recompute
+  // [NVIDIA/Megatron-LM core/transformer/transformer_layer.py: recompute_input_layernorm].
   if (std::erase(named, "layernorm") > 0)
     reading.assume("recompute", "norms are fused into products, nothing of them runs again");
   if (any && named.empty()) return;
@@ -208,7 +209,7 @@ void read_policy(Reading& reading) {
     reading.say("sequence_parallel", sp == "1");
 }
 
-// Flags that row_experts.cpp reads together.
+// Flags that row_experts.cpp reads.
 bool is_of_experts(const std::string& flag) {
   constexpr std::array others{"q-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim",
                               "overlap-moe-expert-parallel-comm"};
@@ -216,7 +217,7 @@ bool is_of_experts(const std::string& flag) {
          std::ranges::count(others, flag) > 0;
 }
 
-// Flags of Megatron-LM and variables of the environment, where a table has them.
+// Reads flags of Megatron-LM and environment variables, if the table has them.
 void read_flags(Reading& reading) {
   for (const auto& [given, value] : reading.extra.items()) {
     std::string key = given;
@@ -255,13 +256,13 @@ void read_scope(const Row& row, RowPlan& out) {
   if (!stage || *stage < 0 || *stage >= out.plan.mesh.pp || contains(cell(row, "pp_stage"), ","))
     return;
   out.memory_stage = static_cast<int>(*stage);
-  // Megatron-LM's order of ranks, fastest first: tp, cp, dp, pp.
+  // Ranks of Megatron-LM are ordered tp, cp, dp, pp, fastest first.
   const auto rank = leading_number(cell(row, "rank"));
   if (rank && *rank >= 0)
     out.memory_cp_rank = static_cast<int>(*rank / out.plan.mesh.tp % out.plan.mesh.cp);
 }
 
-// The convention of the row's TFLOP/s: its framework's, the column's, or else the paper's.
+// FLOP convention of the row's TFLOP/s: the framework's, else the column's, else the paper's.
 void read_convention(Reading& reading, const std::string& of_framework, RowPlan& out) {
   out.convention = of_framework.empty() ? model::convention_for(cell(reading.row, "tflops_kind"))
                                         : model::find_flop_convention(of_framework);
@@ -271,20 +272,21 @@ void read_convention(Reading& reading, const std::string& of_framework, RowPlan&
     reading.assume("tflops", "TFLOP/s by the paper's formula");
 }
 
-// "4x200Gb/s per node", "IB HDR 4x200 = 800 Gb/s/node", "8x 400": NICs of a node and their rate.
+// Reads the number of NICs per node and their rate: "4x200Gb/s per node", "IB HDR 4x200 = 800
+// Gb/s/node", "8x 400".
 void read_machine(const Row& row, const input::Machine& machine, RowMachine& out) {
   static const std::regex links(R"((\d{1,2})x ?(\d{2,4}) ?(Gb/s|=|\())");
   std::smatch found;
   const std::string& text = cell(row, "inter_net");
   out.cluster = machine.cluster.name;
   out.gpus_per_node = degree(row, "gpus_per_node");
-  // A site's own description says what its NICs give.
+  // A description of the site already has the rates of its NICs.
   if (!machine.site.empty() || text.size() >= 200 || !std::regex_search(text, found, links)) return;
   out.nics = std::stoi(found[1]);
   out.nic = {std::stoll(found[2]) * 125'000'000};
 }
 
-// In the order of what they are about.
+// Assumptions sorted by subject.
 std::vector<std::string> in_order(std::vector<input::Assumption> assumptions) {
   constexpr std::array order{"architecture.ffn",
                              "architecture.vocab",
@@ -310,7 +312,7 @@ std::vector<std::string> in_order(std::vector<input::Assumption> assumptions) {
   return texts;
 }
 
-// The framework of the row; nullptr and why it cannot be one.
+// Framework of the row; nullptr, with the problem, if it is unknown.
 const input::Framework* framework_of(const Row& row, const input::Columns& columns,
                                      std::string& problem) {
   const std::string& name = cell(row, "framework");

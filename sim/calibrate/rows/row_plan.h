@@ -1,10 +1,10 @@
-// row_plan.h — a row of a table of measured runs becomes a plan and a machine, or the reason why it
-// cannot.
+// row_plan.h — turns a row of a table of measured runs into a plan and a machine, or into the
+// reason why it cannot.
 //
-// The schema names what papers and logs publish; what a row leaves open its framework says
-// (workloads/frameworks), and every such guess is listed. Nothing is represented by something else
-// in silence: a feature that the device program does not have (experts, uneven stages) makes the
-// row unsupported, by name.
+// validate calls plan_of() once per row. Columns state settings; defaults of the framework
+// (workloads/frameworks) fill the others. Every value that the row does not state is listed in
+// `assumptions`. A feature that the device program does not have makes the row unsupported, by
+// name.
 #pragma once
 
 #include <map>
@@ -24,43 +24,43 @@ namespace sim::calibrate {
 
 using Row = std::map<std::string, std::string, std::less<>>;  // column -> text
 
-// "" when the column is absent or blank.
+// Text of a cell; "" if the column is absent or blank.
 const std::string& cell(const Row& row, std::string_view column);
 
-// Which rank's memory the row states.
+// The rank that the row's memory figures belong to: the largest of all, the first or the last.
 enum class MemoryRank { largest, first, last };
 
 struct RowMachine {
   std::string cluster;  // topologies/<cluster>.textproto
   int nodes = 1;
-  int gpus_per_node = 0;  // 0: as the cluster
-  int nics = 0;           // per node; 0: as the cluster
+  int gpus_per_node = 0;  // 0: the cluster's
+  int nics = 0;           // per node; 0: the cluster's
   Bandwidth nic{};
   bool no_nvlink_sharp = false;  // NCCL_NVLS_ENABLE=0
 };
 
 struct RowPlan {
-  std::string unsupported;  // why the row cannot be represented; "": it can
+  std::string unsupported;  // reason why the row cannot be represented; "": it can
   program::Plan plan;
   RowMachine machine;
-  std::string family;                                 // of its framework, in residuals
+  std::string family;                                 // of the framework; groups residuals
   const model::FlopConvention* convention = nullptr;  // of tflops_gpu
   MemoryRank memory_rank = MemoryRank::largest;
-  int memory_stage = -1;      // of the rank whose memory the row states, where it says
-  int memory_cp_rank = -1;    // same
-  bool memory_only = false;   // times are not compared: nobody measured the GPU's efficiencies
-  bool assumes_gpus = false;  // nothing that is published says on how many it ran
+  int memory_stage = -1;      // stage of the rank with the stated memory; -1: not stated
+  int memory_cp_rank = -1;    // its context-parallel rank; -1: not stated
+  bool memory_only = false;   // times are not compared: no measured efficiencies exist for the GPU
+  bool assumes_gpus = false;  // no published source gives the number of GPUs
   std::vector<std::string> assumptions;
 };
 
 RowPlan plan_of(const Row& row);
 
-// The cluster that stands for the row's machine; nullptr with the reason when there is none.
+// The cluster that matches the row's machine; nullptr with the reason if none does.
 struct ClusterChoice {
   const input::Machine* machine = nullptr;
   std::string problem;
   bool memory_only = false;
-  int gpus_per_node = 0;  // 0: as the row says
+  int gpus_per_node = 0;  // 0: the row's
 };
 ClusterChoice cluster_of(const Row& row);
 std::vector<std::string> known_clusters();

@@ -1,5 +1,5 @@
-// row_reading.h — what the parts of a row become on the way to its plan: settings from its columns,
-// under which the statements of its framework hold.
+// row_reading.h — the intermediate form between a row and its plan: settings and assumptions. The
+// function plan_of() fills it. Each function below reads one part of the row.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace sim::calibrate {
 
-// What a row's columns say, as settings of a plan, and what had to be assumed to read them.
+// Settings that the columns of a row state, and assumptions that were needed to read them.
 struct Reading {
   const Row& row;
   const nlohmann::json& extra;
@@ -26,15 +26,16 @@ struct Reading {
   }
 };
 
-// The network; "" or why it cannot be.
+// Reads the network. Returns "" or the reason why it is not supported.
 std::string read_architecture(Reading& reading);
 
-// The schedule and its chunks; "" or why it cannot be.
+// Reads the schedule and its chunks. Returns "" or the reason why they are not supported.
 std::string read_schedule(Reading& reading);
-// What the framework left open of them. REQUIRES: degrees and network of out.plan stand.
+// Completes schedule and stages. REQUIRES: degrees and architecture of out.plan are set.
 std::string settle_schedule(Reading& reading, RowPlan& out);
 
-// Why the row's time is none of its GPU; "": it may be. REQUIRES: the plan stands.
+// Reason why the row's time is below the physical minimum of its GPU; "" if it is possible.
+// REQUIRES: the plan is complete.
 std::string above_peak(const Row& row, const program::Plan& plan, const input::Machine& machine);
 
 }  // namespace sim::calibrate

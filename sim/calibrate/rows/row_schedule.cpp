@@ -14,14 +14,15 @@ namespace sim::calibrate {
 
 namespace {
 
-// What the column `schedule` says.
+// Content of the column `schedule`.
 struct Named {
-  const schedule::Schedule* schedule = nullptr;  // none: Megatron-LM's, which its chunks decide
-  bool interleaved = false;                      // that one, of several chunks
+  // nullptr: Megatron-LM chooses by the number of chunks
+  const schedule::Schedule* schedule = nullptr;
+  bool interleaved = false;  // Megatron-LM's, with several chunks
   bool known = true;
 };
 
-// Without what tells spellings apart: "ZB-1p" and "zb_1p" are one.
+// A name without case and punctuation: "ZB-1p" and "zb_1p" become equal.
 std::string plain(std::string_view word) {
   std::string letters;
   for (const char c : word)
@@ -29,7 +30,7 @@ std::string plain(std::string_view word) {
   return letters;
 }
 
-// Names of tables and of PyTorch's classes.
+// Finds a schedule by a name of tables or by PyTorch's class name.
 const schedule::Schedule* find_named(const std::string& word) {
   static const std::map<std::string, const char*, std::less<>> others = {
       {"interlaced", "vocab-interlaced"},
@@ -44,9 +45,9 @@ const schedule::Schedule* find_named(const std::string& word) {
   return nullptr;
 }
 
-// Words, each a schedule or a remark: "1F1B vocab-2", "interleaved-1F1B (6 interleaving)".
+// Reads words, each a schedule or a remark: "1F1B vocab-2", "interleaved-1F1B (6 interleaving)".
 Named named(const Row& row) {
-  // How layers or vocabulary are dealt out, which other columns say.
+  // Remarks on how layers or vocabulary are distributed; other columns state that.
   constexpr std::array remarks{"", "none", "unstated", "baseline", "redis"};
   constexpr std::array interleaved{"interleaved", "interleaved1f1b", "1f1bi", "1f1binterleaved"};
   const std::string& cell_text = cell(row, "schedule");
@@ -65,9 +66,9 @@ Named named(const Row& row) {
   return all;
 }
 
-// Layers of the stages where the row says those of the last one: the others share the rest, what is
-// left over the last of them [sail-sg/VocabularyParallelism core/transformer/transformer_block.py,
-// final_stage_num_layers].
+// Layers per stage if the row states those of the last stage. The other stages share the rest; the
+// last of them take the remainder [sail-sg/VocabularyParallelism
+// core/transformer/transformer_block.py, final_stage_num_layers].
 std::vector<int> before_the_last(int layers, int stages, int last) {
   std::vector<int> all(static_cast<std::size_t>(stages), last);
   const int others = stages - 1, rest = layers - last;
@@ -77,7 +78,7 @@ std::vector<int> before_the_last(int layers, int stages, int last) {
   return all;
 }
 
-// A list of the layers of each stage, with the embedding and the head as entries.
+// Reads the layers of each stage from a list that counts embedding and head as entries.
 std::vector<int> listed_stages(const nlohmann::json& extra, int layers, int stages) {
   const auto found = extra.find("layers_per_stage incl. embedding+head entries");
   if (found == extra.end() || !found->is_array() ||
@@ -93,13 +94,13 @@ std::vector<int> listed_stages(const nlohmann::json& extra, int layers, int stag
   return std::accumulate(all.begin(), all.end(), 0) == layers ? all : std::vector<int>{};
 }
 
-// The layers of each stage, as far as the row has columns for them; empty: it has none.
+// Layers of each stage, if the row has columns for them; otherwise empty.
 std::vector<int> stage_layers(const Reading& reading, const program::Plan& plan) {
   const auto layers = static_cast<int>(plan.architecture.layers);
   if (std::vector<int> listed = listed_stages(reading.extra, layers, plan.mesh.pp); !listed.empty())
     return listed;
   if (plan.mesh.pp < 2) return {};
-  // What is left over goes to the last stages [InternEvo, partition_uniform].
+  // The remainder of layers goes to the last stages [InternEvo, partition_uniform].
   if (contains(cell(reading.row, "framework"), "internevo") && layers % plan.mesh.pp != 0)
     return before_the_last(layers, plan.mesh.pp, (layers + plan.mesh.pp - 1) / plan.mesh.pp);
   const auto found = reading.extra.find("last_stage_layers");
@@ -129,8 +130,8 @@ std::string settle_schedule(Reading& reading, RowPlan& out) {
   program::Plan& plan = out.plan;
   program::PipelinePlan& pipeline = plan.pipeline;
   const Named names = named(reading.row);
-  // The embedding and the head count as layers: the zero-bubble paper's stages, DeepSpeed's
-  // partition by "type:transformer|embedding", NVIDIA's recipes for Llama-3.1-405B.
+  // Embedding and head count as layers in three cases: stages of the zero-bubble paper, DeepSpeed's
+  // partition by "type:transformer|embedding", and NVIDIA's recipes for Llama-3.1-405B.
   const std::int64_t layers = plan.architecture.layers, with_ends = layers + 2;
   const bool one_each = contains(cell(reading.row, "notes"), "one layer per chunk");
   if (plan.mesh.pp == 1) {
@@ -156,7 +157,7 @@ std::string settle_schedule(Reading& reading, RowPlan& out) {
   const std::int64_t parts = std::int64_t{plan.mesh.pp} * pipeline.virtual_stages;
   if (layers % parts == 0) return "";
   const bool less_at_ends = flag(reading.extra, "first_last_stage_one_layer_less");
-  // Chunks of one layer: the ends hold none, embedding and head alone.
+  // With chunks of one layer, the first and the last chunk have no layer: only embedding and head.
   if (with_ends == parts && (less_at_ends || one_each)) {
     pipeline.layer_split = program::LayerSplit::padded;
     return "";

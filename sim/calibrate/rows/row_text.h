@@ -1,5 +1,5 @@
-// row_text.h — how the cells of a table of measured runs are read: numbers that may carry a unit or
-// a fraction, words inside of remarks, the JSON of the column `extra`.
+// row_text.h — reads the cells of a table of measured runs: numbers with a unit or a fraction,
+// words in remarks, and the JSON of the column `extra`.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,28 @@
 
 namespace sim::calibrate {
 
-// The whole number at the start of a cell: "80GB" and "1024.0" and "81559 MiB" have one, "" has
-// not.
+// The whole number at the start of a cell: "80GB", "1024.0" and "81559 MiB" have one, "" has none.
 std::optional<std::int64_t> leading_number(std::string_view text);
-// A cell that is a number and nothing else.
+// The number in a cell that contains only a number.
 std::optional<double> number(std::string_view text);
 
-// The column `extra`, an empty object when it is blank or not an object.
+// The JSON object of the column `extra`; an empty object if it is blank or not an object.
 nlohmann::json extra(const Row& row);
-// True for true, 1, "1" and "True".
+// True if the value is true, 1, "1" or "True".
 bool flag(const nlohmann::json& extra, const char* key);
 
-// The largest count that a row is believed.
+// The largest count that a row may state; larger ones are errors of the table.
 constexpr std::int64_t count_max = 1 << 24;
-// A count of at least one; 0 where the column has none.
+// A count of at least 1; 0 if the column is absent or has none.
 int degree(const Row& row, const char* column);
 
-// Adds the experts of a row to what its columns gave; "" or why it cannot. Rows without: nothing.
+// Adds the experts of a row to the plan. Returns "" or the reason why it cannot. Dense rows: no
+// effect.
 std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& out);
-// The GPUs of a row with experts that states none; 0: not known. REQUIRES: other degrees are read.
+// Number of GPUs of a row with experts that does not state it; 0 if unknown. REQUIRES: other
+// degrees are read.
 int gpus_of_experts(const Row& row, const program::Plan& plan, RowPlan& out);
-// What its recipe adds, behind all that is read for every row but the pipeline.
+// Applies the settings of the row's recipe, after all other settings except the pipeline.
 void finish_experts(const Row& row, RowPlan& out);
 
 }  // namespace sim::calibrate

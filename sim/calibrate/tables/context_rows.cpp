@@ -1,8 +1,9 @@
-// context_rows.cpp — attention alone, forward, over context-parallel ranks of one node: Ulysses by
-// ring, calls in a loop (usp_attention_8xA100.csv).
+// context_rows.cpp — predicts rows of attention alone over the context-parallel ranks of one node.
+// Rows (usp_attention_8xA100.csv) measure forward calls in a loop, for degrees of Ulysses and of
+// ring attention.
 //
-// The rows are replayed: programs of the core that plans with context usp have
-// (program/layers/attention/usp.cpp), call after call, without autograd.
+// Rows are replayed with the programs of core attention that plans with context usp have
+// (program/layers/attention/usp.cpp): call after call, without autograd.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace sim::calibrate {
 
 namespace {
 
-// "128K", "512", "1M"; 0: none of these.
+// A number of tokens such as "128K", "512" or "1M"; 0 for other texts.
 std::int64_t tokens_in(const std::string& text) {
   const std::optional<std::int64_t> value = leading_number(text);
   constexpr std::int64_t most = 1 << 22;
@@ -40,7 +41,8 @@ std::optional<context::TokenOrder> order_of(const std::string& ring) {
   return std::nullopt;
 }
 
-// The plan of a row: attention alone counts. "" or why it is none.
+// Fills the plan of a row with one attention. Returns "" or the reason why the row is not
+// supported.
 std::string read_plan(const input::TableRow& row, program::Plan& plan) {
   if (!order_of(text_in(row, "ring_impl")))
     return fmt::format("ring_impl '{}' is none of basic, stripe and zigzag",
@@ -64,7 +66,7 @@ std::string read_plan(const input::TableRow& row, program::Plan& plan) {
   a.name = "attention";
   a.layers = 1;
   a.heads = n["head_num"];
-  // The column counts the query heads of a group.
+  // The column gqa_group_num counts the query heads per group.
   a.kv_heads = std::max<std::int64_t>(a.heads / n["gqa_group_num"], 1);
   a.head_dim = n["head_size"];
   a.hidden = a.heads * a.head_dim;
@@ -86,7 +88,7 @@ RowAnswer predict_context(const input::TableRow& row, answer::Sites& sites) {
   answer.measured = {positive_in(row, "iters_per_s")};
   answer.reason = read_plan(row, plan);
   if (!answer.reason.empty()) return answer;
-  // "8xA100-SXM4-80GB NVLink, one node"
+  // Text such as "8xA100-SXM4-80GB NVLink, one node".
   const std::string& hardware = text_in(row, "hardware");
   const std::size_t times = hardware.find('x');
   const std::string cluster =
@@ -116,7 +118,7 @@ RowAnswer predict_context(const input::TableRow& row, answer::Sites& sites) {
   return answer;
 }
 
-// Where all splits of one shape were measured: is their order the one predicted?
+// For shapes with several measured splits: the share of pairs whose predicted order is right.
 std::string context_summary(const input::Table& table, const std::vector<RowAnswer>& answers) {
   using Pair = std::pair<double, double>;  // measured, predicted
   std::map<std::string, std::vector<Pair>> shapes;
@@ -130,7 +132,7 @@ std::string context_summary(const input::Table& table, const std::vector<RowAnsw
     shapes[key].emplace_back(*a.measured[0], *a.predicted[0]);
   }
   std::size_t pairs = 0, right = 0;
-  constexpr double alike = 0.05;  // measured closer than that: a tie
+  constexpr double alike = 0.05;  // pairs closer than this are ties
   for (const auto& [key, splits] : shapes)
     for (std::size_t i = 0; i < splits.size(); ++i)
       for (std::size_t j = i + 1; j < splits.size(); ++j) {

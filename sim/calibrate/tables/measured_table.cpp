@@ -62,7 +62,7 @@ const char* status_of(const RowAnswer& answer) {
   return answer.impossible ? "impossible" : "unsupported";
 }
 
-// 90 % of what rows of other groups turned out to be, over what was predicted for them.
+// The central 90 % of measured / predicted in rows of other groups, times this row's prediction.
 std::optional<std::pair<double, double>> interval(const std::vector<RowAnswer>& answers,
                                                   std::size_t row, std::size_t quantity) {
   constexpr std::size_t fewest = 10;

@@ -10,12 +10,12 @@ namespace sim::calibrate {
 
 namespace {
 
-// Programs whose memory the sources measured, by `source_group`.
+// The programs that the sources measured, by `source_group`.
 struct SourceGroup {
   const char* group;
   const char* framework;
   const char* attention;
-  const char* version;  // where training_runs.csv says it of the same source
+  const char* version;  // as in training_runs.csv for the same source; "": unknown
 };
 constexpr std::array<SourceGroup, 3> sources = {{
     {"simumax-b200", "Megatron-LM", "flash/TE", "Megatron-LM 23e00ed0 (core 0.14), TE 2.11"},

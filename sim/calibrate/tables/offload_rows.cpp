@@ -1,15 +1,16 @@
-// offload_rows.cpp — ZeRO-3 runs of Megatron-DeepSpeed with the optimizer on the CPU
-// (deep_optimizer_states_runs.csv): forward, backward, step and iteration time.
+// offload_rows.cpp — predicts ZeRO-3 runs of Megatron-DeepSpeed with the optimizer on the CPU
+// (deep_optimizer_states_runs.csv): times of forward, backward, step and iteration.
 //
-// The row is replayed as any plan is (program/parallel/deepspeed/deepspeed_zero3.h): a model of its
-// shape, parameters in shards, every layer recomputed, on a node with the rates of
-// calibration/hosts.csv, which name their sources.
+// Rows are replayed as any plan is (program/parallel/deepspeed/deepspeed_zero3.h). The model is
+// sharded and every layer recomputed. Rates of the node come from calibration/hosts.csv, which
+// names their sources.
 //
-// Not in the rows, and taken from the authors' scripts [mauryaavinash95/MLP-Offload scripts/
-// config-n-run.sh, launch-expt.sh]: the width of the MLP (calibration/offload_models.csv). From the
-// commands and ds_config.json of the runs' logs: SwiGLU, RMSNorm, no biases, 4 heads of keys and
-// values, GPT-2's 50257 words, input and output embedding apart, pin_memory true, bf16 sums; what
-// they leave out is DeepSpeed's default: overlap_comm, reduce_scatter, contiguous_gradients.
+// Settings that the rows do not have come from the authors' scripts and logs:
+// - The width of the MLP is in calibration/offload_models.csv [mauryaavinash95/MLP-Offload
+//   scripts/config-n-run.sh, launch-expt.sh].
+// - Commands and ds_config.json in the logs state: SwiGLU, RMSNorm, no biases, 4 heads of keys and
+//   values, GPT-2's 50257 words, separate input and output embeddings, pin_memory true, bf16 sums.
+// - Others keep DeepSpeed's defaults: overlap_comm, reduce_scatter, contiguous_gradients.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,15 +31,15 @@ namespace {
 
 enum Part : std::size_t { iteration, forward, backward, step };
 
-// Whose rates of hosts.csv, on GPUs and links of which cluster; what its memory carries in other
-// runs than those that hosts.csv has it of, 0: in none.
+// A host of hosts.csv and the cluster with its GPUs and links. `memory` is the host memory
+// bandwidth with other runs on the node; 0: unknown.
 struct Host {
   std::string name, cluster;
   double memory = 0;
 };
 
-// The first line of calibration/offload_hosts.csv that fits: words of the row's column, how the
-// folder of its run ends.
+// The first matching line of calibration/offload_hosts.csv: it matches words of the row's column
+// and the end of the run's folder.
 std::optional<Host> host_of(const input::TableRow& row) {
   static const Result<input::Table> table =
       input::load_table(input::repository_root() + "/calibration/offload_hosts.csv");
@@ -53,18 +54,19 @@ std::optional<Host> host_of(const input::TableRow& row) {
   return std::nullopt;
 }
 
-// Bytes a second, of a rank or (memory, network) of its node; seconds.
+// Rates of a host in bytes per second, per rank or (memory, network) per node; times in seconds.
 struct HostRates {
   double gpus_per_node = 1, microbatch_other = 0, step_other = 0;
-  // For one group that has all GPUs of its nodes; for several, of which each has a part of them.
+  // First: for one group over all GPUs of its nodes. Second: for several groups per node.
   double node_network = 0, node_network_apart = 0;
-  double cores = 0;  // what reaches a rank of memory without limit
+  double cores = 0;  // rate of one rank's cores with unlimited memory bandwidth
   double memory = 0, pcie_up = 0, pcie_down = 0;
-  double blocking_flush = 0;  // parameters whose gradients a blocking copy brings down
-  double layer_forward = 0, layer_backward = 0;  // that the CPU takes to issue one
+  // parameters per second whose gradients a blocking copy moves to the CPU
+  double blocking_flush = 0;
+  double layer_forward = 0, layer_backward = 0;  // CPU time to launch one layer
 };
 
-// By the names of hosts.csv.
+// Reads the rates by their names in hosts.csv.
 Result<HostRates> rates_of(const Host& of) {
   HostRates host;
   const Diagnostics problems =
@@ -85,7 +87,8 @@ Result<HostRates> rates_of(const Host& of) {
   return host;
 }
 
-// When the passes of the last step of the first rank class, and its end, begin and end.
+// Begin and end of each kind of pass in the last step of the first rank class, and of its optimizer
+// step.
 class PassTimes final : public engine::Observer {
  public:
   void operation(int rank_class, program::Stream, std::string_view, const engine::Place& place,
@@ -134,7 +137,7 @@ const offload::Method* method_of(const std::string& mode) {
   return mode.starts_with("DeepOptimizerStates") ? offload::find("deep") : nullptr;
 }
 
-// The width of the MLP of a row's model, by calibration/offload_models.csv; 0: no file.
+// The width of the MLP of a row's model, from calibration/offload_models.csv; 0 if unknown.
 std::int64_t mlp_width(const input::TableRow& row, std::int64_t hidden) {
   static const Result<input::Table> table =
       input::load_table(input::repository_root() + "/calibration/offload_models.csv");
@@ -149,7 +152,7 @@ std::int64_t mlp_width(const input::TableRow& row, std::int64_t hidden) {
   return 0;
 }
 
-// "" or why the row is no run.
+// Fills the run of a row. Returns "" or the reason why the row is not supported.
 std::string read_run(const input::TableRow& row, Run& run) {
   std::map<std::string, std::int64_t> n;
   for (const char* column :
@@ -193,7 +196,7 @@ std::string read_run(const input::TableRow& row, Run& run) {
   plan.stack.gradient_accumulation_fusion = false;
   program::OptimizerOptions& o = plan.optimizer;
   const double ratio = positive_in(row, "cpu_offload_ratio").value_or(1);
-  // Other methods have a column of the stride too, and no use for it.
+  // Other methods also have a stride in the table but do not use it.
   const bool strides = run.method->name == "deep";
   const std::int64_t stride = strides ? size_in(row, "opt_gap_k") : 0;
   if (strides && stride < 2) return "column opt_gap_k holds no stride of 2 or more";
@@ -204,7 +207,7 @@ std::string read_run(const input::TableRow& row, Run& run) {
   return "";
 }
 
-// The site whose node is the host's.
+// The site with the host's node.
 answer::Site* site_of_host(const Host& host, const HostRates& rates, bool apart,
                            answer::Sites& sites, std::string& reason) {
   answer::SiteChange change;
@@ -212,8 +215,8 @@ answer::Site* site_of_host(const Host& host, const HostRates& rates, bool apart,
   change.nics = 1;
   const auto rate = [](double value) { return Bandwidth{static_cast<std::int64_t>(value)}; };
   change.nic = rate(apart ? rates.node_network_apart : rates.node_network);
-  // The flush was fitted with what the sums of gradients take, which wait for it: 16 bits down and
-  // up again.
+  // The fitted flush includes gradient sums that wait for it: 16 bits per parameter to the CPU and
+  // back.
   const double sums = 2 / rates.pcie_down + 2 / rates.pcie_up;
   change.host = {rate(rates.cores), rate(rates.memory), rate(rates.pcie_up),
                  rate(2 / (1 / rates.blocking_flush - sums))};
@@ -265,7 +268,7 @@ RowAnswer predict_offload(const input::TableRow& row, answer::Sites& sites) {
     answer.reason = "the replay ended before its last step";
     return answer;
   }
-  // The CPU fetches, gathers and hooks module by module; narrow layers wait for it.
+  // The CPU runs fetches, gathers and hooks per module, so narrow layers wait for the CPU.
   const double issued = static_cast<double>(run.plan.architecture.layers) *
                         static_cast<double>(run.plan.microbatches());
   const double passes = std::max(seconds(times.forward()), issued * rates->layer_forward);
@@ -280,8 +283,8 @@ RowAnswer predict_offload(const input::TableRow& row, answer::Sites& sites) {
   return answer;
 }
 
-// Of runs that differ in the stride alone, which one was fastest? Runs that were repeated say how
-// much a difference means.
+// For runs that differ only in the stride: how often the fastest one is predicted. Repeated runs
+// give the noise.
 std::string offload_summary(const input::Table& table, const std::vector<RowAnswer>& answers) {
   struct Run {
     double measured = 0, predicted = 0;
@@ -289,13 +292,13 @@ std::string offload_summary(const input::Table& table, const std::vector<RowAnsw
   struct Range {
     double least = 0, most = 0;
   };
-  std::map<std::string, std::vector<Run>> strides;  // of runs that are else alike
-  std::map<std::string, Range> repeats;             // of one run, in any folder
+  std::map<std::string, std::vector<Run>> strides;  // runs that differ only in the stride
+  std::map<std::string, Range> repeats;             // repeats of one run, in any folder
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const RowAnswer& a = answers[i];
     if (!a.reason.empty() || !a.measured[iteration] || !a.predicted[iteration]) continue;
     const input::TableRow& row = table.rows[i];
-    // A row of no whole iteration is of a run that broke off while it warmed up.
+    // A row without a complete iteration comes from a run that ended during warm-up.
     if (!text_in(row, "mode").starts_with("DeepOptimizerStates")) continue;
     if (text_in(row, "n_iter_used") == "0") continue;
     std::string shape;
@@ -313,7 +316,7 @@ std::string offload_summary(const input::Table& table, const std::vector<RowAnsw
   std::vector<double> apart;
   for (const auto& [key, range] : repeats)
     if (range.most > range.least) apart.push_back(100 * (range.most / range.least - 1));
-  // What a lead must be to be more than the least that repeats differ by.
+  // A lead counts if it exceeds the smallest difference between repeats.
   const double clear = apart.empty() ? 1 : 1 + std::ranges::min(apart) / 100;
   std::size_t compared = 0, right = 0, leads = 0, right_leads = 0;
   double lost = 0;

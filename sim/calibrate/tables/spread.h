@@ -1,4 +1,4 @@
-// spread.h — how far predictions of a table lie from what was measured, in percent.
+// spread.h — statistics of prediction errors of a table, in percent.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,27 @@
 
 namespace sim::calibrate {
 
-// |predicted - measured| / measured of some lines, percent; the bias keeps its sign.
+// Statistics of |predicted - measured| / measured, in percent; the bias keeps its sign.
 struct Spread {
   std::size_t rows = 0;
   double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;
-  std::size_t worst = 0;  // line
+  std::size_t worst = 0;  // line with the largest error
 };
 
-// The nine-in-ten value among `count` sorted ones, by the nearest rank: at least nine of ten are no
-// larger. REQUIRES: count > 0.
+// Index of the 90th percentile among `count` sorted values, by the nearest rank. REQUIRES: count >
+// 0.
 constexpr std::size_t p90_index(std::size_t count) {
   return (9 * count + 9) / 10 - 1;
 }
 
-// Of signed errors in percent, each with its line.
+// Statistics of signed errors in percent, each with its line.
 Spread spread_of(const std::vector<std::pair<double, std::size_t>>& errors);
 
-// As columns of a table; `rows` and `worst` are what lines of it are called in JSON.
+// Columns of a table; `rows` and `worst` are the JSON names of the count and of the worst line.
 std::vector<output::Column> spread_columns(const char* rows, const char* worst);
 std::vector<output::Json> spread_cells(const Spread& spread);
 
-// "rows without a prediction": how many for which reason.
+// The table "rows without a prediction": number of rows per reason.
 output::Rows reason_rows(const std::map<std::string, std::size_t>& reasons, const char* what);
 
 }  // namespace sim::calibrate

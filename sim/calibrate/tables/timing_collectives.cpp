@@ -1,5 +1,5 @@
-// timing_collectives.cpp — nccl.csv: collectives by kind, GPUs, nodes and size. Compared from 1 MB,
-// on nodes with NVSwitch, over fabrics that the row names.
+// timing_collectives.cpp — predicts collectives of nccl.csv by kind, GPUs, nodes and size. Rows are
+// compared from 1 MB on, on nodes with NVSwitch, over networks that the row names.
 #include <fmt/format.h>
 
 #include <regex>
@@ -22,7 +22,7 @@ std::optional<Kind> kind_of(std::string_view name) {
   return std::nullopt;
 }
 
-// Why NCCL's own choice on the GPU's clock is not what was measured; else nothing.
+// Reason why a row does not measure NCCL's own choice on the GPU's clock; "" if it does.
 std::string measured_otherwise(const std::string& notes, const std::string& algorithm) {
   if (notes.find("host-timed") != std::string::npos) return "timed from the host";
   if (!algorithm.empty() && !algorithm.starts_with("auto")) return "algorithm forced: " + algorithm;

@@ -1,26 +1,25 @@
-// timing_operations.cpp — op_profiles.csv: operations of a Megatron-LM layer, forward and backward,
-// timed alone from the host (Aceso's profiler, as Sailor recorded it).
+// timing_operations.cpp — predicts op_profiles.csv: operations of a Megatron-LM layer, forward and
+// backward, timed one by one on the CPU (Aceso's profiler, as Sailor recorded it).
 //
-// What an operation launches (Megatron-LM before core: fused_layer_norm, fused_softmax,
+// Kernels of each operation (Megatron-LM before core: fused_layer_norm, fused_softmax,
 // tensor_parallel/layers, transformer.py):
 //
-//     qkv, MLP-GEMM-1     product; qkv adds its bias in a kernel of its own; backward is the
-//     gradient of the
-//                         input
-//     dense, MLP-GEMM-2   product; backward is the gradient of the input
-//     score, context      batched products; backward is two of them
-//     softmax             the triangular fused kernel where its rules allow, else scale, mask and
-//                         softmax in fp32
-//     post-*-dropout      bias, dropout, residual add, as three kernels
+//    qkv, MLP-GEMM-1     product; qkv adds its bias in a kernel of its own; backward is the
+//                        gradient of the input
+//    dense, MLP-GEMM-2   product; backward is the gradient of the input
+//    score, context      batched products; backward is two of them
+//    softmax             the triangular fused kernel where its rules allow, else scale, mask and
+//                        softmax in fp32
+//    post-*-dropout      bias, dropout, residual add, as three kernels
 //
-// Forward passes of dropout and GELU are bound by arithmetic as a softmax is, on both GPUs; their
-// backward passes by memory.
+// Forward passes of dropout and GELU are bound by arithmetic as softmax is, on both GPUs. Their
+// backward passes are bound by memory.
 //
-// `algo` 1 splits qkv over its rows instead. Over a tensor-parallel group the backward pass of the
-// former and the forward pass of the latter contain a collective, host time of two ranks and all:
-// they are not compared. Time = the kernels between two events. Times below 300 us may show the
-// host instead: qkv's forward pass takes 160-190 us on GH200 (190-280 us on A100) for one to eight
-// times the work, and most operations have such a floor. They are not compared either.
+// Value 1 of `algo` splits qkv by rows instead. With tensor parallelism, qkv backward and the
+// row-split forward contain a collective and the CPU time of two ranks. These rows are not
+// compared. A time covers the kernels between two events. Times below 300 us may be CPU time: qkv
+// forward takes 160-190 us on GH200 (190-280 us on A100) for one to eight times the work. They are
+// not compared either.
 #include <fmt/format.h>
 
 #include "sim/calibrate/tables/timing_kernels.h"
@@ -37,7 +36,7 @@ using model::Precision;
 
 constexpr double shortest_kernel_time_us = 300;
 
-// Everything that one direction of an operation does.
+// The work of one direction of an operation.
 struct Work {
   std::vector<Operation> kernels;
   bool communicates = false;  // with the tensor-parallel group
@@ -47,7 +46,7 @@ struct Work {
 };
 
 struct Layer {
-  std::int64_t batch, sequence, hidden, heads, vocab, tp, element;  // heads, vocab: of a rank
+  std::int64_t batch, sequence, hidden, heads, vocab, tp, element;  // heads and vocab are per rank
   Precision precision;
   bool rows = false;  // algo 1
 
@@ -67,9 +66,9 @@ struct Layer {
 
 Work layer_norm(const Layer& l, bool backward) {
   Work w;
-  // Backward: gradient of the input, then of weight and bias over the same two tensors; the
-  // residual's gradient is added.
-  // Arithmetic in fp32 costs as much as two bytes an element more, whatever the tensors' precision.
+  // Backward computes the gradient of the input, then those of weight and bias from the same two
+  // tensors, and adds the residual's gradient. Arithmetic in fp32 costs as much as two more bytes
+  // per element, in any precision of the tensors.
   w.memory_bound(OperationKind::norm,
                  (backward ? 5 : 2) * l.residual() + (backward ? 4 : 2) * l.tokens() * l.hidden);
   if (backward) w.memory_bound(OperationKind::elementwise, 3 * l.residual());
@@ -127,8 +126,8 @@ Work softmax(const Layer& l, bool backward) {
     w.memory_bound(OperationKind::softmax, backward ? 2 * s : s + s / 2);
     return w;
   }
-  // In fp32: scale and softmax read and write, and backward fills a clone; a 16-bit input is cast
-  // on either side.
+  // In fp32 scale and softmax each read and write, and backward fills a clone. A 16-bit input is
+  // cast before and after.
   const std::int64_t wide = s / l.element * 4;
   const int casts = l.element == 2 ? 2 : 0;
   for (int i = 0; i < casts; ++i) w.memory_bound(OperationKind::elementwise, s + wide);
@@ -148,7 +147,7 @@ Work dropout_add(const Layer& l, bool backward) {
   } else {
     w.memory_bound(OperationKind::elementwise, 2 * r);
     w.memory_bound(OperationKind::softmax,
-                   2 * r + mask);  // random numbers bound it as exponentials do
+                   2 * r + mask);  // random numbers take the time
     w.memory_bound(OperationKind::elementwise, 3 * r);
   }
   return w;
@@ -163,7 +162,7 @@ Work gelu(const Layer& l, bool backward) {
   return w;
 }
 
-// Logits, and cross entropy over them in fp32: cast, maximum, subtraction, exponential, sum.
+// Logits, and their cross entropy in fp32: cast, maximum, subtraction, exponential, sum.
 Work logits(const Layer& l, bool backward) {
   Work w;
   const std::int64_t size = l.tokens() * l.vocab;
@@ -180,7 +179,7 @@ Work logits(const Layer& l, bool backward) {
   return w;
 }
 
-// False: an operation that is not represented.
+// Fills the work of an operation. False if the operation is not supported.
 bool work_of(std::string_view op, const Layer& l, bool backward, Work& w) {
   const GemmRole back = GemmRole::input_gradient;
   const std::int64_t d = l.hidden / (l.heads * l.tp), s = l.sequence;
@@ -237,7 +236,7 @@ void time_operations(const input::TableRow& row, answer::Sites& sites, std::vect
     answer::Site* site = site_of(text("gpu"), sites, t);
     if (site == nullptr) continue;
     const bool wide = text("precision") == "fp32";
-    // fp32 tensors are multiplied in TF32.
+    // Products of fp32 tensors run in TF32.
     Layer l{size_in(row, "mbs"),    size_in(row, "seq"),
             size_in(row, "hidden"), size_in(row, "heads"),
             size_in(row, "vocab"),  size_in(row, "tp"),

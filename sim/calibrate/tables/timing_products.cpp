@@ -1,5 +1,5 @@
-// timing_products.cpp — gemm.csv: matrix products by shape and layout, grouped products, best
-// shapes, and fused attention by sequence, head size, mask and direction.
+// timing_products.cpp — predicts gemm.csv: matrix products by shape and layout, grouped products,
+// best shapes, and fused attention.
 #include <fmt/format.h>
 
 #include <regex>
@@ -14,7 +14,8 @@ using model::GemmRole;
 using model::Operation;
 using model::Precision;
 
-// Layouts as cuBLAS names them: TN forward, NN gradient of the input, NT gradient of the weight.
+// The role of a product by cuBLAS's layout: TN forward, NN gradient of the input, NT gradient of
+// the weight.
 GemmRole role_of(std::string_view layout) {
   if (layout == "NN") return GemmRole::input_gradient;
   return layout == "NT" ? GemmRole::weight_gradient : GemmRole::forward;
@@ -25,7 +26,7 @@ Precision product_precision(std::string_view dtype) {
   return dtype.starts_with("fp16") ? Precision::fp16 : Precision::bf16;
 }
 
-// Seconds that `flops` take at the row's TFLOP/s.
+// Seconds of `flops` at the row's TFLOP/s.
 double at_rate(const input::TableRow& row, double flops) {
   const double rate = number(row.cells.at("tflops")).value_or(0);
   return rate > 0 ? flops / rate * 1e-6 : 0;
@@ -49,8 +50,8 @@ void product(const input::TableRow& row, const answer::Site& site, Timing& t) {
   t.predicted_us = microseconds({o}, site, benchmark_profile(site));
 }
 
-// "ng=40, M=616, N=3072, K=5120, ..., stage=bwd_grad_w, ..., accumulate=True": ng products of M
-// rows.
+// Reads "ng=40, M=616, N=3072, K=5120, ..., stage=bwd_grad_w, ..., accumulate=True": ng products
+// with M rows each.
 void grouped_product(const input::TableRow& row, const answer::Site& site, Timing& t) {
   static const std::regex shape(
       R"(ng=(\d{1,5}), M=(\d{1,7}), N=(\d{1,7}), K=(\d{1,7}),.*stage=(\w+),.*accumulate=(\w+))");
@@ -79,7 +80,7 @@ void grouped_product(const input::TableRow& row, const answer::Site& site, Timin
   t.predicted_us = microseconds({o}, site, benchmark_profile(site));
 }
 
-// The profile with the named kernel first.
+// Moves the named kernel to the front of the profile. False if the profile lacks it.
 bool choose(device::Profile& profile, std::string_view implementation) {
   for (std::size_t i = 0; i < profile.attention.size(); ++i) {
     if (profile.attention[i].implementation != implementation) continue;
@@ -105,7 +106,7 @@ void attention(const input::TableRow& row, const answer::Site& site, Timing& t) 
   const bool causal = causal_text.starts_with("1");
   const std::string& direction = row.cells.at("direction");
   const bool forward = direction.starts_with("fwd"), backward = direction.ends_with("bwd");
-  // FLOPs as the source counts them: 4 s^2 d h forward, 2.5 times that backward.
+  // The source counts 4 s^2 d h FLOPs forward and 2.5 times that backward.
   double flops = 4.0 * static_cast<double>(batch * heads * d) * static_cast<double>(seq) *
                  static_cast<double>(seq);
   flops *= (forward ? 1.0 : 0.0) + (backward ? 2.5 : 0.0);

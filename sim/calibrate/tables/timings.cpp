@@ -27,7 +27,7 @@ Spread spread(const std::vector<const Timing*>& lines) {
   return spread_of(errors);
 }
 
-// Groups in the order of their names, after all lines, and all lines of either half.
+// Statistics of all lines, of each half, then of each GPU, network and group in alphabetical order.
 std::vector<std::pair<std::string, Spread>> spreads(const std::vector<Timing>& timings) {
   std::map<std::string, std::vector<const Timing*>> groups;
   std::map<std::string, std::vector<const Timing*>> gpus, fabrics;

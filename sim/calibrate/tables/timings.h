@@ -1,14 +1,13 @@
-// timings.h — measured kernels and collectives, predicted one by one: matrix products and fused
-// attention (gemm.csv), operations of a layer (op_profiles.csv), collectives (nccl.csv).
+// timings.h — predicts measured kernels and collectives one by one: matrix products and fused
+// attention (gemm.csv), operations of a layer (op_profiles.csv), collectives (nccl.csv). The
+// command `validate` calls it.
 //
 // Invariants
-//  (1) Every measured time of the table has exactly one line, in the order of the table; what
-//  cannot
-//      be represented says why.
-//  (2) Lines alternate between the half that profiles may be fitted to and the half that only
-//  checks
-//      them: the first, third, ... row of each group is of the first half.
-//  (3) A time is that of the profile of its GPU; nothing is scaled to fit a table.
+// (1) Every measured time of the table has exactly one line, in the order of the table. A time that
+//     cannot be represented has the reason.
+// (2) Lines of a group alternate between two halves. Profiles may be fitted to the first half; the
+//     second half only checks them.
+// (3) A time uses the profile of its GPU; nothing is scaled to fit a table.
 #pragma once
 
 #include <string>
@@ -22,14 +21,14 @@ namespace sim::calibrate {
 
 enum class TimingTable { none, products, operations, collectives };
 
-// By its columns; none: a table of runs, or of something else.
+// The kind of a table by its columns; none: a table of runs or of other things.
 TimingTable timing_table(const input::Table& table);
 
 struct Timing {
   int line = 0;
-  std::string group;   // "A100-PCIe 80GB, matmul TN": what is averaged together
-  std::string fabric;  // of collectives: what carries them; "": not told apart
-  std::string reason;  // why there is no prediction; "": there is one
+  std::string group;   // lines averaged together: "A100-PCIe 80GB, matmul TN"
+  std::string fabric;  // network of a collective; "": not distinguished
+  std::string reason;  // reason for a missing prediction; "": it exists
   bool fitted = false;
   double measured_us = 0;
   double predicted_us = 0;
@@ -42,12 +41,12 @@ std::string timings_csv(const std::vector<Timing>& timings);
 output::Document timings_document(const std::vector<Timing>& timings);
 
 // The parts of `timings`, one per table (timing_products.cpp, timing_operations.cpp,
-// timing_collectives.cpp). They fill everything but `fitted`.
+// timing_collectives.cpp). They set all members except `line` and `fitted`.
 void time_products(const input::TableRow& row, answer::Sites& sites, std::vector<Timing>& out);
 void time_operations(const input::TableRow& row, answer::Sites& sites, std::vector<Timing>& out);
 void time_collectives(const input::TableRow& row, answer::Sites& sites, std::vector<Timing>& out);
 
-// The cluster whose GPU a table names; "" when no profile covers it.
+// Name of the cluster with a GPU that a table names; "" if there is none.
 std::string cluster_of_gpu(const std::string& gpu);
 
 }  // namespace sim::calibrate

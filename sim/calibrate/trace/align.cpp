@@ -10,15 +10,15 @@ namespace {
 
 constexpr std::int32_t never = -(1 << 29);
 constexpr std::size_t first_band = 384;
-constexpr std::size_t small_cells = 1 << 20;  // below, the whole table is kept
+constexpr std::size_t small_cells = 1 << 20;  // smaller problems keep the whole table
 
-// Families that programs and machines have one kernel each of: they say where the diagonal is.
+// Families with one kernel per operation in programs and in traces: they mark the diagonal.
 bool anchors(KernelFamily family) {
   return family == KernelFamily::gemm || family == KernelFamily::attention_forward ||
          family == KernelFamily::attention_backward || communicates(family);
 }
 
-// For each number of operations done, how many kernels are about done.
+// For each number of completed operations: the expected number of completed kernels.
 std::vector<std::size_t> diagonal(std::span<const AlignItem> a, std::span<const AlignItem> b) {
   const auto count = [](std::span<const AlignItem> items) {
     return static_cast<std::size_t>(std::count_if(
@@ -49,7 +49,7 @@ class Solver {
       : score_(operations, kernels), owners_(kernels.size(), -1) {
     const std::size_t n = operations.size(), m = kernels.size();
     for (std::size_t i = 0; i <= n; ++i) {
-      // From one row to the next the band overlaps, however far the centre jumps.
+      // The bands of consecutive rows overlap, even if the centre jumps.
       const std::size_t before = i == 0 ? 0 : centre[i - 1], after = i == n ? m : centre[i + 1];
       low_.push_back(std::min(before, centre[i]) > width ? std::min(before, centre[i]) - width : 0);
       high_.push_back(std::min(m, std::max(after, centre[i]) + width));
@@ -63,11 +63,11 @@ class Solver {
  private:
   using Row = std::vector<std::int32_t>;
 
-  // The part of row i that the band and the rectangle share.
+  // The part of row i inside both the band and the rectangle.
   std::size_t from(std::size_t i, std::size_t j0) const { return std::max(j0, low_[i]); }
   std::size_t to(std::size_t i, std::size_t j1) const { return std::min(j1, high_[i]); }
 
-  // The best of all ways from (i0, j0) to every place of row i1; indices are j - j0.
+  // The best score of all paths from (i0, j0) to each cell of row i1; indices are j - j0.
   Row forward(std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) const {
     Row now(j1 - j0 + 1, never), next = now;
     for (std::size_t j = j0; j <= to(i0, j1); ++j) now[j - j0] = -score_.skip_kernels(j0, j);
@@ -88,7 +88,7 @@ class Solver {
     return now;
   }
 
-  // The same from every place of row i0 to (i1, j1).
+  // The best score of all paths from each cell of row i0 to (i1, j1).
   Row backward(std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) const {
     Row now(j1 - j0 + 1, never), next = now;
     for (std::size_t j = from(i1, j0); j <= j1; ++j) now[j - j0] = -score_.skip_kernels(j, j1);
@@ -109,7 +109,7 @@ class Solver {
     return now;
   }
 
-  // Empties what was written of row i, and nothing else: a row is much longer than the band.
+  // Clears only the cells of row i inside the band, since a row is much longer.
   void forget(Row& row, std::size_t i, std::size_t j0, std::size_t j1) const {
     for (std::size_t j = from(i, j0); j <= to(i, j1); ++j) row[j - j0] = never;
   }
@@ -135,7 +135,8 @@ class Solver {
     solve(mid, i1, j, j1);
   }
 
-  // Few enough cells for the way to be kept: of each, where its best came from.
+  // Solves a small rectangle with a stored table: for each cell the step that led to its best
+  // score.
   void solve_whole(std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
     constexpr std::uint8_t by_operation = 101, by_kernel = 102;
     const std::size_t width = j1 - j0 + 1;

@@ -1,18 +1,19 @@
-// align.h — which kernels of a trace are which operations of a program, by order and family.
+// align.h — assigns kernels of a trace to operations of a program, by order, family, purpose and
+// duration. The function match() calls it for each queue.
 //
-// Both are sequences of one queue. Of all ways to give each operation the kernels that follow each
-// other for it (one, or up to `longest_group` with casts, sums of slices and pieces; a kernel here
-// is a call of a library, calls.h), none out of order, the one with the highest score is taken:
-// families and purposes that agree and durations that are alike count for it, operations without a
-// kernel and kernels without an operation against it, long ones more (Needleman and Wunsch, J. Mol.
-// Biol. 48, 1970, with groups on one side). Memory is linear (Hirschberg, CACM 18, 1975), time is a
-// band around where products, attention and collectives say the diagonal is; the band doubles until
-// the way does not touch its edge.
+// Both are sequences of one queue. An operation takes one kernel or up to `longest_group`
+// consecutive ones: casts, split-k sums, pieces. A kernel here is a library call (calls.h). The
+// result is the assignment in order with the highest score. Equal families and purposes and similar
+// durations add to the score. Operations and kernels left over subtract from it, long kernels more
+// (Needleman and Wunsch, J. Mol. Biol. 48, 1970, with groups on one side). Memory is linear
+// (Hirschberg, CACM 18, 1975). The search stays in a band around the diagonal that products,
+// attention and collectives give. The band doubles until the path does not touch its edge.
 //
 // Invariants
-//  (1) A kernel belongs to at most one operation, in order; kernels of one operation are
-//  neighbours. (2) An operation's kernels hold one of its own family, or one that may stand for it;
-//  none of them says another purpose than its own. (3) Same inputs, same answer.
+// (1) A kernel belongs to at most one operation, in order. Kernels of one operation are neighbours.
+// (2) An operation's kernels include one of its own family, or of a family that can replace it.
+//     None of them has a purpose that contradicts the operation's.
+// (3) The same inputs give the same answer.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +33,15 @@ struct AlignItem {
   Purposes purposes = 0;
 };
 
-// How a kernel's family stands to an operation's.
+// Relation of a kernel's family to an operation's.
 enum class Relation : std::uint8_t { none, companion, alike, same };
 Relation relation(KernelFamily operation, KernelFamily kernel);
 
-// For each kernel its operation, -1 where it has none.
+// For each kernel the index of its operation, or -1.
 std::vector<std::int32_t> align(std::span<const AlignItem> operations,
                                 std::span<const AlignItem> kernels);
 
-// The score of such an answer: what `align` makes as high as can be. For tests.
+// The score of an assignment, which `align` maximises. For tests.
 std::int64_t alignment_score(std::span<const AlignItem> operations,
                              std::span<const AlignItem> kernels,
                              std::span<const std::int32_t> owners);

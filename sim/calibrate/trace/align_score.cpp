@@ -7,20 +7,20 @@ namespace sim::calibrate {
 
 namespace {
 
-// Products and attention are as many in any program: nothing is more certain.
+// Every library runs one kernel per product or attention: these matches are the most certain.
 constexpr std::int32_t of_anchor = 20, of_same = 12, of_alike = 6;
-// Names that say what an operation and a kernel are for, and agree.
+// Score if the names of operation and kernel have the same purpose.
 constexpr std::int32_t of_agreement = 6;
-// Further kernels of a group. What no family explains must bring the time nearer to count more than
-// a kernel that is left alone.
+// Score of each further kernel of a group. A kernel of a foreign family must improve the duration
+// to outweigh leaving it out.
 constexpr std::int32_t of_piece = 2, of_part = 0, of_stranger = -2;
 
 bool is_pass(KernelFamily family) {
   return passes_over_memory(family);
 }
 
-// Operations that libraries make of several kernels of the same family. Passes are what libraries
-// and compilers cut and fuse as they like.
+// Operations that libraries run as several kernels of the same family. Passes over memory may be
+// split and fused in any way.
 bool in_pieces(KernelFamily operation, KernelFamily kernel) {
   if (is_pass(operation)) return is_pass(kernel);
   return operation == KernelFamily::attention_backward && kernel == operation;
@@ -45,7 +45,7 @@ std::int16_t quarters(std::int64_t nanoseconds) {
       std::lround(4 * std::log2(static_cast<double>(std::max<std::int64_t>(1, nanoseconds)))));
 }
 
-// What programs do not know is short: a long kernel without an operation is the less likely.
+// Kernels unknown to programs are mostly short, so a long kernel without an operation costs more.
 std::int32_t skip_kernel(std::int64_t nanoseconds) {
   constexpr std::int32_t least = 2, most = 6;
   return std::clamp((quarters(nanoseconds) - quarters(32'000)) / 4 + least, least, most);
@@ -55,13 +55,14 @@ Relation find_relation(KernelFamily operation, KernelFamily kernel) {
   using enum KernelFamily;
   if (operation == kernel) return Relation::same;
   if (communicates(operation) || communicates(kernel)) {
-    const bool exchange = operation == all_to_all && kernel == send_receive;  // NCCL's own way
+    // NCCL implements all-to-all by sends and receives
+    const bool exchange = operation == all_to_all && kernel == send_receive;
     return exchange                                             ? Relation::same
            : kernel == communication && communicates(operation) ? Relation::alike
                                                                 : Relation::none;
   }
   if (passes_over_memory(operation) && passes_over_memory(kernel)) return Relation::alike;
-  // What libraries do around a product or an attention; kernels that no name tells apart.
+  // Kernels that libraries run around a product or an attention, and kernels with unspecific names.
   if (kernel == gemm_part || kernel == other) return Relation::companion;
   if (kernel == copy || kernel == elementwise || kernel == reduction || kernel == fused)
     return Relation::companion;
@@ -88,7 +89,7 @@ Score::Score(std::span<const AlignItem> operations, std::span<const AlignItem> k
     const auto [at, added] = families_.try_emplace(kind);
     if (added) at->second = of_kind(kind, kernels);
     of_families_.push_back(&at->second);
-    // How long a collective waits says nothing of it.
+    // Durations of collectives include waiting, so they do not count.
     timed_.push_back(!communicates(operation.family));
     long_.push_back(quarters(operation.nanoseconds));
   }
@@ -113,13 +114,13 @@ std::vector<std::int8_t> Score::of_kind(const Kind& kind,
     for (std::size_t g = 0; g < longest_group && j + g < kernels.size(); ++g) {
       const AlignItem& kernel = kernels[j + g];
       const Relation how = relation(family, kernel.family);
-      // A collective is one kernel.
+      // A collective is a single kernel.
       if (how == Relation::none || (communicates(family) && g > 0)) break;
-      // A pass that is for something stands beside no product.
+      // A pass with a purpose of its own is not a companion of a product.
       if (how == Relation::companion && kernel.purposes != 0) break;
       if (contradict(purposes, kernel.purposes)) break;
       agrees |= (purposes & kernel.purposes) != 0;
-      // The best of them is what the operation is, the others are beside it.
+      // The kernel with the closest relation is the operation itself; the others accompany it.
       if (how > best) {
         if (g > 0) others += for_another(family, kernels[j + first_best].family);
         best = how;

@@ -14,7 +14,7 @@ bool has(const MeasuredKernel& kernel, std::string_view word) {
   return contains(kernel.name, word);
 }
 
-// Arrays of gradients are cleared by memset too: those take longer.
+// Longer memsets clear gradients instead of counters.
 constexpr std::int64_t longest_clear_ns = 5'000;
 
 bool clears_counters(const MeasuredKernel& kernel) {
@@ -45,7 +45,7 @@ bool of_a_sort(const MeasuredKernel& kernel) {
   return kernel.family == routing && has(kernel, "cub::");
 }
 
-// Whether a kernel belongs to the call that the last one of its stream is of.
+// Whether a kernel continues the call of the last kernel on its stream.
 bool goes_on(const MeasuredKernel& last, const MeasuredKernel& kernel) {
   if (kernel.family == optimizer && last.family == optimizer)
     return kernel.name == last.name || (over_tensors(kernel) && over_tensors(last));
@@ -56,12 +56,12 @@ bool goes_on(const MeasuredKernel& last, const MeasuredKernel& kernel) {
   return before && (of_a_sort(kernel) || (kernel.family == embedding && has(kernel, "segment")));
 }
 
-// What is gathered of a stream.
+// State of the grouping on one stream.
 struct Stream {
-  std::vector<std::size_t> waiting;  // kernels that may stand in front of the next one
+  std::vector<std::size_t> waiting;  // small kernels that may belong to the next one
   const MeasuredKernel* last = nullptr;
-  std::uint32_t call = 0;  // of the last one
-  int copies = 0;          // of a stand-in, so far
+  std::uint32_t call = 0;  // of the last kernel
+  int copies = 0;          // number of copies of the current stand-in
 };
 
 class Gatherer {
@@ -102,7 +102,7 @@ class Gatherer {
     join(k, stream.call);
   }
 
-  // Those in front of nothing that wants them are calls of their own.
+  // Waiting kernels that the next kernel does not need become calls of their own.
   void leave(Stream& stream) {
     for (const std::size_t k : stream.waiting) {
       join(k, open(kernel(k)));

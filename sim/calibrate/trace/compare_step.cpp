@@ -47,7 +47,7 @@ std::vector<OperationRow> rows_of(const ExpectedStep& expected,
     row.count += 1;
     if (times[i].steps == 0) continue;
     row.matched += 1;
-    // A collective's kernel waits for its peers, as the operation does in the replay.
+    // The measured time of a collective includes waiting for peers, so the predicted time does too.
     row.predicted_s += seconds(o.end - (communicates(o.family) ? o.start : o.met));
     row.measured_s += times[i].mean_s();
   }
@@ -68,7 +68,7 @@ std::vector<OperationTime> operation_times(const ExpectedStep& expected, const M
   std::vector<OperationTime> out(expected.operations.size());
   for (std::size_t s = 0; s < trace.steps.size(); ++s) {
     std::vector<std::int64_t> ns(expected.operations.size()), own_ns = ns;
-    std::vector<std::uint32_t> first(expected.operations.size(), ~0u);  // call
+    std::vector<std::uint32_t> first(expected.operations.size(), ~0u);  // index of its first call
     for (std::size_t k = 0; k < match.owners[s].size(); ++k) {
       if (match.owners[s][k] < 0) continue;
       const auto i = static_cast<std::size_t>(match.owners[s][k]);
@@ -81,7 +81,7 @@ std::vector<OperationTime> operation_times(const ExpectedStep& expected, const M
       if (own || of_call == KernelFamily::gemm_part) own_ns[i] += kernel.duration_ns;
       out[i].own_family |= own;
       out[i].stand_in |= kernel.stand_in();
-      // Norms and the like are several kernels of their family in every library.
+      // Norms and similar operations are several kernels of one family in every library.
       const bool one_kernel = family == KernelFamily::elementwise || family == KernelFamily::copy ||
                               family == KernelFamily::reduction;
       if (first[i] == ~0u) first[i] = call;

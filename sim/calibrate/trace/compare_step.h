@@ -1,5 +1,5 @@
-// compare_step.h — where model and machine part ways in a step: operation by operation, what was
-// predicted and what a trace says; the step again with the measured times in the replay.
+// compare_step.h — compares a trace with an expected step, operation by operation, and replays the
+// step with the measured times.
 #pragma once
 
 #include <optional>
@@ -11,29 +11,29 @@
 
 namespace sim::calibrate {
 
-// What a trace says of one expected operation, over its steps.
+// Times of one expected operation in a trace, over its steps.
 struct OperationTime {
-  std::int64_t steps = 0;  // in which it was matched
-  double sum_s = 0;        // of all of them
+  std::int64_t steps = 0;  // steps with a match
+  double sum_s = 0;        // over all steps
   double median_s = 0, least_s = 0;
-  bool own_family = false;  // its kernels are of its family, not only alike
-  // For a fit: the median of the kernels of its family, without what stands beside them.
+  bool own_family = false;  // a kernel has the operation's own family
+  // Median time of its kernels of the same family, without companions. Used by fits.
   double own_median_s = 0;
-  bool in_pieces = false;  // several passes over memory where the program has one
-  bool stand_in = false;   // copies in place of a collective
+  bool in_pieces = false;  // several passes over memory; the program has one
+  bool stand_in = false;   // copies instead of a collective
   double mean_s() const { return steps > 0 ? sum_s / static_cast<double>(steps) : 0; }
 };
-// Of each expected operation.
+// The times of each expected operation.
 std::vector<OperationTime> operation_times(const ExpectedStep& expected, const MeasuredTrace& trace,
                                            const TraceMatch& match);
 
-// Operations of one name in one kind of pass; per step.
+// Operations with one name in one kind of pass, per step.
 struct OperationRow {
   std::string queue, label, family, pass;
   double count = 0, matched = 0;
-  double predicted_s = 0, measured_s = 0;  // of those that were matched
+  double predicted_s = 0, measured_s = 0;  // of matched operations
 };
-// What one side alone has; per step.
+// Kernels or operations without a counterpart, per step.
 struct Unmatched {
   std::string name, family;
   double count = 0, seconds = 0;
@@ -43,21 +43,21 @@ struct StepComparison {
   MatchShare share;
   std::vector<OperationRow> rows;              // largest difference first
   std::vector<Unmatched> kernels, operations;  // most time first
-  double measured_s = 0;                       // median of the trace's steps
-  double predicted_s = 0;                      // by the model alone
-  double rebuilt_s = 0;                        // by the replay with measured kernels
+  double measured_s = 0;                       // median over the trace's steps
+  double predicted_s = 0;                      // step time by the replay with modelled times
+  double rebuilt_s = 0;                        // step time by the replay with measured times
   std::size_t steps = 0;
 };
 StepComparison compare_step(const ExpectedStep& expected, const MeasuredTrace& trace,
                             const TraceMatch& match);
 
-// The prices of the step with the measured times where there are any: kernels as they are, of
-// collectives and messages the shortest, which waited least. Other classes take over what they
-// share.
+// The step's times, with measured times where available: the mean for kernels, the shortest for
+// collectives and messages (least waiting). Other rank classes use the same times for operations
+// that they share.
 engine::Times measured_prices(const ExpectedStep& expected,
                               const std::vector<OperationTime>& times);
 
-// Kernels and collectives of a step as measurements: each shape once, with how often it was seen.
+// Kernels and collectives of a step as measurements: each shape once, with its count.
 Measurements measurements_of(const ExpectedStep& expected, const std::vector<OperationTime>& times,
                              Duration arrival, const std::string& source, const std::string& gpu);
 

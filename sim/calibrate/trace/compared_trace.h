@@ -1,5 +1,5 @@
-// compared_trace.h — a trace that was compared with what a plan issues, and the profile that such
-// traces make.
+// compared_trace.h — a trace matched with the expected step of a plan, and the fit of a profile to
+// such traces. The command `calibrate` calls it.
 #pragma once
 
 #include <map>
@@ -24,9 +24,9 @@ struct ComparedTrace {
 ComparedTrace compared_trace(MeasuredTrace trace, std::shared_ptr<const ExpectedStep> expected,
                              int rank);
 
-// The profile of the base and what the traces say. What kernels take alone follows from what they
-// take beside collectives by the profile, so the fit is made again with the profile that it gave;
-// `site` has the last but one in the end.
+// Fits a profile to traces. Kernel times without overlapping collectives depend on the profile
+// itself, so the fit runs several rounds. After the call `site` has the profile of the last round
+// but one.
 Result<Calibration> calibrate_traces(const std::vector<ComparedTrace>& traces,
                                      const program::ValidPlan& plan, answer::Site& site,
                                      const Wanted& wanted);

@@ -21,7 +21,7 @@ struct Seen {
   engine::Place place;
 };
 
-// The last step of one rank class, by queue.
+// Records the last step of one rank class, by queue.
 class Recorder final : public engine::Observer {
  public:
   explicit Recorder(int rank_class) : rank_class_(rank_class) {}
@@ -43,7 +43,7 @@ class Recorder final : public engine::Observer {
   int rank_class_, step_ = 0;
 };
 
-// What an instruction puts on a queue of the GPU or the network.
+// An operation that an instruction puts on a queue of the GPU or the network.
 struct Issued {
   Stream queue;
   ExpectedOperation operation;
@@ -70,7 +70,7 @@ std::optional<Issued> issued(const program::Program& program, const program::Ins
   return Issued{o.queue, o};
 }
 
-// Every operation of a whole step in order of issue.
+// Calls `each` for every operation of a step, in order of issue.
 template <class Each>
 void walk(const program::Program& program, Each each) {
   for (const program::Pass& pass : program.step)

@@ -52,7 +52,7 @@ std::string_view usual_name(KernelFamily family) {
   }
 }
 
-// The words of c10d for a collective.
+// Names of collectives in c10d.
 std::string_view torch_name(collective::Kind kind) {
   using collective::Kind;
   switch (kind) {

@@ -1,7 +1,7 @@
-// kineto_writer.h — an expected step as PyTorch's profiler would have recorded it: Kineto's JSON,
-// with kernels of each family's usual name, collectives with their sizes, steps annotated.
+// kineto_writer.h — writes an expected step in the JSON format of PyTorch's profiler (Kineto).
+// Kernels have a typical name of their family, collectives have sizes, steps are annotated.
 //
-// What a replay does not know is left out: calls of the CUDA runtime, operators, shapes.
+// The replay does not know calls of the CUDA runtime, operators and shapes; they are left out.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace sim::calibrate {
 struct KinetoOptions {
   int rank = 0, steps = 1;
   std::string device;         // "NVIDIA H100 80GB HBM3"
-  std::int64_t clock_ns = 0;  // what the rank's clock says when the first step begins
+  std::int64_t clock_ns = 0;  // time of the rank's clock at the begin of the first step
 };
 
 std::string kineto_trace(const ExpectedStep& step, const KinetoOptions& options);

@@ -12,7 +12,7 @@ namespace sim::calibrate {
 
 namespace {
 
-// Families that count as one where streams are told apart.
+// Groups of families that count as one when streams are compared.
 int group_of(KernelFamily family) {
   if (passes_over_memory(family)) return static_cast<int>(KernelFamily::elementwise);
   if (family == KernelFamily::gemm_part) return static_cast<int>(KernelFamily::gemm);
@@ -21,7 +21,7 @@ int group_of(KernelFamily family) {
 
 struct Histogram {
   std::array<double, kernel_family_count> count{};
-  std::map<int, double> ranks;  // of collectives, where they are known
+  std::map<int, double> ranks;  // group size -> number of collectives with a known size
   void add(KernelFamily family, double weight) {
     count[static_cast<std::size_t>(group_of(family))] += weight;
   }
@@ -34,8 +34,8 @@ struct Histogram {
 };
 
 struct Queues {
-  std::map<int, Histogram> ours, theirs;  // by queue, by stream of the trace
-  std::map<int, int> group_size;          // of our queues on the network
+  std::map<int, Histogram> ours, theirs;  // by queue; by stream of the trace
+  std::map<int, int> group_size;          // group sizes of the program's network queues
 };
 
 Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace,
@@ -59,8 +59,8 @@ Queues histograms(const ExpectedStep& expected, const MeasuredTrace& trace,
   return q;
 }
 
-// A collective over so many ranks is none of a communicator of another size. Pairs send through a
-// communicator of two ranks or of the whole pipeline.
+// A stream whose collectives have another group size cannot belong to the queue. Sends are exempt:
+// a pair may use a communicator of two ranks or of the whole pipeline.
 bool sizes_agree(const Queues& q, int queue, const Histogram& theirs) {
   const auto size = q.group_size.find(queue);
   if (size == q.group_size.end() || theirs.ranks.empty()) return true;
@@ -110,14 +110,14 @@ std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& tr
 void match_lane(const Lane& lane, const ExpectedStep& expected, const Calls& calls,
                 std::vector<std::int32_t>& owners) {
   std::vector<AlignItem> ours, theirs;
-  std::vector<std::size_t> index;  // of the expected operations
+  std::vector<std::size_t> index;  // indices of the expected operations
   for (std::size_t i = 0; i < expected.operations.size(); ++i) {
     const ExpectedOperation& o = expected.operations[i];
     if (o.queue != lane.queue) continue;
     ours.push_back({o.family, o.own().ps / 1000, purposes_of_label(o.label)});
     index.push_back(i);
   }
-  std::vector<std::size_t> of_lane;  // calls
+  std::vector<std::size_t> of_lane;  // indices of the calls
   for (std::size_t c = 0; c < calls.all.size(); ++c) {
     const int stream = calls.all[c].stream;
     if (std::find(lane.streams.begin(), lane.streams.end(), stream) == lane.streams.end()) continue;

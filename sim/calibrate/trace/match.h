@@ -1,8 +1,9 @@
-// match.h — the kernels of a trace and the operations of a plan: which is which, stream by stream.
+// match.h — matches the kernels of a trace with the operations of a plan, stream by stream.
 //
-// The trace numbers its streams as it likes. Each is given to the queue of the program whose
-// families it has as often; streams that are left join the queue that still lacks what they hold.
-// What is matched are calls (calls.h): an operation has all kernels of a call or none.
+// Stream numbers of a trace have no fixed meaning. Each queue of the program takes the stream with
+// the most similar counts of families. A remaining stream joins a queue that still lacks at least
+// half of its kernels. Calls are matched (calls.h): an operation gets all kernels of a call or
+// none.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +22,23 @@ struct Lane {
 
 struct TraceMatch {
   std::vector<Lane> lanes;
-  // For each step and each of its kernels the expected operation, -1: none.
+  // For each step and each of its kernels the index of the expected operation, or -1.
   std::vector<std::vector<std::int32_t>> owners;
-  std::vector<Calls> calls;  // of each step
+  std::vector<Calls> calls;  // for each step
 };
 
 TraceMatch match(const ExpectedStep& expected, const MeasuredTrace& trace);
 
-// What was matched, over all steps.
+// The matched share of a trace, over all steps.
 struct MatchShare {
   std::size_t kernels = 0, matched = 0;
   std::int64_t nanoseconds = 0, matched_nanoseconds = 0;
-  std::int64_t near_nanoseconds = 0;  // of operations that take within a factor of two of it
+  std::int64_t near_nanoseconds = 0;  // of operations predicted within a factor of 2
   std::size_t operations = 0, operations_matched = 0;
-  double by_count() const;  // 0-1
+  double by_count() const;  // 0 to 1
   double by_time() const;
-  double near_by_time() const;  // of what is matched: a plan that did not run has little of it
+  // share of the matched time; low if the plan is not the one that ran
+  double near_by_time() const;
 };
 MatchShare share(const ExpectedStep& expected, const MeasuredTrace& trace, const TraceMatch& match);
 

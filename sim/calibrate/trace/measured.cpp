@@ -24,7 +24,7 @@ struct Span {
   std::string_view name;
 };
 
-// The profiler's steps, by time; those of several threads are the same.
+// The profiler's steps in order of time. Equal annotations of several threads count once.
 std::vector<Span> annotated_steps(const TraceFile& file) {
   std::vector<Span> spans;
   for (const TraceEvent& e : file.events)
@@ -37,12 +37,12 @@ std::vector<Span> annotated_steps(const TraceFile& file) {
   return spans;
 }
 
-// A period after which nine of ten names come again; 0: there is none.
+// The shortest period after which 90 % of the names repeat; 0 if there is none.
 std::size_t period(const std::vector<MeasuredKernel>& kernels) {
   constexpr std::size_t most_tried = 512;
   std::map<std::string_view, std::vector<std::size_t>> places;
   for (std::size_t i = 0; i < kernels.size(); ++i) places[kernels[i].name].push_back(i);
-  // Rare names recur with the step, frequent ones with the layer.
+  // Rare names repeat with the step, frequent ones with the layer: rare ones are tried first.
   std::vector<const std::vector<std::size_t>*> rare;
   for (const auto& [name, at] : places)
     if (at.size() >= 2) rare.push_back(&at);
@@ -83,7 +83,8 @@ void cut_by_annotations(const std::vector<Span>& spans, double zero_us, Measured
                                          [](double t, const Span& s) { return t < s.begin; });
     if (behind == spans.begin()) continue;
     const auto index = static_cast<std::size_t>(behind - spans.begin() - 1);
-    // Between two steps the CPU is in neither, though often by microseconds only.
+    // Launches in the gap between two steps belong to the first; after the last step they belong to
+    // none.
     if (at > spans[index].end && behind == spans.end()) continue;
     steps[index].kernels.push_back(k);
   }
@@ -146,9 +147,10 @@ MeasuredKernel kernel_of(const TraceFile& file, const TraceEvent& e, const Trace
   return k;
 }
 
-// A place of its own is not copied where the shard lies in it, as FSDP2's does.
+// A gather takes world - 1 copies, or world copies if the shard is not part of the output. FSDP2
+// gathers in place.
 void find_stand_ins(MeasuredTrace& out) {
-  std::map<int, int> copies;  // by stream; -1: other kernels too
+  std::map<int, int> copies;  // by stream; -1: the stream also has other kernels
   for (const MeasuredKernel& k : out.kernels) {
     int& count = copies.try_emplace(k.stream, 0).first->second;
     count = count >= 0 && k.name.starts_with("Memcpy DtoD") ? count + 1 : -1;

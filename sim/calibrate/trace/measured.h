@@ -1,12 +1,12 @@
-// measured.h — what a trace says that a GPU did: its kernels by stream, cut into steps.
+// measured.h — the kernels of a trace by stream, cut into steps. It is the input of match.h.
 //
-// Steps are the profiler's own annotations (ProfilerStep#n) where they are there: a kernel belongs
-// to the step in which the CPU launched it. Else the kernels' names repeat: the shortest period
-// after which nine of ten names come again is a step. Else the whole trace is one.
+// Steps are the profiler's annotations (ProfilerStep#n), if present: a kernel belongs to the step
+// in which the CPU launched it. Otherwise a step is the shortest period after which 90 % of the
+// kernel names repeat. Otherwise the whole trace is one step.
 //
-// Under PyTorch's "fake" process group collectives return at once, but a gather copies the rank's
-// shard into the places of the others (FakeProcessGroup.hpp): n - 1 copies on a stream where
-// nothing else is. They are taken as a gather whose time says nothing of a network.
+// Under PyTorch's "fake" process group collectives return at once. A gather copies the rank's shard
+// into the slots of the others (FakeProcessGroup.hpp): n - 1 copies on a stream without other
+// kernels. These copies count as a gather; their time is not a network's.
 #pragma once
 
 #include <cstdint>
@@ -32,27 +32,27 @@ struct MeasuredKernel {
   std::string_view group;                      // process group of a collective, "" if unknown
   int ranks = 0;                               // of that group; 0: unknown
   std::int64_t bytes = 0;                      // of a collective's whole array; 0: unknown
-  int copies = 0;  // of a copy that stands for a collective: how many copies do
+  int copies = 0;  // number of copies that replace one collective; 0: not a replacement
   bool stand_in() const { return copies > 0; }
   std::int64_t end_ns() const { return start_ns + duration_ns; }
 };
 
 struct MeasuredStep {
   std::string name;                       // "ProfilerStep#5"
-  std::vector<std::uint32_t> kernels;     // of the trace, in order of their start
+  std::vector<std::uint32_t> kernels;     // indices in the trace, in order of start
   std::int64_t begin_ns = 0, end_ns = 0;  // of its kernels
-  std::int64_t length_ns = 0;  // to the begin of the next one; of the last to its own end
+  std::int64_t length_ns = 0;  // to the begin of the next step; last step: to its own end
 };
 
 struct MeasuredTrace {
   std::string path, device;
-  int rank = -1, world = 0;             // -1, 0: the trace does not say
-  bool fake = false;                    // its process group is PyTorch's "fake" one
-  std::int64_t zero_ns = 0;             // of the first kernel, by the clock of its rank
-  std::vector<MeasuredKernel> kernels;  // in order of their start
+  int rank = -1, world = 0;             // -1, 0: not in the trace
+  bool fake = false;                    // the process group is PyTorch's "fake" one
+  std::int64_t zero_ns = 0;             // start of the first kernel by the rank's clock
+  std::vector<MeasuredKernel> kernels;  // in order of start
   std::vector<MeasuredStep> steps;
-  std::string found;             // how steps were found, in words
-  std::shared_ptr<Texts> texts;  // of names
+  std::string found;             // how steps were found, as text
+  std::shared_ptr<Texts> texts;  // owns the names
 };
 
 MeasuredTrace measured_trace(const TraceFile& file, const std::string& path);

@@ -1,5 +1,5 @@
-// measured_prices.cpp — the times of a trace in place of a model's: in a replay, and as
-// measurements for a fit.
+// measured_prices.cpp — measured times of a trace in the form of the replay's times, and as samples
+// for a fit.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 using program::Op;
 
-// What the instances of one price say, alone and beside other work.
+// Measured times of all operations with one price: index 0 alone, index 1 beside other work.
 struct Seen {
   double sum[2] = {0, 0};
   std::int64_t count[2] = {0, 0};
@@ -27,7 +27,8 @@ struct Seen {
     count[overlapped] += time.steps;
     least[overlapped] = std::min(least[overlapped], time.least_s);
   }
-  // Measured over predicted; of the other kind where this one was not seen, 1 where none was.
+  // Measured / predicted. Falls back to the other kind if this one was not measured, to 1 if
+  // neither was.
   double ratio(bool overlapped, bool shortest, const Duration predicted[2]) const {
     for (const bool kind : {overlapped, !overlapped}) {
       const double own = seconds(predicted[kind]);
@@ -65,7 +66,7 @@ engine::Times measured_prices(const ExpectedStep& expected,
                               const std::vector<OperationTime>& times) {
   std::map<model::Operation, Seen> kernels;
   std::map<TransferKey, Seen> transfers;
-  std::map<std::uint32_t, double> messages;  // of exchanges: measured over predicted
+  std::map<std::uint32_t, double> messages;  // exchange -> measured / predicted
   const program::Program& program = expected.program();
   const auto own = static_cast<std::size_t>(expected.rank_class);
   for (std::size_t i = 0; i < times.size(); ++i) {
@@ -111,7 +112,8 @@ Measurements measurements_of(const ExpectedStep& expected, const std::vector<Ope
       expected.times.classes[static_cast<std::size_t>(expected.rank_class)];
   std::map<model::Operation, std::pair<std::vector<double>, std::int64_t>> kernels;
   std::map<TransferKey, std::pair<double, std::int64_t>> transfers;
-  // Where one instance is several passes, another's pieces may have gone to its neighbours.
+  // If one operation with this label was split into several passes, pieces of others may be matched
+  // wrongly too.
   std::set<std::string_view> in_pieces;
   for (std::size_t i = 0; i < times.size(); ++i)
     if (times[i].in_pieces) in_pieces.insert(expected.operations[i].label);
@@ -129,7 +131,7 @@ Measurements measurements_of(const ExpectedStep& expected, const std::vector<Ope
         ++out.passed["operations that are several passes over memory here, one in the plan"];
         continue;
       }
-      // Beside a collective a kernel is slower by what the replay says.
+      // The replay's slowdown beside collectives is divided out.
       const double alone = seconds(prices.kernel[o.index]);
       const double now =
           seconds(o.overlapped ? prices.kernel_overlapped[o.index] : prices.kernel[o.index]);

@@ -42,8 +42,7 @@ constexpr PurposeName of_labels[] = {
 };
 
 constexpr PurposeName of_kernels[] = {
-    // torchtitan and Meta's Llama rotate by products of complex numbers, for which Inductor makes
-    // no code.
+    // torchtitan and Meta's Llama rotate by complex products, which Inductor does not compile.
     {"complex<float>, c10::complex<float>, c10::complex<float>", rotation},
     {"conj_kernel", rotation},
     {"view_as_complex", rotation},
@@ -62,7 +61,7 @@ constexpr PurposeName of_kernels[] = {
     {"GammaBeta", normalisation},
     {"CUDAFunctor_add<", addition},
     {"_add_", addition},
-    // PyTorch's FSDP2, _fsdp_collectives.py.
+    // Kernels of PyTorch's FSDP2 (_fsdp_collectives.py).
     {"CopyFunctor<", shard_cast},
     {"native::Copy<c10::BFloat16, c10::BFloat16>", gather_in},
     {"split_with_sizes_copy", gather_out},
@@ -75,7 +74,7 @@ constexpr PurposeName of_kernels[] = {
 }  // namespace
 
 Purposes purposes_of_label(std::string_view label) {
-  // The first row that a label has: what the gradient's norm and the sum of norms' gradients are.
+  // The first matching row counts: "gradient norm" comes before "norm".
   for (const PurposeName& part : of_labels)
     if (label.find(part.text) != std::string_view::npos) return part.purpose;
   return 0;

@@ -1,9 +1,9 @@
-// purpose.h — what a pass over memory is for, where its name says so: of an operation by its label,
-// of a kernel by the functor, the operators of Triton's names, or a kernel that only one caller
-// has.
+// purpose.h — the purpose of a pass over memory, if its name has one. align.h uses it. An operation
+// has a label. A kernel has a functor, the operators in Triton's names, or a name that only one
+// caller uses.
 //
-// Families of passes stand for each other, and a layer has many that take as long: names tell them
-// apart. A kernel that a compiler fused is for several purposes, most names say none.
+// A layer has many passes of similar duration, and families of passes replace each other; the
+// purpose tells them apart. A fused kernel may have several purposes; most names have none.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace sim::calibrate {
 
-using Purposes = std::uint16_t;  // a bit for each; 0: nothing is said
+using Purposes = std::uint16_t;  // one bit per purpose; 0: unknown
 
 Purposes purposes_of_label(std::string_view label);
 Purposes purposes_of_kernel(std::string_view kernel);

@@ -13,7 +13,8 @@ namespace sim::calibrate {
 
 namespace {
 
-// A collective: communicator, first rank of the group, step, which of the step's on the queue.
+// Key of a collective: communicator, first rank of the group, step, index on the queue within the
+// step.
 using Key = std::tuple<int, int, std::size_t, std::size_t>;
 struct When {
   double begin = 0, end = 0;  // seconds by the rank's clock
@@ -62,7 +63,7 @@ std::vector<RankClock> compare_clocks(const std::vector<RankTrace>& ranks) {
     RankClock clock;
     clock.rank = r.rank;
     const std::size_t own = all.size() - 1;
-    // The rank before it with which it shares most.
+    // Uses the earlier rank with the most shared collectives.
     std::vector<double> best;
     for (std::size_t other = 0; other < own; ++other) {
       std::vector<double> apart;

@@ -1,8 +1,9 @@
-// ranks.h — traces of several ranks of one run, each by its own clock.
+// ranks.h — compares traces of several ranks of one run, each with its own clock. The command
+// `calibrate` calls it.
 //
-// All ranks leave a collective together, so the ends of collectives that several of them took part
-// in say how far apart their clocks are (the median of the differences); what is left of their
-// begins is who came last and for how long the others waited.
+// All ranks leave a collective together. The median difference of the ends of shared collectives is
+// therefore the offset of two clocks. After that correction, the begins show which rank came last
+// and how long the others waited.
 #pragma once
 
 #include <string>
@@ -21,11 +22,11 @@ struct RankTrace {
 
 struct RankClock {
   int rank = 0;
-  std::size_t collectives = 0;  // that it shares with the ranks before it; 0: none, no offset
-  double offset_s = 0;          // of its clock, beyond that of the first rank
+  std::size_t collectives = 0;  // shared with an earlier rank; 0: none, so no offset
+  double offset_s = 0;          // of its clock relative to the first rank's
   double scatter_s = 0;         // median absolute deviation of the differences
-  std::size_t last = 0;         // in how many collectives it came last
-  double kept_waiting_s = 0;    // for how long the next to last waited for it, in all of them
+  std::size_t last = 0;         // number of collectives where it came last
+  double kept_waiting_s = 0;    // total time that the next to last rank waited for it
 };
 
 std::vector<RankClock> compare_clocks(const std::vector<RankTrace>& ranks);

@@ -11,7 +11,7 @@ namespace {
 using output::Rows;
 using output::Show;
 
-constexpr std::size_t most_rows = 25;  // in text; JSON has all
+constexpr std::size_t most_rows = 25;  // in text; JSON has all rows
 
 output::Column words(const char* key, const char* heading) {
   return {key, heading, "", 0, true};
@@ -20,7 +20,7 @@ output::Column milliseconds(const char* key, const char* heading, Show show = Sh
   return {key, heading, "ms", 3, false, "", 1e3, show};
 }
 
-// The rows that text shows, and all of them for JSON alone.
+// Adds the first rows for text, and all rows for JSON.
 void add(std::vector<output::Block>& blocks, Rows rows) {
   Rows few = rows;
   rows.searched = true;

@@ -1,4 +1,4 @@
-// step_document.h — what is said of traces that were compared with a plan.
+// step_document.h — the comparison of traces with a plan as blocks of a document.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace sim::calibrate {
 std::vector<output::Block> comparison_blocks(const ComparedTrace& compared);
 output::Rows clock_rows(const std::vector<RankClock>& clocks);
 
-// The first step of the trace and the expected one, queue by queue on neighbouring tracks, both
-// from their begin.
+// Draws the first step of the trace and the expected step, queue by queue on neighbouring tracks,
+// aligned at their begins.
 void draw(const ComparedTrace& compared, output::SliceTrace& out);
 
 }  // namespace sim::calibrate

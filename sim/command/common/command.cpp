@@ -29,7 +29,7 @@ namespace sim::command {
 namespace po = boost::program_options;
 
 namespace {
-// No silent abbreviations: --mod is not --model.
+// No guessing of abbreviations: --mod is not --model.
 constexpr int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
 
 const Command* find_command(std::string_view name) {
@@ -95,7 +95,7 @@ Options& Options::output(const char* name, const char* placeholder, const char* 
   return *this;
 }
 
-// What cannot be written is said before hours are spent on it.
+// Checks outputs before the command spends hours on its work.
 void Options::declare_outputs() const {
   namespace fs = std::filesystem;
   std::vector<std::pair<fs::path, std::string>> named;
@@ -277,7 +277,7 @@ void print(std::string_view text) {
 }
 
 void say(const Globals& globals, const std::string& command, output::Document document) {
-  // Another program's process reads it at once.
+  // Another program in this process parses the JSON, so it needs no indentation.
   const int indent = captured != nullptr ? -1 : 2;
   print(globals.json
             ? output::document(command, output::result(std::move(document))).dump(indent) + "\n"
@@ -289,10 +289,10 @@ void note(std::string_view text) {
     captured->err.append(text) += '\n';
     return;
   }
-  // Lines of a pipe or a file stay whole: programs look for words in them.
+  // Lines to a pipe or a file are not folded, since programs search in them.
   const std::size_t columns = terminal_width(STDERR_FILENO, 0);
   const std::string line = output::fold_lines(std::string(text) + "\n", columns);
-  // Nobody can be told when stderr is gone.
+  // A failed write to stderr cannot be reported.
   [[maybe_unused]] const std::string ignored = output::write_all(STDERR_FILENO, line);
 }
 
@@ -333,7 +333,7 @@ std::string workload_path(const std::string& name) {
 }
 
 namespace {
-// Everything that was complained of, for a document of problems.
+// All printed problems, for a document of problems.
 Diagnostics& complaints() {
   static Diagnostics all;
   return all;
@@ -354,7 +354,7 @@ int report_stop(const Stop& stop, bool json) {
   if (!stop.message.empty()) problems.push_back({"", stop.message});
   const output::Json document =
       output::document("error", {{"exit_code", stop.code}, {"problems", problems_json(problems)}});
-  // Bytes of a name or a file that are no UTF-8 are replaced.
+  // Invalid UTF-8 in names and files is replaced.
   const std::string text =
       document.dump(2, ' ', false, output::Json::error_handler_t::replace) + "\n";
   if (captured != nullptr) {

@@ -1,9 +1,9 @@
-// command.h — what the files of the commands share: the table of commands, exit codes, options with
-// checked values, and output that is known to have arrived.
+// command.h — shared by all commands: the table of commands, exit codes, options with checked
+// values, and output with checked writes.
 //
 // Invariants
-//  (1) Results go to stdout, everything else to stderr.
-//  (2) An option is never guessed from an abbreviation; a number outside its range is refused.
+// (1) Results go to stdout, everything else to stderr.
+// (2) An option is never guessed from an abbreviation. A number outside of its range is refused.
 #pragma once
 
 #include <cstdint>
@@ -26,32 +26,32 @@ enum Exit : int {
   exit_no = 2,   // done, the answer is no: out of memory, outside tolerance
   exit_usage = 64,
   exit_data = 65,     // an input file breaks a rule
-  exit_missing = 66,  // an input file is not there
+  exit_missing = 66,  // an input file is missing
   exit_bug = 70,
-  exit_system = 71,       // no memory, no processes, no files to open
+  exit_system = 71,       // no memory, no processes, no file descriptors
   exit_io = 74,           // disk full, no permission
-  exit_interrupted = 75,  // interrupted or locked; --resume goes on
+  exit_interrupted = 75,  // interrupted or locked; --resume continues
 };
 
 struct OptionRow {
-  std::string name, letter;  // "output", "o"; the letter may be missing
+  std::string name, letter;  // "output", "o"; the letter is optional
   std::string placeholder;   // "FILE"; "" for a flag
   std::string help;
   bool repeated = false;
 };
-// What a command accepts.
+// The options and the number of words that a command accepts.
 struct Description {
   std::vector<OptionRow> options;
-  std::size_t least = 0, most = 0;  // words that are no options
+  std::size_t least = 0, most = 0;  // number of words that are not options
 };
 
 struct Globals {
   bool json = false;
   bool quiet = false;
-  Description* describe = nullptr;  // where a command is to describe itself instead of running
+  Description* describe = nullptr;  // if set, the command describes itself instead of running
 };
 
-// Arguments of a command as the user gave them, after its name.
+// Arguments of a command, after its name.
 using Arguments = std::vector<std::string>;
 
 struct Command {
@@ -64,9 +64,9 @@ struct Command {
 
 const std::vector<Command>& commands();
 
-// "rehearse run llama-2-7b-64 tp=4".
+// A complete example: "rehearse run llama-2-7b-64 tp=4".
 std::string example_of(const Command& command);
-// Runs it; what it cannot understand ends in a command that it would.
+// Runs a command. A usage error ends with an example that works.
 int start(const Command& command, const Arguments& arguments, Globals globals);
 
 int run_list(const Arguments& arguments, Globals globals);
@@ -90,49 +90,49 @@ int run_campaign(const Arguments& arguments, Globals globals);
 int run_compare(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
-// Thrown by the commands, never by the rooms below; main prints the message and returns the code.
+// Thrown by commands only, never by lower rooms; main prints the message and returns the code.
 struct Stop {
   int code;
-  std::string message;  // may be empty: everything is said
+  std::string message;  // may be empty if the problem is already printed
 };
 
-// Says why a command stopped: on stderr in words and, with `json`, on stdout as a document
-// (sim/formats.md); its exit code.
+// Prints why a command stopped: on stderr as text and, with `json`, on stdout as a document
+// (sim/formats.md). Returns the exit code.
 int report_stop(const Stop& stop, bool json);
 
-// What a command accepts. Values stay text until they are asked for.
+// The options of a command and their parsed values. Values are checked when they are read.
 class Options {
  public:
   explicit Options(const char* command);
   ~Options();
 
   Options& flag(const char* name, const char* help);
-  // `name` may be "output,o".
+  // An option with a value; `name` may be "output,o".
   Options& value(const char* name, const char* placeholder, const char* help);
-  // A file that the command writes: none of its inputs, and in a folder that is there or that
-  // --output makes. Unless it `renews` a file that it has read whole before it writes.
+  // A file that the command writes. It must not be an input, and its folder must exist or be made
+  // by --output. `renews`: the file may be an input, since the command reads all of it before it
+  // writes.
   Options& output(const char* name, const char* placeholder, const char* help, bool renews = false);
-  // May be given again.
+  // An option that may be repeated.
   Options& values(const char* name, const char* placeholder, const char* help);
-  // Words that are no options: at least `least`, at most `most`.
+  // Number of words that are not options: at least `least`, at most `most`.
   Options& words(std::size_t least, std::size_t most);
-  // What looks like an option and is none of the command's is a word: the flag of another program.
+  // Unknown options count as words: they are flags of another program.
   Options& flags_are_words();
 
-  // Stops with a usage error, or with the help text (code 0) when --help is there.
+  // Parses the arguments. Stops with a usage error, or with the help text (code 0) for --help.
   void parse(const Arguments& arguments, Globals& globals);
 
   bool has(const std::string& name) const;
   std::string text(const std::string& name, const std::string& otherwise = "") const;
   std::vector<std::string> list(const std::string& name) const;
-  // A whole number in [least, most], or a usage error.
+  // A whole number in [least, most]; otherwise a usage error.
   std::int64_t number(const std::string& name, std::int64_t otherwise, std::int64_t least,
                       std::int64_t most) const;
-  // One of `choices`, or a usage error that names the nearest.
+  // One of `choices`; otherwise a usage error with the nearest choice.
   std::string choice(const std::string& name, const std::string& otherwise,
                      const std::vector<std::string>& choices) const;
-  // Of all values that may be given, only these count for what the first word asks for: a usage
-  // error where another is given.
+  // Only these options have an effect for the command's first word; others are a usage error.
   void only(const std::vector<std::string>& names) const;
   const std::vector<std::string>& words() const { return words_; }
   // The words from `first` on as one name and settings; a second name is a usage error.
@@ -148,7 +148,7 @@ class Options {
 
   void add(const char* name, const char* placeholder, const char* help, bool repeated);
   void declare_outputs() const;
-  struct Parsed;  // Program_options' own, whose headers take seconds to compile
+  struct Parsed;  // hides Program_options, whose headers take seconds to compile
 
   const Command* command_;
   std::vector<std::string> names_, outputs_, renewed_;
@@ -159,36 +159,36 @@ class Options {
   bool flags_are_words_ = false;
 };
 
-// Where print() and note() write, until it is called with nullptr, instead of stdout and stderr:
-// for commands in another program's process (session.h).
+// Redirects print() and note() from stdout and stderr to `into`; nullptr ends it. For commands
+// inside another program's process (session.h).
 struct Captured {
   std::string out, err;
 };
 void capture(Captured* into);
 
-// Writes a result to stdout; stops with exit_io when it did not arrive.
+// Writes a result to stdout; stops with exit_io if the write fails.
 void print(std::string_view text);
-// Writes what a command has to say: its text or, with --json, `rehearse/COMMAND/1`.
+// Writes a command's document as text or, with --json, as `rehearse/COMMAND/1`.
 void say(const Globals& globals, const std::string& command, output::Document document);
-// Notes and problems, to stderr.
+// Writes a note or a problem to stderr.
 void note(std::string_view text);
-// That a file or a folder was written: a note or, with --json, `rehearse/written/1`.
+// Reports a written file or folder: a note or, with --json, `rehearse/written/1`.
 void say_written(const Globals& globals, const std::string& path, const std::string& words);
 
-// Stops where the file is there already, unless --overwrite, which the command declares. A device
-// and a pipe have nothing to lose.
+// Stops if the file exists, unless --overwrite is set (the command declares it). Devices and pipes
+// are always written.
 void keep_file(const Options& options, const std::string& path);
 
-// The path of a plan or grid: a file, or the name of one of workloads/. Stops when there is none.
+// The path of a plan or grid: a file, or a name in workloads/. Stops if there is none.
 std::string workload_path(const std::string& name);
 
-// [{"where": ..., "message": ...}].
+// Problems as [{"where": ..., "message": ...}].
 output::Json problems_json(const Diagnostics& problems);
 
-// Prints every problem as "where: error: message"; the exit code that they mean.
+// Prints every problem as "where: error: message" and returns their exit code.
 int complain(const Diagnostics& problems);
 
-// The value, or stops after complaining.
+// The value of a result; prints its problems and stops if there is none.
 template <class T>
 T need(Result<T> result) {
   if (!result) throw Stop{complain(result.errors()), ""};

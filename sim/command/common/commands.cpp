@@ -1,5 +1,5 @@
-// commands.cpp — the table of commands: adding one is a file beside this one, a line in command.h
-// and a row here.
+// commands.cpp — the table of commands. A new command needs a file in this room, a line in
+// command.h and a row here.
 #include "sim/command/common/command.h"
 
 namespace sim::command {

@@ -26,7 +26,7 @@ constexpr ExitCode exit_codes[] = {
     {exit_interrupted, "interrupted or locked; --resume goes on"},
 };
 
-// What roff would take for a request or an escape.
+// Escapes text that roff would read as a request or an escape.
 std::string roff(const std::string& text) {
   std::string safe;
   for (const char c : text) {
@@ -56,14 +56,14 @@ std::string head(const std::string& name, const std::string& summary) {
                      roff(name), output::version_text, roff(name), roff(summary));
 }
 
-// In single quotes, for bash, zsh and fish.
+// Quotes text in single quotes for bash, zsh and fish.
 std::string shell_text(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
 }
 
-// The words that may follow a command: names that `rehearse list KIND` prints.
+// The kind of words that may follow a command; `rehearse list KIND` prints them.
 const char* words_of(const std::string& command) {
   if (command == "run" || command == "explain" || command == "whatif" || command == "sweep" ||
       command == "memory" || command == "report" || command == "plan")
@@ -194,7 +194,7 @@ Description describe(const Command& command) {
   try {
     command.run({}, globals);
   } catch (const Stop&) {
-    // The command stopped where it would have read its words.
+    // Expected: the command stops when it would read its words.
   }
   return description;
 }

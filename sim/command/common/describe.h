@@ -1,5 +1,5 @@
-// describe.h — what a command accepts, as data: the one source of its parser, its --help, its man
-// page and the completion of shells.
+// describe.h — the options of a command as data. Its parser, --help, man page and shell completion
+// all use it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace sim::command {
 
-// Asks the command for its options without running it.
+// Returns the options of a command without running it.
 Description describe(const Command& command);
 
 // Manual pages (man(7)): of the program, and of one command.
@@ -18,7 +18,7 @@ std::string man_page(const Command& command);
 
 struct Shell {
   const char* name;     // "bash"
-  const char* install;  // one line: where the text goes
+  const char* install;  // one line: where to install the text
   std::string (*completion)();
 };
 const std::vector<Shell>& shells();

@@ -1,4 +1,4 @@
-// detail.h — `--memory`: how much of memory `run`, `sweep` and `whatif` look at.
+// detail.h — the option `--memory` of `run`, `sweep` and `whatif`: how exactly memory is replayed.
 #pragma once
 
 #include "sim/command/common/command.h"
@@ -7,10 +7,10 @@
 namespace sim::command {
 
 void declare_detail(Options& options);
-// By its name, "" for exact; stops where there is none.
+// The level of detail with that name; "" means exact. Stops if there is none.
 engine::MemoryDetail detail_named(const std::string& name);
-// Stops where what else is asked for needs every tensor in its place: `other` names that option, ""
-// where there is none.
+// The level of detail in the options. Stops if another option needs exact memory: `other` is its
+// name, "" if there is none.
 engine::MemoryDetail detail_of(const Options& options, const std::string& other = "");
 
 }  // namespace sim::command

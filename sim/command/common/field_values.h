@@ -1,5 +1,4 @@
-// field_values.h — what there is to say of a field of a plan or a cluster, for `list fields` and
-// `doc`.
+// field_values.h — descriptions of the fields of plans and clusters, for `list fields` and `doc`.
 #pragma once
 
 #include <string>
@@ -18,10 +17,11 @@ struct FieldEntry {
 // The fields of a plan, then those of a cluster.
 std::vector<FieldEntry> all_fields();
 
-// "of", "name", "type", "unit", "default", "megatron_lm", "synonyms", "line".
+// Values "of", "name", "type", "unit", "default", "megatron_lm", "synonyms", "line".
 std::vector<output::Value> values_of(const FieldEntry& entry);
 
-// "--tensor-model-parallel-size", "--bf16" of "--tensor-model-parallel-size= --bf16:bf16".
+// Flags of a field: "--tensor-model-parallel-size= --bf16:bf16" gives
+// "--tensor-model-parallel-size", "--bf16".
 std::vector<std::string> flags_of(const input::FieldText& field);
 
 }  // namespace sim::command

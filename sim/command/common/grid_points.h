@@ -1,4 +1,4 @@
-// grid_points.h — the points of a grid as a sweep takes them.
+// grid_points.h — the points of a grid for a sweep.
 #pragma once
 
 #include "sim/answer/evaluate.h"
@@ -7,11 +7,12 @@
 
 namespace sim::command {
 
-// Both outlive the points. Stops where a cluster of the grid cannot be loaded.
+// The points of a grid. Stops if a cluster of the grid cannot be loaded. REQUIRES: grid and sites
+// outlive the points.
 study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
                           engine::MemoryDetail memory);
 
-// How a worker answers one.
+// The function with which a worker evaluates a point.
 std::function<answer::Answer(const study::Point&)> evaluation(engine::MemoryDetail memory);
 
 }  // namespace sim::command

@@ -16,7 +16,7 @@ namespace {
 constexpr int period_s = 15;
 volatile std::sig_atomic_t seconds = 0;
 
-// A line that is put together without memory of its own.
+// Builds a line without allocating memory.
 class FixedLine {
  public:
   void add(std::string_view text) {
@@ -39,7 +39,7 @@ class FixedLine {
   std::size_t size_ = 0;
 };
 
-// Only what may be called in a handler (signal-safety(7)); getrusage(2) is a bare system call.
+// Calls only async-signal-safe functions (signal-safety(7)); getrusage(2) is a plain system call.
 void tell(int) {
   seconds = seconds + period_s;
   struct rusage usage {};

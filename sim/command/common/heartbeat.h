@@ -1,5 +1,5 @@
-// heartbeat.h — a line on stderr every quarter of a minute of a command that shows no progress of
-// its own, so that nobody waits without a word.
+// heartbeat.h — prints a line to stderr every 15 seconds during commands without a progress bar, so
+// users see that the command works.
 #pragma once
 
 namespace sim::command {

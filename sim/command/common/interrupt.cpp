@@ -23,7 +23,7 @@ void ask(int) {
   signal_seen = 1;
 }
 
-// Only what may be called in a handler (signal-safety(7)).
+// Calls only async-signal-safe functions (signal-safety(7)).
 void end(int) {
   constexpr std::string_view said = "rehearse: interrupted\n";
   if (::getpid() == process) [[maybe_unused]]
@@ -35,7 +35,7 @@ void handle_with(void (*handler)(int)) {
   for (const int signal : signals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
-    if (before.sa_handler == SIG_IGN) continue;  // nohup and background jobs want it so
+    if (before.sa_handler == SIG_IGN) continue;  // set by nohup and for background jobs
     struct sigaction action {};
     action.sa_handler = handler;
     ::sigaction(signal, &action, nullptr);

@@ -10,9 +10,10 @@ namespace sim::command {
 
 namespace {
 
-constexpr std::size_t most_shown = 80;  // characters of a setting, which may list thousands
+// characters of a setting, which may list thousands of values
+constexpr std::size_t most_shown = 80;
 
-// The field that a setting is about, whatever it is called there.
+// The field of a setting, also under a synonym.
 std::string field_of(const std::string& setting) {
   const std::string key = setting.substr(0, setting.find('='));
   const input::FieldName name = input::plan_field(key);
@@ -39,7 +40,7 @@ PlanWords spelled_out(const Options& options, const Arguments& arguments) {
     words.arguments.push_back(setting.text);
     words.places[setting.text] = setting.where;
   }
-  // A setting without a value would be taken for a name.
+  // A setting without a value would be read as a name.
   Diagnostics problems;
   for (const input::SearchFile::Setting& setting : file.settings)
     if (setting.text.find('=') == std::string::npos)
@@ -61,7 +62,7 @@ Diagnostics placed(Diagnostics problems, const std::map<std::string, std::string
     const std::string about = problem.where.substr(here.size());
     for (const auto& [setting, place] : places)
       if (setting == about || field_of(setting) == field_of(about)) {
-        // The value that is wrong, where the setting has several.
+        // Names the wrong value if the setting has several.
         const std::string& named = about.find('=') == about.npos ? setting : about;
         problem.message = "'" + named.substr(0, most_shown) +
                           (named.size() > most_shown ? "...': " : "': ") + problem.message;

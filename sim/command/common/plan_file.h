@@ -1,5 +1,5 @@
-// plan_file.h — `rehearse plan FILE`: what a file asks (schema search.proto), as the words of a
-// command line.
+// plan_file.h — `rehearse plan FILE`: turns the question in a file (schema search.proto) into words
+// of a command line.
 #pragma once
 
 #include <map>
@@ -11,14 +11,14 @@ namespace sim::command {
 
 struct PlanWords {
   Arguments arguments;
-  std::map<std::string, std::string> places;  // of a file's settings: file:line:column
+  std::map<std::string, std::string> places;  // setting of the file -> file:line:column
 };
 
-// `arguments` with the file in them, if there is one, spelled out. What the command line says
-// beside the file takes its place.
+// Replaces the file in `arguments`, if there is one, by its words. Settings of the command line
+// override those of the file.
 PlanWords spelled_out(const Options& options, const Arguments& arguments);
 
-// Problems of settings, at their places.
+// Problems of settings, with their places in the file.
 Diagnostics placed(Diagnostics problems, const std::map<std::string, std::string>& places);
 
 }  // namespace sim::command

@@ -64,7 +64,7 @@ void Progress::show(std::size_t done, const std::string& text) {
   } else {
     const std::size_t tenth = 10 * done / total_;
     if (tenth == last_tenth_ && now - last_ < log_line) return;
-    if (done == total_) return;  // the result says it
+    if (done == total_) return;  // the result follows
     last_tenth_ = tenth;
     note(fmt::format("{}: {} of {}, {:.0f}/s{}{}", what_, done, total_, rate,
                      text.empty() ? "" : ", ", text));

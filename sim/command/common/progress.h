@@ -1,5 +1,5 @@
-// progress.h — how far a long command is, on stderr: a bar on a terminal, a sparse line in a log,
-// nothing before half a second has passed.
+// progress.h — progress of a long command on stderr: a bar on a terminal, a few lines in a log. It
+// starts after half a second.
 #pragma once
 
 #include <chrono>
@@ -13,9 +13,9 @@ class Progress {
   Progress(std::string what, std::size_t total, bool quiet);
   ~Progress();
 
-  // `done` of the total; `text` is what else there is to say ("oom 37").
+  // Shows `done` of the total; `text` adds details ("oom 37").
   void show(std::size_t done, const std::string& text);
-  // Takes the bar away.
+  // Removes the bar.
   void clear();
 
  private:

@@ -46,7 +46,7 @@ void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int mebibyte = 1 << 20;
   ::mallopt(M_TRIM_THRESHOLD, 256 * mebibyte);
-  ::mallopt(M_MMAP_THRESHOLD, 32 * mebibyte);  // the most that glibc takes
+  ::mallopt(M_MMAP_THRESHOLD, 32 * mebibyte);  // the largest value that glibc accepts
 #endif
 }
 
@@ -68,7 +68,7 @@ Reply ask(const std::string& name, const Arguments& arguments) {
 }
 
 answer::Sites& kept_sites() {
-  // Never taken apart: the end of the process does it faster.
+  // Never destroyed, since the end of the process frees it faster.
   static answer::Sites& sites = *new answer::Sites;
   return sites;
 }
@@ -83,10 +83,10 @@ struct SweepWalk::State {
   study::Points points;
   study::SweepCalls calls;
   std::size_t jobs = 1;
-  std::size_t at = 0;              // the next point
-  std::vector<std::string> lines;  // of the points from `first` on
+  std::size_t at = 0;              // index of the next point
+  std::vector<std::string> lines;  // records of the points from `first` on
   std::size_t first = 0;
-  std::size_t batch = 0;  // points that are answered at once
+  std::size_t batch = 0;  // points evaluated together
 };
 
 SweepWalk::SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
@@ -110,7 +110,7 @@ std::optional<std::string> SweepWalk::next(const std::function<bool()>& go_on) {
   State& now = *state_;
   if (now.at == now.points.count || !go_on()) return std::nullopt;
   if (now.at == now.first + now.lines.size()) {
-    // The first answers come soon; later ones are not held up by new processes.
+    // Small first batches give early results; later ones grow to amortise new processes.
     constexpr std::size_t least = 16, most = 1024;
     now.batch = now.jobs == 1 ? 1 : std::clamp(2 * now.batch, least * now.jobs, most * now.jobs);
     now.first = now.at;

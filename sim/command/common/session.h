@@ -1,6 +1,5 @@
-// session.h — commands inside another program's process (the Python module), one after the other:
-// what they say comes back as text, and clusters stay loaded with what was learnt of their
-// networks.
+// session.h — runs commands inside another program's process (the Python module), one at a time.
+// Output comes back as text. Clusters stay loaded, with cached results of their networks.
 #pragma once
 
 #include <exception>
@@ -21,12 +20,11 @@ struct RunResiduals;
 
 namespace sim::command {
 
-// Has the allocator keep up to 256 MiB that one plan has freed for the next one, instead of giving
-// it back to the system and asking for it again: a twentieth of the CPU time of many small plans.
+// Lets the allocator keep up to 256 MiB of freed memory for the next plan. Many small plans then
+// need 5 % less CPU time.
 void keep_freed_memory();
 
-// What ends a command that threw, and was not meant to: memory or processes that the system does
-// not give, or a bug.
+// The end of a command by an unexpected exception: missing memory or processes, or a bug.
 Stop stop_of(const std::exception& error);
 
 struct Reply {
@@ -34,27 +32,27 @@ struct Reply {
   Captured said;
 };
 
-// What a function says that may stop. One at a time in a process.
+// Runs a function that may stop and captures its output. Only one may run in a process.
 Reply listen(const std::function<int()>& function);
 
-// What `rehearse COMMAND ARGUMENTS --json --quiet` would say.
+// Runs `rehearse COMMAND ARGUMENTS --json --quiet`.
 Reply ask(const std::string& command, const Arguments& arguments);
 
-// The clusters of this process, and what its intervals rest on; stops where it cannot be read.
+// The clusters and residuals of this process. Stops if the residuals cannot be read.
 answer::Sites& kept_sites();
 const input::RunResiduals& kept_residuals();
 
-// The points of a grid one after the other, as `rehearse sweep` answers them.
+// Evaluates the points of a grid one after another, as `rehearse sweep` does.
 class SweepWalk {
  public:
-  // `jobs`: processes at once; 1: this one, and none besides. Throws Stop.
+  // `jobs` is the number of processes; 1: only this process. Throws Stop.
   SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
             const std::string& memory, int jobs);
   ~SweepWalk();
 
   std::size_t size() const;
-  // The next record, a line of results.jsonl without its checksum; none behind the last, and where
-  // `go_on`, asked often, said no.
+  // The next record, a line of results.jsonl without its checksum. std::nullopt after the last one
+  // or if `go_on`, called often, returns false.
   std::optional<std::string> next(const std::function<bool()>& go_on);
 
  private:

@@ -56,7 +56,7 @@ bool Watch::wanted(const Options& options) {
 
 namespace {
 
-// "stage 0, cp rank 1 (32 ranks)", for the tracks of a trace.
+// Names of rank classes such as "stage 0, cp rank 1 (32 ranks)", for the tracks of a trace.
 std::vector<std::string> class_names(const program::Job& job) {
   std::vector<std::string> names;
   for (const program::Program& program : job.classes) {

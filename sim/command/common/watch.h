@@ -1,5 +1,5 @@
-// watch.h — what `run` and `explain` share: reading a plan from the words of a command
-// line, and the files about a replay that they write.
+// watch.h — shared by `run` and `explain`: reads a plan from the words of a command line, and
+// writes files about its replay.
 #pragma once
 
 #include <memory>
@@ -18,26 +18,27 @@
 
 namespace sim::command {
 
-// PLAN, KEY=VALUE ..., --cluster and --megatron-args; declares them.
+// Declares PLAN, KEY=VALUE ..., --cluster and --megatron-args.
 void declare_plan(Options& options);
-// Stops when the plan cannot be read; says on stderr what was understood of a launch script.
+// Loads the plan; stops if it cannot be read. For a launch script it prints the recognised settings
+// to stderr.
 input::PlanFile load_plan(const Options& options, const Globals& globals);
 
 // The plan on its cluster. Stops with all reasons why it cannot run there.
 answer::CheckedPlan checked(const input::PlanFile& file, answer::Sites& sites);
 
-// --trace, --memory-plot and --memory-snapshot; declares them.
+// Declares --trace, --memory-plot and --memory-snapshot.
 void declare_watch(Options& options);
 
 class Watch {
  public:
-  // Files are opened here, so that what cannot be written is known before the replay.
+  // Opens the files before the replay, so errors appear early.
   Watch(const Options& options, const program::Job& job);
 
-  // nullptr when nothing is asked for.
+  // nullptr if no file is requested.
   engine::Observer* observer() { return all_.all.empty() ? nullptr : &all_; }
   void add(engine::Observer& observer) { all_.all.push_back(&observer); }
-  // Writes the files; stops when one does not reach the disk.
+  // Writes the files; stops if one cannot be written.
   void finish(const answer::Answer& answer);
 
   static bool wanted(const Options& options);

@@ -59,7 +59,7 @@ struct Finished {
   Diagnostics problems;
 };
 
-Finished finish(v1::Plan& plan, const Source& source, Diagnostics problems,
+Finished finish(v1::Plan& plan, Source& source, Diagnostics problems,
                 const std::vector<std::string>& cluster) {
   append(problems, check_plan(source, plan, problems.empty()), source.path());
   // The following steps need valid field values.
@@ -89,7 +89,7 @@ Finished finish(v1::Plan& plan, const Source& source, Diagnostics problems,
 }
 
 // The plan file, or the diagnostics of all that is wrong with it, the rules of the plan included.
-Result<PlanFile> validated(const v1::Plan& plan, const Source& source, Finished from) {
+Result<PlanFile> validated(const v1::Plan& plan, Source& source, Finished from) {
   if (!from.has_world) return std::move(from.problems);
   const Result<program::ValidPlan> valid = program::validate(std::move(from.draft.plan));
   if (!valid)

@@ -63,10 +63,10 @@ std::string used(const ClassReport& who) {
                                      static_cast<double>(who.capacity.n));
 }
 
-// What is known of time, and of memory.
+// Index of the first column about memory; earlier columns are about time.
 constexpr std::size_t first_of_memory = 10;
 
-// Not copied, as a list would be.
+// Moves values, which an initializer list would copy.
 template <typename... Values>
 std::vector<Json> row_of(Values&&... values) {
   std::vector<Json> row;

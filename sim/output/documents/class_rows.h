@@ -1,5 +1,4 @@
-// class_rows.h — what a replay says of each rank class, once: the table that JSON has whole and
-// text in parts.
+// class_rows.h — the table of a replay's rank classes. JSON has all of it, text has parts.
 #pragma once
 
 #include <string>
@@ -10,10 +9,11 @@
 
 namespace sim::output {
 
-// A row for each class, as "rank_classes"; not part of the text.
+// A table "rank_classes" with one row per class, only for JSON.
 Rows class_rows(const engine::RunReport& run);
 
-// These columns (by key, or by heading where they have no key) of these rows, as a table of text.
+// A text table of some rows and columns. Columns are named by key, or by heading if they have no
+// key.
 Rows picked(const Rows& all, const std::vector<std::size_t>& rows,
             const std::vector<std::string>& columns, std::string title);
 

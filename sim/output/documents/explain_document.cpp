@@ -16,7 +16,7 @@ using engine::ClassReport;
 
 constexpr std::size_t tensors_shown = 12;
 
-// The class of each stage that is nearest to its capacity, or that ran out first.
+// For each stage the class with the least free memory, or the one that ran out first.
 std::vector<std::size_t> of_each_stage(const engine::RunReport& run) {
   const auto worse = [&](std::size_t a, std::size_t b) {
     const ClassReport &x = run.classes[a], &y = run.classes[b];
@@ -34,7 +34,7 @@ std::vector<std::size_t> of_each_stage(const engine::RunReport& run) {
   return best;
 }
 
-// With the tensors that each class holds.
+// The rank classes, with the tensors that each one holds.
 Rows classes(const engine::RunReport& run, const PeakTensors& tensors) {
   Rows rows = class_rows(run);
   rows.columns.push_back({"tensors_held"});
@@ -65,7 +65,7 @@ Rows peaks(const engine::RunReport& run, const Rows& classes) {
                   run.fits() ? "" : ", had it had the memory"));
 }
 
-// Every byte of the GPU, at the peak or when the request failed.
+// All bytes of the GPU, at the peak or at the failed request.
 struct Where {
   engine::Split split{};
   Bytes allocated{}, reserved{};
@@ -112,7 +112,7 @@ Rows bytes_rows(const answer::Answer& answer, const ClassReport& who) {
   return rows;
 }
 
-// Of the class nearest to its limit; JSON has those of every class.
+// Tensors of the class with the least free memory; JSON has those of every class.
 Rows tensor_rows(const std::vector<HeldTensors>& tensors, const ClassReport& who) {
   const double total = gib(where_of(who).allocated);
   Rows rows{"",

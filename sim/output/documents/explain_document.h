@@ -1,5 +1,5 @@
-// explain_document.h — why a plan's memory is what it is: where each stage's peak is and who holds
-// it, where every byte of the GPU is, and what is missing.
+// explain_document.h — the document of `rehearse explain`: the peak of each stage and its tensors,
+// every byte of the GPU, and the missing bytes.
 #pragma once
 
 #include "sim/answer/answer.h"
@@ -8,7 +8,7 @@
 
 namespace sim::output {
 
-// REQUIRES: `tensors` watched the answer's replay.
+// REQUIRES: `tensors` observed the answer's replay.
 Document explain_document(const answer::Answer& answer, const PeakTensors& tensors);
 
 }  // namespace sim::output

@@ -15,7 +15,7 @@ namespace {
 using engine::Account;
 using engine::ClassReport;
 
-// More would not be told apart, and the page would grow beyond a mail.
+// More marks cannot be distinguished, and the page must fit into a mail.
 constexpr std::size_t spans_most = 24'000;
 constexpr std::size_t memory_stages_most = 8;
 
@@ -23,7 +23,7 @@ std::string gib_key(program::Category category) {
   return key_of(program::name(category)) + "_gib";
 }
 
-// Of each stage the class that `better` prefers.
+// For each stage the class that `better` prefers.
 template <class Better>
 std::vector<std::size_t> of_each_stage(const engine::RunReport& run, Better better) {
   std::vector<std::size_t> best;

@@ -1,5 +1,5 @@
-// run_document.h — one run as a document: the answer, the pipeline of all stages, memory over time,
-// where the step's time goes, how busy the links are.
+// run_document.h — the page of one run: the answer, the pipeline of all stages, memory over time,
+// the accounts of the step, and link use.
 #pragma once
 
 #include <string>
@@ -12,16 +12,15 @@
 
 namespace sim::output {
 
-// The busiest link of each kind.
+// The busiest link of one kind.
 struct LinkBusy {
   std::string kind, busiest, traffic;
   double busy = 0, mean = 0;  // shares of the step
   int links = 0;
 };
 
-// `intervals`: what interval.h says about the answer, "" when nothing.
-// `fabric`: the drawing of how busy its links are (an SVG), "" for none.
-// REQUIRES: the timelines watched the answer's replay.
+// `intervals` is the text of interval.h, or "". `fabric` is an SVG of link use, or "". REQUIRES:
+// both timelines observed the answer's replay.
 Document run_document(const answer::Answer& answer, const std::string& intervals,
                       const PassTimeline& passes, const MemoryTimeline& memory,
                       const std::vector<LinkBusy>& links, const std::string& fabric = "");

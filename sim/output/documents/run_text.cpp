@@ -20,7 +20,7 @@ double account(const ClassReport& who, Account which) {
   return seconds(who.accounts[static_cast<std::size_t>(which)]);
 }
 
-// The classes of each stage; a stage's context-parallel ranks stand together.
+// The rank classes of each stage, with its context-parallel ranks together.
 std::vector<std::vector<const ClassReport*>> stages(const engine::RunReport& run) {
   std::vector<std::vector<const ClassReport*>> all;
   for (const ClassReport& who : run.classes) {
@@ -133,7 +133,7 @@ std::string peak_text(const answer::Answer& answer) {
   return text;
 }
 
-// Whether pieces are to blame, with the bytes that say so.
+// Whether fragmentation caused the failure, with the bytes that show it.
 std::string blame_text(const ClassReport& who) {
   const engine::OutOfMemory& event = *who.out_of_memory;
   const std::string free = human(event.cached + event.device_free);
@@ -160,7 +160,7 @@ Rows throughput_rows(const answer::Answer& answer) {
   return rows;
 }
 
-// Values that the first lines have in words.
+// Values for JSON that the first lines of the text contain.
 Values step_values(const answer::Answer& answer) {
   const engine::RunReport& run = answer.run;
   return {"",
@@ -183,7 +183,7 @@ Json machine_json(const answer::Answer& answer) {
           {"peak_flops", answer.machine.peak_flops}};
 }
 
-// The rank of each stage that reserves most.
+// The rank class of each stage that reserves the most memory.
 std::vector<std::size_t> fullest_of_stages(const engine::RunReport& run) {
   std::vector<std::size_t> all;
   for (const auto& stage : stages(run)) {
@@ -254,7 +254,7 @@ Rows stage_memory_rows(const answer::Answer& answer, const Rows& classes) {
                                       "capacity_bytes",
                                       "used",
                                       "allocation_retries"};
-  // Behind what it is at least.
+  // The upper limit follows the lower limit.
   if (answer.run.bounded) columns.insert(columns.begin() + 7, "peak_reserved_most_bytes");
   Rows rows =
       picked(classes, fullest_of_stages(answer.run), columns,
@@ -297,7 +297,8 @@ std::vector<Block> estimate_blocks(const answer::Answer& answer) {
                                      {"gib", answer.estimate.gib},
                                      {"limit_gib", answer.estimate.limit_gib},
                                      {"fits", answer.estimate.fits}}}};
-  if (answer.plan.trains_adapters()) return blocks;  // the formula trains every parameter
+  // the formula assumes that every parameter is trained
+  if (answer.plan.trains_adapters()) return blocks;
   if (answer.plan.architecture.is_mixture()) {
     blocks.emplace_back(Note{"",
                              "the closed-form estimate (arXiv 2411.06465) counts dense layers: it "
@@ -342,7 +343,7 @@ std::string rates_text(const answer::Answer& answer) {
                      answer::step_seconds(answer));
 }
 
-// Nobody asked whether it fits.
+// Text for runs without a memory replay.
 std::string time_alone(const answer::Answer& answer) {
   const answer::Estimate& estimate = answer.estimate;
   if (answer.run.memory == engine::MemoryDetail::none)
@@ -359,7 +360,7 @@ Json verdict_json(const answer::Answer& answer) {
           {"hangs_on", answer.verdict.hangs_on}};
 }
 
-// What an answer's document says that is not exact, beside the rest.
+// The level of detail of memory, for JSON.
 Values how_memory(const answer::Answer& answer) {
   return {"", {value("memory", "", std::string(engine::name(answer.run.memory)))}};
 }
@@ -394,7 +395,7 @@ std::string verdict_text(const answer::Answer& answer) {
 
 std::vector<Block> head_blocks(const answer::Answer& answer, const std::string& intervals) {
   const bool fits = answer.run.fits(), asked = engine::places_tensors(answer.run.memory);
-  // Not a list of them: a list is copied.
+  // Not an initializer list, which would be copied.
   std::vector<Block> blocks;
   blocks.emplace_back(Note{
       "", headline(answer) + "\n" + verdict_text(answer) + answer::limit(answer) + "\n" + intervals,

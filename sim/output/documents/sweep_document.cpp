@@ -48,7 +48,7 @@ TwoByTwo rule_against_replay(const std::vector<Json>& records) {
   return table;
 }
 
-// The fastest of each model, cluster, sequence and world size; no rows when nothing fits.
+// The fastest point per model, cluster, sequence and world size; no rows if nothing fits.
 Rows best_rows(const std::vector<Json>& records) {
   using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   std::map<Key, const Json*> best;
@@ -89,7 +89,7 @@ Rows best_rows(const std::vector<Json>& records) {
   return rows;
 }
 
-// Why points of an outcome do not run, most frequent first.
+// Reasons of points with one outcome, most frequent first.
 Rows reasons_rows(const std::vector<Json>& records, const char* outcome, const std::string& title,
                   std::string (*reason)(const Json&)) {
   std::map<std::string, std::size_t> counts;
@@ -146,7 +146,7 @@ Rows rule_rows(const std::vector<Json>& records) {
              {"fits", "replay fits", ""},
              {"oom", "replay runs out of memory", ""}},
             {}};
-  // No replay was asked for.
+  // Points without a replay are left out.
   const auto replayed = [](const Json& record) {
     return has_outcome(record, "fits") || has_outcome(record, "oom");
   };
@@ -158,9 +158,9 @@ Rows rule_rows(const std::vector<Json>& records) {
   return rows;
 }
 
-// What is said of all points together.
+// Blocks about all points together.
 std::vector<Block> summary(const std::vector<Json>& records) {
-  // The first problem, without the values that would do: points differ in those.
+  // The first problem without the possible values, which differ between points.
   const auto reason = [](const Json& record) {
     const std::string all = text_of(record, "reason");
     return all.substr(0, all.find(';'));
@@ -196,7 +196,7 @@ Series throughput_against_memory() {
   return series;
 }
 
-// The capacities of the GPUs as lines, and four fifths of what their names say.
+// Chart with the capacities of the GPUs as lines, and 80 % of their nominal memory.
 Series estimate_against_replay(const std::vector<Json>& records) {
   Series series;
   series.title = "the closed-form estimate against the replay: memory of the fullest GPU";

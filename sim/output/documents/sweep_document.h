@@ -1,6 +1,5 @@
-// sweep_document.h — what a sweep says as a whole: how many points fit, the best of each world
-// size, why the others do not run, and the closed-form estimate beside the replay; as text and
-// JSON, and as a page.
+// sweep_document.h — the document of a sweep: how many points fit, the best per world size, reasons
+// of the others, and the closed-form estimate against the replay.
 #pragma once
 
 #include <string>
@@ -10,9 +9,9 @@
 
 namespace sim::output {
 
-// `records` as record.h makes them, in the order of the grid.
+// `records` have the form of record.h and are in the order of the grid.
 Document sweep_answer(const std::vector<Json>& records);
-// With charts over all points.
+// The same with charts over all points.
 Document sweep_document(const std::string& name, const std::vector<Json>& records);
 
 }  // namespace sim::output

@@ -1,4 +1,4 @@
-// timelines.h — a run's passes and memory over time as columns of numbers, for programs.
+// timelines.h — passes and memory of a run over time, as columns of numbers for programs.
 #pragma once
 
 #include "sim/answer/answer.h"
@@ -8,9 +8,9 @@
 
 namespace sim::output {
 
-// {"passes": columns of the last step's passes, all rank classes; "memory": of each rank class
-// columns of its intervals}. Seconds since the start, bytes. REQUIRES: both watched the answer's
-// replay.
+// JSON with "passes": columns of the last step's passes of all rank classes; and "memory": for each
+// rank class columns of its intervals. Seconds since the start, bytes. REQUIRES: both timelines
+// observed the answer's replay.
 Json timelines(const answer::Answer& answer, const PassTimeline& passes,
                const MemoryTimeline& memory);
 

@@ -16,7 +16,7 @@ double of(const WhatifRow& row, Account account) {
   return row.accounts[static_cast<std::size_t>(account)];
 }
 
-// The link that is busiest outside of the nodes, else inside them.
+// The busiest link between nodes, or else inside of nodes.
 const WhatifRow::Link* bounding(const WhatifRow& row) {
   for (const WhatifRow::Link& link : row.links) {
     if (link.fabric) return &link;
@@ -30,7 +30,7 @@ std::string change(double now, double before) {
   return std::abs(percent) < 0.005 ? "=" : fmt::format("{:+.2f} %", percent);
 }
 
-// "step +1.20 s: data-parallel communication +1.15 s, compute +0.05 s".
+// Text of a difference: "step +1.20 s: data-parallel communication +1.15 s, compute +0.05 s".
 std::string cause(const WhatifRow& row, const WhatifRow& base) {
   std::vector<std::size_t> order(row.accounts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -111,7 +111,7 @@ std::vector<Column> columns(bool priced, engine::MemoryDetail memory) {
   return all;
 }
 
-// What a variant that does not fit has no value for is null.
+// Cells of a variant; values that exist only for variants that fit are null otherwise.
 std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::MemoryDetail memory) {
   const auto fitting = [&](double value) { return row.fits ? Json(value) : Json(nullptr); };
   const auto running = [&](double value) {
@@ -149,7 +149,7 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::Mem
   return all;
 }
 
-// Why it differs, and what it strains.
+// Text: why the variant differs, and its busiest link.
 std::string reason(const WhatifRow& row, const WhatifRow& base) {
   std::string text = row.name + "\n  ";
   if (!row.problem.empty()) return text + "impossible: " + row.problem + "\n";
@@ -197,7 +197,7 @@ Document whatif_document(const std::vector<WhatifRow>& rows) {
   const WhatifRow& base = rows.front();
   const bool priced = std::ranges::any_of(
       rows, [](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
-  // Of those that ran: all alike.
+  // All variants that ran have the same level of detail.
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   for (const WhatifRow& row : rows)
     if (row.memory != engine::MemoryDetail::exact) memory = row.memory;

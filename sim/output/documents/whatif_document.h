@@ -1,5 +1,5 @@
-// whatif_document.h — variants of a run side by side: the table, and why each differs from the
-// base.
+// whatif_document.h — the document of `rehearse whatif`: variants side by side, and why each
+// differs from the base.
 #pragma once
 
 #include <string>
@@ -9,33 +9,33 @@
 
 namespace sim::output {
 
-// One variant, the base first.
+// One variant; the first row is the base.
 struct WhatifRow {
   std::string name;
   std::vector<std::string> settings;
   std::string problem;  // why it is impossible; "": it ran
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
-  bool fits = false;                                            // or nobody asked
+  bool fits = false;                                            // also true without a memory replay
   std::string reason;                                           // why it ran out of memory
   double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
   double cost_per_million_tokens = 0;                           // 0: no price
   std::vector<double> accounts;                                 // seconds, mean over ranks
   double reserved_gib = 0, capacity_gib = 0;
-  double reserved_most_gib = 0;  // bounded: reserved_gib is the least; 0: it is exact
+  double reserved_most_gib = 0;  // upper bound, with reserved_gib as the lower bound; 0: exact
   struct Link {
     std::string kind, busiest, traffic;
     double busy = 0, mean = 0;
     bool fabric = false;
   };
-  std::vector<Link> links;  // the busiest of each kind
+  std::vector<Link> links;  // the busiest link of each kind
 };
 
 Json to_json(const WhatifRow& row);
 WhatifRow whatif_row(const Json& json);
 
-// The variants as a table, and why each differs. REQUIRES: rows is not empty.
+// The variants as a table, and the reasons of their differences. REQUIRES: rows is not empty.
 Document whatif_document(const std::vector<WhatifRow>& rows);
-// The same with charts, as a page (page.h).
+// The same with charts, for a page (page.h).
 Document whatif_page(const std::vector<WhatifRow>& rows);
 
 }  // namespace sim::output

@@ -1,4 +1,4 @@
-// whatif_page.cpp — variants of a run as charts: time against the base, where it goes, memory.
+// whatif_page.cpp — charts of a what-if: step time against the base, its accounts, memory.
 #include <nlohmann/json.hpp>
 
 #include "sim/output/documents/whatif_document.h"

@@ -23,7 +23,7 @@ struct Layer {
   Category category;
   const char* colour;
 };
-// From the bottom: what stays between steps first, what comes and goes on top.
+// Layers from the bottom: categories that stay between steps first, temporary ones on top.
 constexpr std::array<Layer, program::category_count> layers = {{
     {Category::weights, "#4e79a7"},
     {Category::gradients, "#59a14f"},
@@ -37,7 +37,7 @@ constexpr std::array<Layer, program::category_count> layers = {{
 }};
 constexpr double whole_width = 1060, left = 70, right = 230, top = 34, height = 230, below = 46;
 
-// A round step that divides `range` into 4 to 8.
+// A round step that divides `range` into 4 to 8 parts.
 double tick(double range) {
   const double rough = range / 6;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -101,7 +101,7 @@ std::string axes(const Panel& panel) {
   return svg;
 }
 
-// A step function's corners, left to right; of a flat stretch only the ends are kept.
+// Corners of a step function from left to right; flat runs keep only their ends.
 class Steps {
  public:
   void add(double x0, double x1, double y) {
@@ -122,7 +122,7 @@ class Steps {
   std::vector<std::pair<double, double>> points_;
 };
 
-// One polygon a category: along its top to the right, along its bottom back.
+// One polygon per category: along its top to the right, along its bottom back.
 std::string areas(const Panel& panel, const MemoryTimeline::Class& own) {
   const std::size_t n = own.intervals.size();
   std::vector<std::int64_t> floor(n, 0);
@@ -149,8 +149,8 @@ std::string areas(const Panel& panel, const MemoryTimeline::Class& own) {
   return svg;
 }
 
-// Between the least and the most of each pixel: where they are equal it is a line, where what is
-// reserved moves faster than a pixel it is a band.
+// Area between the smallest and the largest value per pixel: a line for slow changes, a band for
+// changes faster than a pixel.
 std::string reserved_band(const Panel& panel, const MemoryTimeline::Class& own) {
   const auto pixels = static_cast<std::size_t>(panel.x1 - panel.x0);
   const std::size_t n = own.intervals.size();
@@ -175,7 +175,7 @@ std::string reserved_band(const Panel& panel, const MemoryTimeline::Class& own) 
       over.text(), under.text(true));
 }
 
-// A dotted line where each step begins, and its name where there is room for it.
+// A dotted line at the begin of each step, with its name if there is room.
 std::string step_marks(const Panel& panel, const MemoryTimeline::Class& own) {
   constexpr double room = 44;
   double free_from = panel.x0;
@@ -247,8 +247,8 @@ std::string panel_text(const ClassReport& who, const MemoryTimeline::Class& own,
   return svg + legend(panel, who);
 }
 
-// The rank class of each stage that is nearest to its limit, the fullest stages first if there are
-// too many; then by stage.
+// The rank class of each stage with the least free memory, sorted by stage. With too many stages,
+// only the fullest ones.
 std::vector<std::size_t> shown(const engine::RunReport& run) {
   const auto room = [&](std::size_t c) {
     return run.classes[c].capacity.n - run.classes[c].peak_reserved.n;

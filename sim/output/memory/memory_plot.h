@@ -1,6 +1,5 @@
-// memory_plot.h — memory over time as a picture (SVG 1.1): for each stage the rank that needs most,
-// what it holds by category stacked on each other, what PyTorch has reserved, and what the device
-// has for it.
+// memory_plot.h — plots memory over time (SVG 1.1). For each stage it shows the fullest rank:
+// stacked categories, reserved memory, and the capacity.
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@ namespace sim::output {
 
 inline constexpr std::size_t most_panels = 8;
 
-// REQUIRES: the timeline watched the answer's replay.
+// REQUIRES: the timeline observed the answer's replay.
 std::string memory_plot(const answer::Answer& answer, const MemoryTimeline& timeline);
 
 }  // namespace sim::output

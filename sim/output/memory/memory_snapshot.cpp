@@ -102,7 +102,7 @@ void write_settings(PickleWriter& out, const allocator::Options& options) {
 
 }  // namespace
 
-// Innermost first, as Python's: the tensor, the block, the layer, the pass, the step.
+// Frames from the innermost, as in Python: tensor, block, layer, pass, step.
 void MemorySnapshot::write_frames(PickleWriter& out, const Origin& origin) const {
   const auto frame = [&](std::string_view name, std::string_view filename, int line) {
     out.begin_dict();

@@ -1,16 +1,15 @@
-// memory_snapshot.h — a replay's memory as PyTorch's own snapshot: the pickle that
-// torch.cuda.memory._dump_snapshot writes and that pytorch.org/memory_viz opens, with our names as
-// stack frames. Each rank class is a device.
+// memory_snapshot.h — writes a replay's memory as a PyTorch snapshot: the pickle of
+// torch.cuda.memory._dump_snapshot, which pytorch.org/memory_viz opens. Stack frames contain names
+// of the replay. Each rank class is a device.
 //
 // Invariants
-//  (1) The keys and their types are those of PyTorch 2.7's snapshots.
-//  (2) What is written is a history that leads to its segments: `rehearse memory replay` repeats it
-//      address by address.
-//  (3) At most `most_entries` of the newest events are kept, as PyTorch's `max_entries` does.
+// (1) Keys and their types are those of PyTorch 2.7's snapshots.
+// (2) The history leads to the segments: `rehearse memory replay` repeats it address by address.
+// (3) At most `most_entries` of the newest events are stored, like PyTorch's `max_entries`.
 //
-// A class that runs out of memory ends there: its last event is the `oom`, its segments are those
-// of that moment. Streams are numbered as in program/ir/program.h, times are microseconds since the
-// start.
+// A class that runs out of memory ends there: its last event is the `oom`, and its segments are
+// those of that time. Streams are numbered as in program/ir/program.h. Times are microseconds since
+// the start.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +35,17 @@ class MemorySnapshot final : public engine::Observer {
   void memory(const engine::MemoryChange& change) override;
   void memory_state(const engine::MemoryState& state) override;
 
-  // The pickle. REQUIRES: the replay is over.
+  // The pickle. REQUIRES: the replay has ended.
   std::string pickle() const;
 
  private:
-  // What the stack frames of an event are made of; a long run has more of them than are kept, so
-  // they become text when it is written.
+  // Origin of an event. It becomes text for stack frames only when it is written, since most events
+  // of a long run are dropped.
   struct Origin {
-    std::uint32_t label = 0, block = 0;  // in texts_; 0: ""
+    std::uint32_t label = 0, block = 0;  // index in texts_; 0: ""
     int layer = 0, microbatch = 0, step = 0;
     program::PassKind pass{};
-    bool known = false;  // else there are no frames
+    bool known = false;  // false: no frames
     friend auto operator<=>(const Origin&, const Origin&) = default;
   };
   struct Entry {

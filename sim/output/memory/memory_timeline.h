@@ -1,8 +1,8 @@
-// memory_timeline.h — what every rank class holds over time, by category: the data of a plot.
+// memory_timeline.h — memory of every rank class over time, by category: the data of a plot.
 //
-// Time is cut into at most `most_intervals` equal intervals; each keeps what was held when most was
-// allocated in it, so that no peak is lost however long the run. When the run outgrows them, two
-// neighbours become one and intervals are twice as long.
+// Time is cut into at most `most_intervals` equal intervals. Each stores the state at its highest
+// allocation, so no peak is lost in long runs. If more intervals are needed, pairs of neighbours
+// are merged.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ class MemoryTimeline final : public engine::Observer {
   };
   struct Interval {
     bool changed = false;
-    Held most;  // when most was allocated; the most that was reserved
+    Held most;  // state at the highest allocation; highest reserved bytes
     Held last;  // at its end
     std::int64_t least_reserved = 0;
   };
   struct Class {
     Duration width{1'000'000};  // of an interval
     std::vector<Interval> intervals;
-    std::vector<Time> steps;  // when each step began, set-up first
+    std::vector<Time> steps;  // begin of each step, setup first
     int step = -1;
     Held now;
   };
@@ -40,7 +40,8 @@ class MemoryTimeline final : public engine::Observer {
   void memory(const engine::MemoryChange& change) override;
 
   std::size_t size() const { return classes_.size(); }
-  // answer::Intervals without a change hold what the one before ended with; all begin with it.
+  // The timeline of a rank class. Intervals without a change repeat the end of the interval before.
+  // Every interval begins with that state.
   Class of(std::size_t rank_class) const;
 
  private:

@@ -1,5 +1,5 @@
-// peak_tensors.h — which tensors a rank class holds when most is allocated, or when it runs out of
-// memory: bytes and number by name.
+// peak_tensors.h — the tensors of a rank class at its peak, or when it runs out of memory: bytes
+// and count by name.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class PeakTensors final : public engine::Observer {
   void memory(const engine::MemoryChange& change) override;
   void memory_state(const engine::MemoryState& state) override;
 
-  // Most bytes first. Of a class that ran out of memory: at that moment.
+  // Tensors at the peak, most bytes first. If the class ran out of memory: at that time.
   std::vector<HeldTensors> of(std::size_t rank_class) const;
 
  private:
@@ -38,9 +38,9 @@ class PeakTensors final : public engine::Observer {
   using Amounts = std::map<Key, Amount>;
   struct Class {
     Amounts held, peak;
-    std::unordered_map<std::int64_t, Amounts::iterator> at;  // by address; never iterated over
+    std::unordered_map<std::int64_t, Amounts::iterator> at;  // by address; never iterated
     std::int64_t allocated = 0, most = 0;
-    bool rising = false;  // `held` is the peak so far and not yet kept
+    bool rising = false;  // `held` is the peak so far and not yet copied
     bool closed = false;
   };
 

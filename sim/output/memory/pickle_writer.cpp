@@ -51,7 +51,7 @@ void PickleWriter::integer(std::int64_t value) {
     out_ += binint;
     little_endian(static_cast<std::uint64_t>(value), 4);
   } else {
-    // As few bytes as its two's complement needs.
+    // The fewest bytes for its two's complement.
     int bytes = 8;
     while (bytes > 1 && value >> (8 * bytes - 9) == (value < 0 ? -1 : 0)) --bytes;
     if (value >> (8 * bytes - 1) != (value < 0 ? -1 : 0)) ++bytes;

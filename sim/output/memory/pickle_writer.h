@@ -1,8 +1,8 @@
-// pickle_writer.h — writes Python pickles of plain data in protocol 4, with the opcodes that
-// CPython's pickler uses for it.
+// pickle_writer.h — writes Python pickles of plain data in protocol 4, with the same opcodes as
+// CPython's pickler.
 //
-// Text is memoised: the second time it is a reference. Lists that are written often can be shared
-// by the caller through `remember` and `recall`.
+// Repeated text is written as a reference. Callers can share repeated lists by `remember` and
+// `recall`.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class PickleWriter {
   void begin_dict();
   void end_dict();
 
-  // The value just written, by number; and that value again.
+  // Returns a number for the last written value; and writes that value again.
   std::int64_t remember();
   void recall(std::int64_t number);
 

@@ -1,10 +1,10 @@
-// packet_writer.h — appends packets to a Perfetto trace, one after the other, so that no trace is
-// held in memory.
+// packet_writer.h — appends packets to a Perfetto trace one by one, so a trace is never held in
+// memory.
 //
-// Invariant: every packet belongs to a sequence. The first packet of one clears its state, the
-// others build on it. A name is written once in a sequence and meant by its number afterwards.
+// Invariant: every packet belongs to a sequence. The first packet of a sequence clears its state,
+// the others build on it. A name is written once per sequence and later referred to by its number.
 //
-// Format: perfetto.proto beside this file.
+// Format: perfetto.proto in this folder.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,11 @@ class TracePacket;
 
 namespace sim::output {
 
-// A packet as a trace file holds it: field 1 of the message Trace, length and bytes. Sets the
-// packet's sequence.
+// Appends a packet: field 1 of the message Trace, length and bytes. Sets the packet's sequence.
 void append(Stream& file, ::rehearse::perfetto::TracePacket& packet, std::uint64_t sequence,
             bool first = false);
 
-// The number of a name in its sequence; a new one is added to `packet`.
+// The number of a name in its sequence; a new name is added to `packet`.
 template <class Names, class Add>
 std::uint64_t number_of(Names& names, std::string_view name, Add add) {
   const auto there = names.find(name);

@@ -1,8 +1,9 @@
-// pass_timeline.h — when every rank class runs each pass of the last step: the data of a Gantt.
+// pass_timeline.h — times of each pass of the last step for every rank class: the data of a Gantt
+// chart.
 //
-// A pass lasts from the start of its first operation on the compute stream to the end of its last;
-// what it waits for in between belongs to it. What a step does before its first pass and behind
-// its last one are two of them.
+// A pass lasts from the start of its first operation on the compute stream to the end of its last
+// one, with waiting in between. Work of the step before the first pass and after the last pass
+// counts as two passes.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +34,8 @@ class PassTimeline final : public engine::Observer {
   using Key = std::tuple<int, program::PassKind, int, int>;  // microbatch, pass, chunk, turn
   struct Class {
     int step = -1;
-    int turn = 0;            // how often what the step does itself began again
-    bool in_a_pass = false;  // the last operation was one of a microbatch
+    int turn = 0;            // number of separate blocks of the step's own work so far
+    bool in_a_pass = false;  // the last operation belonged to a microbatch
     std::map<Key, Span> spans;
   };
   std::vector<Class> classes_;

@@ -14,13 +14,13 @@ using ::rehearse::perfetto::TracePacket;
 using ::rehearse::perfetto::TrackDescriptor;
 using ::rehearse::perfetto::TrackEvent;
 
-// What a slice says beside its name; the number is the position plus one.
+// Annotations of a slice; the number is the position plus one.
 constexpr const char* annotation_names[] = {"step", "microbatch", "layer", "waited_ns"};
 enum AnnotationName : std::uint64_t { step_note = 1, microbatch_note, layer_note, waited_note };
 constexpr int allocated_counter = program::category_count;
 constexpr int reserved_counter = program::category_count + 1;
 
-// Track ids: class c owns the ids from 1000 (c + 1): itself, then its streams, then its counters.
+// Track ids of class c start at 1000 (c + 1): the class, then its streams, then its counters.
 std::uint64_t class_track(int rank_class) {
   return 1000 * (static_cast<std::uint64_t>(rank_class) + 1);
 }
@@ -42,7 +42,7 @@ void annotate(TrackEvent& event, AnnotationName name, std::int64_t value) {
   annotation->set_int_value(value);
 }
 
-// Describes a track and makes it what its sequence's events belong to.
+// Describes a track and makes it the default track of its sequence.
 void describe_track(Stream& file, std::uint64_t track, std::uint64_t parent,
                     const std::string& name, bool bytes) {
   TracePacket packet;

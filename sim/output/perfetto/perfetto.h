@@ -1,16 +1,16 @@
-// perfetto.h — writes a replay as a Perfetto trace (TrackEvent protobuf): one process per rank
-// class, one track per stream, counter tracks for memory by category. ui.perfetto.dev opens it.
+// perfetto.h — writes a replay as a Perfetto trace (TrackEvent protobuf), which ui.perfetto.dev
+// opens. Each rank class is a process, each stream a track; memory by category has counter tracks.
 //
 // Invariants
-//  (1) Slices of one track never overlap: a stream runs one operation at a time, and the replay
-//      tells about them in order.
-//  (2) Times are nanoseconds, rounded down, so neighbours stay neighbours.
-//  (3) Each track is a packet sequence of its own and its packets are in order of time: readers
-//      sort nothing. A name is written once in a sequence and meant by its number afterwards.
-//  (4) A message is an arrow from the slice that sends it to the one that receives it: the former
-//      has its number where it begins, the latter where it ends, which is never earlier.
+// (1) Slices of one track never overlap: a stream runs one operation at a time, and the replay
+//     reports them in order.
+// (2) Times are nanoseconds, rounded down, so neighbours stay adjacent.
+// (3) Each track is a packet sequence of its own with packets in order of time, so readers need not
+//     sort. A name is written once per sequence and later referred to by its number.
+// (4) A message is an arrow from the sending to the receiving slice. The sender has the message's
+//     number at its begin, the receiver at its end, which is never earlier.
 //
-// Format: perfetto.proto beside this file.
+// Format: perfetto.proto in this folder.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ class PerfettoTrace : public engine::Observer {
   // One name per rank class: "stage 0 (32 ranks)".
   explicit PerfettoTrace(std::vector<std::string> classes) : classes_(std::move(classes)) {}
 
-  std::string open(const std::string& path);  // "" or what went wrong
+  std::string open(const std::string& path);  // returns "" or the error
   std::string close();
 
   void operation(int rank_class, program::Stream stream, std::string_view name,
@@ -39,11 +39,11 @@ class PerfettoTrace : public engine::Observer {
   void memory(const engine::MemoryChange& change) override;
 
  private:
-  // What a rank class has shown so far: tracks are described when they are first used.
+  // State of a track. Tracks are described when they are first used.
   struct Sequence {
     bool described = false;
     std::map<std::string, std::uint64_t, std::less<>> names, categories;
-    bool annotations = false;  // their names are known
+    bool annotations = false;  // their names are written
   };
   struct Tracks {
     std::array<Sequence, program::stream_count> stream;
@@ -57,7 +57,7 @@ class PerfettoTrace : public engine::Observer {
 
   std::vector<std::string> classes_;
   std::vector<Tracks> tracks_;
-  std::vector<engine::MessageEnd> ends_;  // of the operation that comes next
+  std::vector<engine::MessageEnd> ends_;  // of the next operation
   Stream file_;
 };
 

@@ -9,7 +9,7 @@ namespace {
 using ::rehearse::perfetto::TracePacket;
 using ::rehearse::perfetto::TrackEvent;
 
-// The process owns track 1000, its tracks follow. All packets are of one sequence.
+// The process is track 1000, its tracks follow. All packets are in one sequence.
 constexpr std::uint64_t process_track = 1000;
 constexpr std::uint64_t sequence = 1;
 

@@ -1,8 +1,8 @@
-// slice_trace.h — named slices on named tracks as a Perfetto trace: for what is no replay of a
-// step. ui.perfetto.dev opens it. Times are nanoseconds; slices of one track come in order and do
-// not overlap.
+// slice_trace.h — writes named slices on named tracks as a Perfetto trace, for data other than a
+// replay. ui.perfetto.dev opens it. Times are nanoseconds. REQUIRES: slices of one track come in
+// order and do not overlap.
 //
-// Format: perfetto.proto beside this file.
+// Format: perfetto.proto in this folder.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace sim::output {
 
 class SliceTrace {
  public:
-  std::string open(const std::string& path, const std::string& process);  // "" or what went wrong
+  std::string open(const std::string& path, const std::string& process);  // returns "" or the error
   std::string close();
 
   int track(const std::string& name);

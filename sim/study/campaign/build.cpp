@@ -17,7 +17,7 @@ double or_zero(double seconds) {
   return std::max(0.0, seconds);
 }
 
-// One phase on one pool, replayed.
+// The replayed job of one phase on one pool.
 struct Base {
   std::vector<std::string> settings;
   Degrees degrees;
@@ -31,7 +31,7 @@ struct Base {
 
 struct Builder {
   const Setup& setup;
-  Steps* steps;  // none: the step is stated
+  Steps* steps;  // nullptr: the step is stated
   Built built;
   Diagnostics problems{};
 
@@ -56,7 +56,7 @@ struct Builder {
   void check_rates(const Base& base);
 };
 
-// A job whose step is stated stands on nodes of the stated size.
+// A job with a stated step runs on nodes of the stated size.
 Base Builder::stated() const {
   Base base;
   base.name = setup.file.name.empty() ? "campaign" : setup.file.name;
@@ -100,7 +100,7 @@ Base Builder::replayed(const std::vector<std::string>& settings, const std::stri
   return base;
 }
 
-// Communicators take longer with more ranks, one after the other at the store.
+// Ranks create communicators one after the other at the store, so the time grows with their number.
 double Builder::restart_of(const Base& base, double ranks) const {
   const input::RestartFields& r = setup.file.restart;
   return or_zero(r.scheduling) + or_zero(r.start) + or_zero(r.communicators) * ranks / 1024 +
@@ -118,8 +118,8 @@ Shape Builder::shape_of(const Base& base, const Step& step, std::string plan) co
   return shape;
 }
 
-// The bytes that the rank receives that receives most, over the fabric of the new plan, all ranks
-// at once.
+// Seconds to reshard: all ranks receive at once over the new plan's network; the largest amount
+// decides.
 double Builder::reshard_of(const std::vector<std::string>& from, const std::vector<std::string>& to,
                            int lost) const {
   const Result<input::PlanFile> before = steps->load(from), after = steps->load(to);
@@ -137,9 +137,10 @@ void Builder::slow_down(Shape& shape, const Base& base) {
       setup.kinds, [](const input::FailureFields& kind) { return kind.speed < 1; });
   if (!any) return;
   for (const input::FailureFields& kind : setup.kinds) {
-    double factor = 1 / kind.speed;  // every other rank waits for it
+    double factor = 1 / kind.speed;  // all other ranks wait for it
     if (kind.speed < 1 && steps != nullptr) {
-      // One GPU of the first node; where it stands matters to its pipeline only by its stage.
+      // The slow GPU is the first GPU of the first node. Its position affects the pipeline only by
+      // its stage.
       std::vector<std::string> settings = base.settings;
       settings.push_back(
           fmt::format("condition={{node: 0 gpu: 0 speed: {}}}", shortest(kind.speed)));
@@ -176,7 +177,7 @@ std::vector<Shape> Builder::shapes_of(const Base& base, int phase, int pool) {
         const double search =
             setup.file.answer == "replan" ? or_zero(setup.file.restart.search) : 0;
         less.change = span(search + reshard_of(base.settings, all, missing * base.gpus_per_node));
-        // The way back to the whole job moves the state as well.
+        // Returning to the complete job reshards as well.
         if (missing == 1 || shapes.front().change.ns == 0)
           shapes.front().change = span(search + reshard_of(all, base.settings, 0));
         built.shapes.push_back({missing, phase, pool, less.plan, step.seconds,
@@ -206,7 +207,7 @@ Lifetime lifetime_of(const input::LifetimeFields& from, Diagnostics& problems) {
   return life;
 }
 
-// Parts of the whole pool, spares included.
+// Number of parts in the whole pool, with spares.
 double parts_of(input::PartOf part, const Base& base, int nodes) {
   switch (part) {
     case input::PartOf::gpu:
@@ -251,7 +252,7 @@ void Builder::add_kinds(const Base& base, int nodes) {
     if (kind.straggler) kind.found = lifetime_of(from.found, problems);
     spec.kinds.push_back(kind);
     if (from.life.mean <= 0) continue;
-    // Of the job's own nodes: failures of spares do not stop it.
+    // Rate for the job's own nodes, since failures of spares do not stop it.
     const double own = parts_of(from.part, base, base.nodes) / from.life.mean;
     rate += own;
     detection += own * seen;
@@ -267,7 +268,7 @@ void Builder::add_kinds(const Base& base, int nodes) {
 
 void Builder::add_trace() {
   if (setup.trace.empty()) return;
-  // The table says what a kind takes; the trace says when.
+  // The table of kinds gives the effect of a failure, the trace its time.
   for (FailureKind& kind : built.spec.kinds) kind.life.mean = 0;
   for (const input::TraceRow& row : setup.trace)
     built.spec.trace.push_back({Moment{span(row.seconds).ns}, row.kind, row.node,
@@ -297,7 +298,7 @@ void Builder::add_tiers(const Base& base) {
     refuse(where(), "no checkpoint survives the loss of many nodes; add one on storage");
 }
 
-// Intervals that are not given, and the rules that join them with the rest.
+// Sets missing intervals and checks the rules of all intervals.
 void Builder::take_intervals() {
   Costs costs = built.costs;
   for (std::size_t i = 0; i < built.spec.tiers.size(); ++i) {
@@ -307,8 +308,8 @@ void Builder::take_intervals() {
     costs.write = seconds(tier.blocking);
     const double step = seconds(built.spec.phases.front().shapes.front().front().step);
     const double least = std::max({step, seconds(tier.blocking), seconds(tier.background)});
-    // Without failures any interval does; one a day. A campaign that saves at least once keeps
-    // something.
+    // Without failures every interval is equally good: save once a day, and at least once in a
+    // campaign.
     const double best =
         std::min(costs.mtbf > 0 ? best_interval(costs) : seconds_per_day, setup.file.length);
     if (i + 1 == built.spec.tiers.size()) {
@@ -328,7 +329,8 @@ void Builder::take_intervals() {
   }
 }
 
-// Every rank holds what it held and runs the same microbatches, more or fewer of them.
+// Whether every rank keeps its state and its microbatch size, so only the number of microbatches
+// changes.
 bool same_ranks(const Base& a, const Base& b) {
   const Degrees &x = a.degrees, &y = b.degrees;
   return x.tp == y.tp && x.cp == y.cp && x.pp == y.pp && x.dp == y.dp &&
@@ -338,7 +340,7 @@ bool same_ranks(const Base& a, const Base& b) {
 void Builder::add_phases(const Base& base) {
   std::vector<input::PhaseFields> phases = setup.file.phases;
   if (phases.empty()) phases.push_back({"all", "", {}, 0, 0});
-  std::vector<Base> bases;                       // of the phase, by pool; then of the one before
+  std::vector<Base> bases;                       // the phase by pool; then the previous phase
   std::vector<std::vector<std::string>> starts;  // settings of each phase on the first pool
   for (std::size_t p = 0; p < phases.size(); ++p) {
     Phase phase;

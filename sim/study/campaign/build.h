@@ -1,8 +1,9 @@
-// build.h — a campaign's file becomes a Spec: its plans are replayed, its failures counted out on
-// the cluster, its checkpoints measured against the plan's own state.
+// build.h — turns a campaign's file into a Spec: it replays the plans, counts parts that can fail,
+// and derives checkpoint times from the plan's state. The command `campaign` calls it, once per
+// variant.
 //
-// Invariant: every time in the Spec is one that was stated, or follows from a replay, from the
-// network, or from the plan's state and a stated rate.
+// Invariant: every time in the Spec is stated, or follows from a replay, from the network, or from
+// the plan's state and a stated rate.
 #pragma once
 
 #include <string>
@@ -18,35 +19,35 @@ namespace sim::campaign {
 
 struct Setup {
   input::CampaignFile file;
-  std::string plan;                         // path; "" for settings only
-  std::vector<std::string> settings;        // of the command line
-  std::vector<input::FailureFields> kinds;  // empty: file.mtbf
+  std::string plan;                         // path; "": settings only
+  std::vector<std::string> settings;        // from the command line
+  std::vector<input::FailureFields> kinds;  // empty: use file.mtbf
   std::vector<input::TraceRow> trace;
-  // Without a plan: the step is stated.
+  // Without a plan the user states the step.
   double step = 0;
   int gpus = 0, gpus_per_node = 8;
-  double price = 0;  // of a GPU and hour; 0: that of the cluster
+  double price = 0;  // per GPU and hour; 0: the cluster's price
 };
 
-// A shape as a person reads it.
+// A shape, described for the report.
 struct ShapeNote {
   int missing = 0, phase = 0, pool = 0;
   std::string plan;
   double step = 0;
-  double speed = 0;  // tokens per second, of those of the undisturbed job
+  double speed = 0;  // tokens per second relative to the undisturbed job
   double change = 0;
 };
 
 struct Built {
   Spec spec;
   std::string name;
-  int gpus = 0;  // at the beginning, spares included
+  int gpus = 0;  // at the beginning, with spares
   int gpus_per_node = 8;
-  std::int64_t tokens_per_step = 0;  // 0: not known
+  std::int64_t tokens_per_step = 0;  // 0: unknown
   double price_per_gpu_hour = 0;
   int job_gpus = 0;         // without spares
   Costs costs;              // for the formulas
-  bool memoryless = false;  // the renewal formula holds
+  bool memoryless = false;  // the renewal formula applies
   double least_interval = 0;
   double usual_interval = 0;
   Ways ways;
@@ -55,10 +56,10 @@ struct Built {
   int replays = 0;
 };
 
-// Where the steps of a setup are replayed; kept by the caller, so that variants share replays.
+// Creates the cache of replays of a setup. Variants share it, so the caller keeps it.
 Steps steps_of(const Setup& setup);
 
-// Everything that is wrong with it, or the campaign.
+// Builds the campaign, or returns all problems of the setup.
 Result<Built> build(const Setup& setup, Steps& steps);
 
 }  // namespace sim::campaign

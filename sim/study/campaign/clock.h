@@ -1,7 +1,7 @@
-// clock.h — time over weeks: whole nanoseconds.
+// clock.h — time of campaigns in whole nanoseconds.
 //
-// Invariant: sums are exact, as on the picosecond clock of a step, which ends after 106 days; this
-// one spans 292 years. A step's duration is rounded to a nanosecond once, where it enters.
+// Invariant: sums are exact. A step is simulated in picoseconds, which end after 106 days;
+// nanoseconds span 292 years. The duration of a step is rounded once, when it enters a Spec.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace sim::campaign {
 
-// A length of time; a Moment is a point on the clock, and moments subtract to a Span.
+// Span is a length of time, Moment a point on the clock. The difference of two moments is a Span.
 struct Span {
   std::int64_t ns = 0;
 
@@ -31,7 +31,7 @@ struct Moment {
   friend constexpr Span operator-(Moment a, Moment b) { return {a.ns - b.ns}; }
 };
 
-// Rounded to the nearest nanosecond; longer than a century is a century, which no campaign reaches.
+// Rounds to the nearest nanosecond, at most a century.
 inline Span span(double seconds) {
   return {std::llround(std::clamp(seconds, 0.0, 3.2e9) * 1e9)};
 }

@@ -17,7 +17,7 @@ using output::rounded;
 using output::Rows;
 using output::Series;
 
-// More would not be told apart, and the page would grow beyond a mail.
+// More rows cannot be distinguished, and the page would exceed the size of a mail.
 constexpr std::size_t rows_most = 24'000;
 
 Json hours(double seconds) {
@@ -35,7 +35,7 @@ Series chart(Series::Kind kind, const std::string& title, const std::string& tab
   return series;
 }
 
-// The seeds by goodput, in at most twenty parts of a round width: 1, 2 or 5 times a power of ten.
+// Histogram of goodput with at most twenty bins of a round width: 1, 2 or 5 times a power of ten.
 Rows distribution_rows(const Summary& summary) {
   Rows rows{"distribution",
             "seeds by their goodput",
@@ -43,7 +43,7 @@ Rows distribution_rows(const Summary& summary) {
             {}};
   const auto [least, most] = std::ranges::minmax(summary.each, {}, &SeedResult::goodput);
   const double from = 100 * least.goodput, to = 100 * most.goodput;
-  // Differences below a thousandth of a percent are the rounding of a step, not of the seeds.
+  // Differences below 0.001 % come from rounding a step, not from the seeds.
   const double finest = std::max(1e-3, (to - from) / 16);
   const double power = std::pow(10.0, std::floor(std::log10(finest)));
   double width = 10 * power;
@@ -86,7 +86,7 @@ Rows seed_rows(const Summary& summary) {
   return rows;
 }
 
-// Without the training that was kept, beside which nothing else would be seen.
+// Useful training is left out, since its bar would hide all others.
 Rows account_rows(const Summary& summary) {
   Rows rows{"accounts",
             "time that kept nothing: mean over the seeds",
@@ -164,7 +164,7 @@ Series simulated_series(const Intervals& intervals) {
   return series;
 }
 
-// Saves are too short to be seen; they are part of the training around them.
+// Saves are too short to be visible and count as training.
 std::vector<Slice> joined(const std::vector<Slice>& timeline) {
   std::vector<Slice> slices;
   for (Slice slice : timeline) {

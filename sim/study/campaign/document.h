@@ -1,5 +1,5 @@
-// document.h — a campaign as a document: the answer, how its seeds differ, where the time went that
-// kept nothing, what the first seed did when, and the intervals between saves.
+// document.h — the results of a campaign as a document: the answer, the spread over seeds, lost
+// time, the first seed's timeline, and save intervals.
 #pragma once
 
 #include "sim/output/document.h"
@@ -7,7 +7,7 @@
 
 namespace sim::campaign {
 
-// `timeline`: of the first seed.
+// `timeline` belongs to the first seed.
 output::Document document(const Summary& summary, const Built& built,
                           const std::vector<Slice>& timeline);
 

@@ -11,7 +11,8 @@
 namespace sim::campaign {
 namespace {
 
-// Solves the normal equations of four coefficients by elimination with the largest pivot.
+// Least squares with four coefficients: solves the normal equations by elimination with the largest
+// pivot.
 std::array<double, 4> least_squares(const std::vector<std::array<double, 4>>& rows,
                                     const std::vector<double>& values) {
   std::array<std::array<double, 5>, 4> m{};
@@ -87,7 +88,7 @@ Optimum simulated_optimum(Spec spec, double near, double least, std::uint64_t fi
   std::vector<std::array<double, 4>> rows;
   std::vector<double> values;
   for (int i = 0; i < points; ++i) {
-    // From a third of the expected optimum to three times it.
+    // From one third to three times the expected optimum.
     const double interval = std::max(least, near * std::pow(3.0, (i - 6) / 6.0));
     if (!best.points.empty() && best.points.back().interval == interval) continue;
     spec.tiers.back().interval = span(interval);

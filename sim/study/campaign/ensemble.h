@@ -1,6 +1,6 @@
-// ensemble.h — the same campaign under many seeds: means, their errors, and how seeds differ.
+// ensemble.h — runs a campaign under many seeds: means, their standard errors, and quantiles.
 //
-// Invariant: seed by seed and in order of seeds everything is the same at any number of threads.
+// Invariant: the outcomes, in order of seeds, do not depend on the number of threads.
 #pragma once
 
 #include <functional>
@@ -12,30 +12,30 @@ namespace sim::campaign {
 
 struct Statistic {
   double mean = 0, standard_error = 0;
-  double low = 0, middle = 0, high = 0;  // the 5th, 50th and 95th of a hundred seeds
+  double low = 0, middle = 0, high = 0;  // 5th, 50th and 95th percentile
 };
 
 Statistic statistic(std::vector<double> values);
 
-// Of seeds first, first + 1 ...; `go_on` is asked between seeds, in any thread; false gives up
-// and returns nothing. REQUIRES: seeds >= 1, threads >= 1.
+// Outcomes of seeds first, first + 1, ... Any thread calls `go_on` between seeds; if it returns
+// false, the result is empty. REQUIRES: seeds >= 1, threads >= 1.
 std::vector<Outcome> simulate_all(const Spec& spec, std::uint64_t first, int seeds, int threads,
                                   const std::function<bool()>& go_on = {});
 
-// Share of wall time that trained what was kept.
+// Goodput: the share of wall time spent on steps that were not lost.
 double goodput(const Outcome& outcome);
-// Tokens kept over those of the undisturbed job in the same time.
+// Tokens that were not lost, relative to the undisturbed job in the same time.
 double effective(const Outcome& outcome);
 
-// The interval of the highest mean effective time under the same seeds: simulated around `near`,
-// smoothed by the form that the exact formula has (a/tau + b + c tau + d tau^2), so that noise
-// between neighbours does not decide. `interval` is that of the last tier.
+// The save interval with the highest mean effective time under the same seeds. Intervals around
+// `near` are simulated and fitted by the form of the exact formula, a/tau + b + c tau + d tau^2,
+// which removes noise. `interval` is that of the last tier.
 struct Optimum {
   double interval = 0;  // seconds
   struct Point {
     double interval = 0, goodput = 0, standard_error = 0;
   };
-  std::vector<Point> points;  // what was simulated, rising
+  std::vector<Point> points;  // simulated intervals in ascending order
 };
 Optimum simulated_optimum(Spec spec, double near, double least, std::uint64_t first, int seeds,
                           int threads, const std::function<bool()>& go_on = {});

@@ -7,7 +7,7 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-// Streams of different seeds and kinds begin far apart in the sequence of SplitMix64.
+// Random streams of different seeds and kinds begin far apart in the sequence of SplitMix64.
 std::uint64_t stream(std::uint64_t seed, std::uint64_t kind) {
   return Random(Random(seed).next() + 0x632be59bd9b4e019 * (kind + 1)).next();
 }

@@ -1,10 +1,10 @@
-// hazards.h — the failures of one seed: what breaks when, for each kind in order of time.
+// hazards.h — draws the failures of one seed, for each kind in order of time.
 //
-// Invariant: the n-th failure of a kind is the same whatever the job does. Every failure draws the
-// same numbers in the same order, needed or not.
+// Invariant: the n-th failure of a kind does not depend on the job. Every failure draws the same
+// random numbers in the same order, even if they are not needed.
 //
-// A fleet of like parts is not held part by part. Those that never failed share one age and have
-// one next failure; each that was replaced is new from then on and has its own.
+// Equal parts are not simulated one by one. Parts that never failed share one age and one next
+// failure; each replaced part is new and has its own.
 #pragma once
 
 #include <queue>
@@ -18,25 +18,25 @@ namespace sim::campaign {
 struct Failure {
   Moment when{};
   int kind = 0;
-  int node = 0;  // where; the first of its group
+  int node = 0;  // the node; of a group its first
   Span repair{};
-  Span found{};  // of a straggler
+  Span found{};  // time until a straggler is found
 };
 
 class Hazards {
  public:
-  // `nodes`: of the largest pool.
+  // `nodes` is the size of the largest pool.
   Hazards(const Spec& spec, int nodes, std::uint64_t seed);
 
-  // The next failure of a kind; false: it never fails again within reach of the clock.
+  // Draws the next failure of a kind. False: none happens within the range of the clock.
   bool next(int kind, Failure& failure);
 
  private:
   struct Fleet {
     Random random{0};
     double original = 0;  // parts that never failed
-    double age = 0;       // theirs
-    double first = 0;     // when the next of them fails
+    double age = 0;       // their age
+    double first = 0;     // time of their next failure
     std::priority_queue<double, std::vector<double>, std::greater<>> replaced;
   };
 

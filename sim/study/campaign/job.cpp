@@ -16,7 +16,7 @@ Job::Job(const Spec& spec, std::uint64_t seed, std::vector<Slice>* timeline)
       hazards_(spec, largest_pool(spec), seed),
       copies_(spec.tiers.size()) {
   out_.causes.resize(spec.kinds.size());
-  double rate = 0;  // of failures, as if nothing aged
+  double rate = 0;  // failure rate, without ageing
   for (const FailureKind& kind : spec.kinds)
     if (kind.life.mean > 0) rate += kind.parts / kind.life.mean;
   if (spec.length.ns > 0) rate += static_cast<double>(spec.trace.size()) / seconds(spec.length);
@@ -112,7 +112,7 @@ void Job::train(Moment now) {
   plan_next();
 }
 
-// What a step takes now: the slowest straggler of the job sets it.
+// Duration of a step now: the slowest straggler of the job determines it.
 Span Job::pace() const {
   const Shape& how = shape();
   Span slowest = how.step;
@@ -152,7 +152,7 @@ void Job::train_steps(std::int64_t steps) {
   since_ = since_ + steps * pace_;
 }
 
-// Whole steps that are done; what is left is the step under way.
+// Books the complete steps. Returns the time spent in the current step.
 Span Job::settle(Moment now) {
   train_steps((now - since_).ns / pace_.ns);
   return now - since_;
@@ -167,7 +167,7 @@ Span Job::ideal_step() const {
       static_cast<std::int64_t>(static_cast<__int128>(full.step.ns) * how.tokens / full.tokens)};
 }
 
-// Step after which save `number` of a tier is due, counted from the beginning of the phase.
+// Step after which save `number` of a tier is due, counted from the begin of the phase.
 std::int64_t Job::save_step(std::size_t tier, std::int64_t number) const {
   const std::int64_t step = phase().shapes.front().front().step.ns;
   return static_cast<std::int64_t>(
@@ -186,8 +186,8 @@ std::int64_t Job::next_stop() const {
   return stop;
 }
 
-// Nothing happens before the next event in the queue but steps and saves: goes to the end of the
-// last of these saves that ends before it.
+// Skips saves: before the next event only steps and saves happen. Moves the clock to the end of the
+// last save before that event.
 void Job::leap() {
   const Tier& tier = spec_.tiers.front();
   Copy& copy = copies_.front();
@@ -209,7 +209,7 @@ void Job::leap() {
   auto saves = static_cast<std::int64_t>(seconds(horizon - since_) / cycle) + 1;
   while (saves > 0 && !fits(saves)) --saves;
   if (saves <= 0) return;
-  // The last save may still be on its way at the end, and the one before it is what counts then.
+  // The last save may be incomplete at the end; then the save before it is the valid copy.
   const Moment end = end_of(saves);
   const Moment before = end_of(saves - 1);
   if (saves > 1) {
@@ -233,7 +233,7 @@ void Job::store(Copy& copy, const Tier& tier, Moment now) {
     copy.in_flight = false;
     return;
   }
-  // The save before this one is complete: saves of a tier never overlap.
+  // The previous save is complete, since saves of a tier never overlap.
   if (copy.in_flight) {
     copy.kept = copy.flying;
     copy.valid = true;
@@ -313,7 +313,8 @@ void Job::saved(Moment now) {
 }
 
 void Job::finish(Moment now) {
-  // Training since the last copy belongs to an interval that the campaign does not see the end of.
+  // Training since the last copy is part of an interval that ends after the campaign, so it is left
+  // out.
   Span after{};
   if (activity_ == Activity::training) after += settle(now);
   const std::size_t best = best_copy();
@@ -333,7 +334,7 @@ void Job::cut(Moment now) {
   done_ = true;
 }
 
-// Books the activity that ends, and begins the next.
+// Books the current activity and begins the next.
 void Job::enter(Activity next, Moment now) {
   const Span spent = now - entered_;
   Span* down = nullptr;

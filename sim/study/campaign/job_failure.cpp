@@ -1,4 +1,4 @@
-// job_failure.cpp — what a failure takes, and how the job comes back.
+// job_failure.cpp — failures of a job and its recovery.
 #include <algorithm>
 #include <cassert>
 
@@ -6,7 +6,7 @@
 
 namespace sim::campaign {
 
-// Failures happen.
+// Failures.
 
 void Job::expect(int kind) {
   pending_.resize(spec_.kinds.size());
@@ -26,7 +26,7 @@ void Job::strike_traced(Moment now, const TracedFailure& traced) {
   failure.when = now;
   failure.kind = traced.kind;
   failure.node = kind.takes == Takes::group ? traced.node - traced.node % kind.group : traced.node;
-  // A trace is the same for every seed; what it leaves out is the mean.
+  // A trace is the same for every seed; missing values are the means of their kinds.
   failure.repair = traced.repair.ns >= 0 ? traced.repair : span(kind.repair.mean);
   failure.found = span(kind.found.mean);
   hit(now, failure);
@@ -47,7 +47,7 @@ void Job::hit(Moment now, const Failure& failure) {
   if (struck) stop(now, failure.kind, lost, kind.detection);
 }
 
-// Takes the nodes of a failure until they are repaired; how many of them the job had.
+// Removes the nodes of a failure until their repair. Returns how many of them the job used.
 int Job::take_nodes(Moment now, const Failure& failure, bool& struck) {
   const FailureKind& kind = spec_.kinds[static_cast<std::size_t>(failure.kind)];
   if (kind.takes == Takes::nothing || spec_.nodes == 0) {
@@ -83,7 +83,7 @@ void Job::found(Moment now, int index) {
   }
   straggler.active = false;
   if (kind.takes == Takes::nothing) {
-    repace_soon(now);  // it recovered by itself
+    repace_soon(now);  // the straggler recovered by itself
     return;
   }
   bool struck = false;
@@ -92,13 +92,14 @@ void Job::found(Moment now, int index) {
   if (struck) stop(now, failure.kind, lost, kind.detection);
 }
 
-// One that was found and still works for the job. On another node by now, it slows nothing.
+// Whether a straggler was found and still works for the job. If its node is no longer used, it
+// slows nothing.
 bool Job::leaves(const Straggler& straggler) const {
   return straggler.active && straggler.leaves &&
          (spec_.nodes == 0 || nodes_.is_used(straggler.node));
 }
 
-// The job stands with everything saved, or down: those that were found go to their repair.
+// Called while the job is saved or down: sends found stragglers to repair.
 void Job::take_found(Moment now) {
   for (Straggler& straggler : stragglers_) {
     if (!leaves(straggler)) continue;
@@ -109,7 +110,7 @@ void Job::take_found(Moment now) {
   }
 }
 
-// The job stops, or what stopped it before gets worse.
+// Stops the job, or adds a failure to the current stop.
 void Job::stop(Moment now, int kind, int lost_nodes, Span detection) {
   if (activity_ == Activity::detecting || activity_ == Activity::waiting) {
     lost_nodes_ += lost_nodes;
@@ -139,7 +140,7 @@ void Job::stop(Moment now, int kind, int lost_nodes, Span detection) {
   }
 }
 
-// Back to the newest copy that survives.
+// Returns to the newest copy that survives the lost nodes.
 void Job::lose(int kind) {
   for (std::size_t i = 0; i < copies_.size(); ++i)
     if (spec_.tiers[i].survives < lost_nodes_) copies_[i].valid = false;
@@ -162,13 +163,13 @@ std::size_t Job::best_copy() const {
   return best;
 }
 
-// The job comes back.
+// Recovery.
 
 int Job::limit() const {
   return pool_ == 0 ? spec_.nodes : spec_.pools[static_cast<std::size_t>(pool_) - 1].nodes;
 }
 
-// The shape for the nodes that are up: the first that runs on them. -1: none does.
+// The first shape that runs on the available nodes; -1 if none does.
 int Job::wanted() const {
   const std::vector<Shape>& all = shapes();
   const int missing = std::max(0, all.front().nodes - nodes_.up_below(limit()));
@@ -177,7 +178,8 @@ int Job::wanted() const {
   return -1;
 }
 
-// A change while nothing is broken must pay for its restart before the next failure undoes it.
+// A change of shape without a failure must gain more than its restart costs before the next
+// failure.
 bool Job::wants_change() const {
   if (std::ranges::any_of(stragglers_, [&](const Straggler& one) { return leaves(one); }))
     return true;
@@ -225,7 +227,7 @@ void Job::restarted(Moment now) {
 void Job::change_pool(Moment now, int index, bool happens) {
   const int nodes = spec_.pools[static_cast<std::size_t>(index)].nodes;
   if (!happens) {
-    if (nodes < limit()) pool_ = index + 1;  // the job goes before its nodes do
+    if (nodes < limit()) pool_ = index + 1;  // the job leaves before its nodes do
     return;
   }
   const int before = nodes_.used();

@@ -1,5 +1,5 @@
-// job_machine.h — the state of one campaign while it runs; job.h says what it does. Training and
-// saves are in job.cpp, failures and what is done about them in job_failure.cpp.
+// job_machine.h — the state of one running campaign; job.h describes its behaviour. Training and
+// saves are in job.cpp, failures and recovery in job_failure.cpp.
 #pragma once
 
 #include <limits>
@@ -18,11 +18,11 @@ class Job {
   Outcome run();
 
  private:
-  // In the order in which they fire at one instant.
+  // Kinds of events, in the order in which simultaneous ones are handled.
   enum class What : std::uint8_t {
-    stored,  // a copy is complete (asked for at the end only; copies complete by the clock)
+    stored,  // a copy is complete; scheduled only at the end of a campaign
     step_end,
-    unblocked,  // the job goes on after a save
+    unblocked,  // the job continues after a save
     repace,
     detected,
     restarted,
@@ -38,11 +38,11 @@ class Job {
   struct Event {
     What what;
     int index;
-    std::uint32_t run;  // a job that was stopped meanwhile has another
+    std::uint32_t run;  // events of an earlier run of the job are ignored
   };
   struct Copy {
-    Ledger kept;        // what it holds
-    bool valid = true;  // at the beginning: nothing, which anything can restore
+    Ledger kept;        // progress that it holds
+    bool valid = true;  // true at the begin: an empty copy is always valid
     bool in_flight = false;
     Ledger flying;
     Moment complete{};
@@ -52,7 +52,7 @@ class Job {
     int kind = 0, node = 0;
     Span repair{};
     bool active = false;
-    bool leaves = false;  // with the next save
+    bool leaves = false;  // leaves with the next save
   };
 
   static int largest_pool(const Spec& spec);
@@ -117,27 +117,27 @@ class Job {
   EventQueue<Event, Moment> queue_;
   Nodes nodes_;
   Hazards hazards_;
-  std::vector<Failure> pending_;  // the next of each kind
+  std::vector<Failure> pending_;  // next failure of each kind
   std::vector<Straggler> stragglers_;
-  double mean_between_ = 0;  // failures, in seconds
+  double mean_between_ = 0;  // mean time between failures, seconds
 
   Activity activity_ = Activity::training;
-  Moment entered_{};         // the activity
-  Moment since_{};           // whole steps are in the ledger up to here
-  Span pace_{};              // of a step now
-  std::uint32_t run_ = 0;    // of the job's own next event
+  Moment entered_{};         // begin of the activity
+  Moment since_{};           // complete steps are booked up to here
+  Span pace_{};              // current duration of a step
+  std::uint32_t run_ = 0;    // number of the job's current run
   std::uint32_t epoch_ = 0;  // changes when copies in flight are lost
   std::size_t phase_ = 0;
   std::int64_t phase_start_ = 0;
-  int pool_ = 0;                              // that the job should have
-  std::size_t shape_phase_ = 0;               // of the shape in which it runs
+  int pool_ = 0;                              // pool that the job should use
+  std::size_t shape_phase_ = 0;               // phase of the shape in which the job runs
   int shape_pool_ = 0, shape_ = 0;            // the same
-  std::size_t trained_phase_ = 0;             // of the shape in which it trained last
+  std::size_t trained_phase_ = 0;             // phase of the shape in which the job trained last
   int trained_pool_ = 0, trained_shape_ = 0;  // the same
-  bool whole_ = false;                        // this save precedes a change: all tiers, and wait
-  int cause_ = -1;                            // of the time in which the job is down
-  int lost_nodes_ = 0;                        // since it was last training
-  std::size_t from_ = 0;                      // tier that the restart loads
+  bool whole_ = false;    // this save precedes a change: saves all tiers and waits for them
+  int cause_ = -1;        // cause of the current downtime
+  int lost_nodes_ = 0;    // since the last training
+  std::size_t from_ = 0;  // tier that the restart loads
   bool ending_ = false, done_ = false;
   Ledger current_;
   std::vector<Copy> copies_;

@@ -17,7 +17,7 @@ double exponential_inverse(const Lifetime& life, double hazard) {
   return hazard * life.mean;
 }
 
-// H(t) = (t / eta)^k, of mean eta Gamma(1 + 1/k).
+// H(t) = (t / eta)^k, with mean eta Gamma(1 + 1/k).
 double weibull_scale(const Lifetime& life) {
   return life.mean / std::tgamma(1 + 1 / life.shape);
 }
@@ -33,7 +33,7 @@ double infant_cumulative(const Lifetime& life, double age) {
   return (age + (life.early - 1) * life.burn_in * -std::expm1(-age / life.burn_in)) / life.mean;
 }
 double infant_inverse(const Lifetime& life, double hazard) {
-  // H lies between t / mean and early t / mean, and it is concave: halving always ends.
+  // H is concave and between t / mean and early t / mean, so bisection converges.
   double low = hazard * life.mean / life.early, high = hazard * life.mean;
   for (int i = 0; i < 200 && high - low > 1e-12 * high; ++i) {
     const double middle = 0.5 * (low + high);

@@ -1,8 +1,8 @@
-// lifetime.h — how long a part lasts: the catalog of laws, each as its cumulative hazard.
+// lifetime.h — the catalog of lifetime distributions of parts, each with its cumulative hazard.
 //
-// With the cumulative hazard H, a part of age a fails at the age t where H(t) = H(a) + E and E is
-// exponential of mean 1; and the next of n like parts fails where H(t) = H(a) + E / n. So one
-// exponential number draws from any law, and a fleet costs as much as it has failures.
+// For a cumulative hazard H, a part of age a fails at age t with H(t) = H(a) + E, where E is
+// exponential with mean 1. The next of n equal parts fails at H(t) = H(a) + E / n. One exponential
+// number thus samples any distribution, and a fleet costs one draw per failure.
 #pragma once
 
 #include <span>
@@ -17,9 +17,9 @@ struct Law;
 
 struct Lifetime {
   const Law* law = nullptr;
-  double mean = 0;     // seconds; of `infant` the mean after burn-in
-  double shape = 1;    // weibull: below 1 the old live on, above 1 they wear out
-  double early = 1;    // infant: the hazard of a new part over that of an old one
+  double mean = 0;     // seconds; for `infant` the mean after burn-in
+  double shape = 1;    // weibull: below 1 the hazard falls with age, above 1 it rises
+  double early = 1;    // infant: hazard of a new part relative to an old one
   double burn_in = 0;  // infant: seconds in which the excess falls to 1/e
 };
 
@@ -33,18 +33,18 @@ struct Law {
 };
 
 std::span<const Law> laws();
-// nullptr: no law has that name.
+// The distribution with that name; nullptr if none has it.
 const Law* find_law(std::string_view name);
 
-// Every rule that the lifetime breaks.
+// The rules that the lifetime breaks, as text; "" if none.
 std::string problem(const Lifetime& life);
 
-// Exponential of mean 1.
+// An exponential random number with mean 1.
 double exponential(Random& random);
 
-// Age at which the next of `parts` parts of this age fails.
+// Age at which the next of `parts` parts of age `age` fails.
 double next_failure(const Lifetime& life, double age, double parts, Random& random);
-// A length drawn from the law, from age 0.
+// A random lifetime of a new part.
 double draw(const Lifetime& life, Random& random);
 
 }  // namespace sim::campaign

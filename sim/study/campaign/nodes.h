@@ -1,4 +1,4 @@
-// nodes.h — which nodes of the pool work for the job, stand by, or are under repair.
+// nodes.h — the state of each node of a pool: used by the job, spare, under repair, or absent.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ class Nodes {
  public:
   enum class State : std::uint8_t { absent, repair, spare, used };
 
-  // `all`: of the largest pool; the first `present` are there.
+  // `all` is the size of the largest pool; the first `present` nodes exist.
   Nodes(int all, int present) : states_(static_cast<std::size_t>(all), State::absent) {
     resize(present);
   }
@@ -22,7 +22,7 @@ class Nodes {
   bool is_up(int node) const { return at(node) == State::spare || at(node) == State::used; }
   bool is_used(int node) const { return at(node) == State::used; }
 
-  // Nodes join or leave at the end of the list.
+  // Sets the size of the pool. Nodes join and leave at the end of the list.
   void resize(int present) {
     for (int node = 0; node < static_cast<int>(states_.size()); ++node) {
       if (node >= present) set(node, State::absent);
@@ -34,12 +34,12 @@ class Nodes {
     assert(is_up(node));
     set(node, State::repair);
   }
-  // After its repair; a node that has left meanwhile stays away.
+  // Returns a node from repair. A node that left the pool meanwhile stays absent.
   void give_back(int node) {
     if (at(node) == State::repair) set(node, State::spare);
   }
-  // The job has `count` nodes of the first `limit`, and keeps those that it has.
-  // REQUIRES: so many are up.
+  // Gives the job `count` of the first `limit` nodes. It keeps those that it has. REQUIRES: `count`
+  // of them are up.
   void assign(int count, int limit) {
     if (used_ == count && limit == static_cast<int>(states_.size())) return;
     for (int node = static_cast<int>(states_.size()); node-- > 0;) {

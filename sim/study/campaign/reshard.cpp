@@ -17,7 +17,7 @@ Rectangle overlap(const Rectangle& a, const Rectangle& b) {
           std::min(a.right, b.right)};
 }
 
-// Places of a rank along the dimensions.
+// Position of a rank in each dimension.
 struct Place {
   int tp = 0, cp = 0, dp = 0, pp = 0;
 };

@@ -1,14 +1,14 @@
-// reshard.h — what of the state every rank must receive when a job goes on in another plan, or with
+// reshard.h — bytes of state that each rank receives when a job continues with another plan or
 // fewer replicas.
 //
 // The state is a unit square: layers from top to bottom, a layer's tensor-parallel shards from left
-// to right. A rank holds a rectangle of the weights (its stage's layers, its shard of them) and, of
-// that rectangle, a band of the fp32 weights and moments, which the ranks of its data-parallel and
-// context-parallel group divide (Megatron-LM's distributed optimizer). What it held before on the
-// same GPU need not come again.
+// to right. A rank holds a rectangle of weights: its stage's layers, its shard. Of that rectangle
+// it also holds a band of fp32 weights and moments. Its data-parallel and context-parallel group
+// divides them (Megatron-LM's distributed optimizer). State already on the same GPU is not received
+// again.
 //
-// Approximations: stages hold equal runs of neighbouring layers, also where they are interleaved;
-// experts are taken as layers are; bands are even.
+// Approximations: stages hold equal, consecutive layers, even if they are interleaved. Experts are
+// treated as layers. Bands are equal.
 #pragma once
 
 #include <vector>
@@ -17,22 +17,22 @@
 
 namespace sim::campaign {
 
-// Of a parameter: bytes that every data-parallel rank holds, and bytes that they divide.
+// Bytes per parameter: held by every data-parallel rank, and divided among them.
 struct ParameterBytes {
   double replicated = 0, divided = 0;
 };
 
 struct Received {
-  double most = 0;  // bytes that the rank receives that receives most
-  double all = 0;   // of all ranks
+  double most = 0;  // bytes of the rank that receives most
+  double all = 0;   // bytes of all ranks
 };
 
-// `gpu_before[r]`: the rank that the GPU of rank r was before, -1: it has nothing.
+// `gpu_before[r]` is the former rank of the GPU of rank r; -1: the GPU has no state.
 Received received(const Degrees& before, const Degrees& after, const std::vector<int>& gpu_before,
                   double parameters, const ParameterBytes& bytes);
 
-// `lost` GPUs in the middle of the job are gone; those after them move up. A job that grows fills
-// its last ranks with GPUs that hold nothing.
+// The former rank of each GPU after `lost` GPUs in the middle of the job are gone; later ones move
+// up. A growing job adds empty GPUs at the end.
 std::vector<int> gpus_after_loss(int before, int after, int lost);
 
 }  // namespace sim::campaign

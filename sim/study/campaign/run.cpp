@@ -37,7 +37,7 @@ Summary summary_of(const Built& built, std::uint64_t first, const std::vector<Ou
     all.intervals.young = young_interval(all.costs);
     all.intervals.daly = daly_interval(all.costs);
   }
-  // The formula knows saves that stop the job, and one shape.
+  // The formula applies to blocking saves and a single shape.
   if (built.memoryless) {
     all.intervals.exact = std::max(best_interval(all.costs), all.step);
     all.renewal = renewal_goodput(all.costs, all.intervals.used);
@@ -48,7 +48,7 @@ Summary summary_of(const Built& built, std::uint64_t first, const std::vector<Ou
 bool add_interval(const Built& built, const Seeds& seeds, bool vary, Summary& summary,
                   const std::function<bool()>& go_on) {
   if (!vary && summary.intervals.exact) return true;
-  // The optimum is flat: more seeds than these move it by less than they cost.
+  // The optimum is flat, so more seeds than these hardly move it.
   const int enough = vary ? seeds.count : std::min(seeds.count, 24);
   summary.intervals.simulated =
       simulated_optimum(built.spec, built.usual_interval, built.least_interval, seeds.first, enough,

@@ -1,4 +1,4 @@
-// run.h — a built campaign under its seeds.
+// run.h — runs a built campaign with its seeds.
 #pragma once
 
 #include <optional>
@@ -14,25 +14,24 @@ struct Seeds {
   int threads = 1;
 };
 
-// GPU hours of the nodes that are there: what a pool of a size that changes is paid for.
+// GPU hours of the nodes in the pool; a pool that changes its size is billed by its size.
 double gpu_hours(const Built& built, Span wall);
 
-// What the outcomes of the seeds say, with what the formulas know.
+// Summary of the seeds' outcomes, with the results of the formulas.
 Summary summary_of(const Built& built, std::uint64_t first, const std::vector<Outcome>& outcomes);
 
-// Runs the seeds. `vary`: also looks for the best interval by simulation, as it does anyway where
-// no formula holds. Nothing: interrupted.
+// Runs the seeds. With `vary` or without a valid formula, it also finds the best interval by
+// simulation. std::nullopt: interrupted.
 std::optional<Summary> run(const Built& built, const Seeds& seeds, bool vary,
                            const std::function<bool()>& go_on = {});
 
-// Looks for the best interval by simulation where it was asked for or no formula holds. False:
-// interrupted.
+// Finds the best interval by simulation, if requested or if no formula applies. False: interrupted.
 bool add_interval(const Built& built, const Seeds& seeds, bool vary, Summary& summary,
                   const std::function<bool()>& go_on);
 
-// The whole answer: what the seeds say, and the shapes and ways that they follow from.
+// JSON of the complete answer: summary, shapes and checkpoint times.
 output::Json to_json(const Summary& summary, const Built& built);
-// `strip`: of the first seed.
+// The answer as text; `strip` is the timeline of the first seed.
 std::string text(const Summary& summary, const Built& built, const std::string& strip);
 
 }  // namespace sim::campaign

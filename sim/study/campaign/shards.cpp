@@ -22,7 +22,7 @@ std::string words(const Lifetime& life) {
                      life.shape, life.early, life.burn_in);
 }
 
-// Everything that an outcome depends on, as a number (FNV-1a).
+// Hash (FNV-1a) of everything that an outcome depends on.
 std::uint64_t fingerprint(const Spec& spec) {
   std::string text = fmt::format("{} {};", spec.nodes, spec.length.ns);
   for (const FailureKind& k : spec.kinds)
@@ -52,7 +52,7 @@ std::uint64_t fingerprint(const Spec& spec) {
   return hash;
 }
 
-// The numbers of an outcome in a fixed order; the same list reads and writes them.
+// Calls `visit` for each number of an outcome in a fixed order, for reading and for writing.
 template <class Visit>
 void each_number(Outcome& o, Visit visit) {
   for (std::int64_t* number :
@@ -85,7 +85,7 @@ bool read(const Json& json, std::size_t causes, Outcome& outcome) {
   return true;
 }
 
-// What the files say of the seeds of a campaign, and what is wrong with them.
+// Collects the outcomes in the files, and their problems.
 class Merge {
  public:
   Merge(const Spec& spec, SeedRange all)

@@ -1,8 +1,8 @@
-// shards.h — seeds simulated in several places: outcomes as lines, and back.
+// shards.h — seeds simulated on several machines: writes outcomes as lines and reads them back.
 //
-// Invariant: the shards of a campaign, merged, give the outcomes of all seeds at once, bit for bit:
-// lines hold whole nanoseconds and end with their checksum, as records of a sweep do
-// (sim/study/sweep/records.h). Lines of another campaign, and changed ones, are refused.
+// Invariant: merged shards give the same outcomes as one machine, bit by bit. Lines hold whole
+// nanoseconds and end with a checksum, as records of a sweep do (sim/study/sweep/records.h). Lines
+// of another campaign and changed lines are refused.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@
 
 namespace sim::campaign {
 
-// Seeds of shard `number` (from 1) of `of`: a run of neighbours.
+// The seeds of shard `number` (from 1) of `of`: consecutive ones.
 struct SeedRange {
   std::uint64_t first = 1;
   int count = 0;
 };
 SeedRange shard(SeedRange all, int number, int of);
 
-// A first line that names the campaign, then one per seed.
+// The shard's text: a first line that identifies the campaign, then one line per seed.
 std::string lines_of(const Spec& spec, SeedRange seeds, const std::vector<Outcome>& outcomes);
 
-// The outcomes of all seeds in order. Refused: a line of another campaign or that is not as it was
-// written, a seed twice or missing.
+// The outcomes of all seeds in order. Lines of another campaign, changed lines, and duplicate or
+// missing seeds are errors.
 Result<std::vector<Outcome>> merged(const Spec& spec, SeedRange all,
                                     const std::vector<std::string>& paths);
 

@@ -8,7 +8,7 @@
 namespace sim::campaign {
 namespace {
 
-// Parameters of the adapters: a pair of matrices beside each product that has one.
+// Parameters of the adapters: a pair of matrices for each product with an adapter.
 double adapter_parameters(const program::Plan& plan) {
   const model::Architecture& a = plan.architecture;
   const double hidden = static_cast<double>(a.hidden), ffn = static_cast<double>(a.ffn);
@@ -27,12 +27,12 @@ double rate(Bandwidth bandwidth) {
   return static_cast<double>(bandwidth.bytes_per_second);
 }
 
-// Nodes that the job stands on, the last one perhaps in part.
+// Number of nodes of the job, including a partly used last one.
 double nodes_of(const program::Plan& plan, const answer::Site& site) {
   return topology::nodes_of(plan.world(), site.machine.cluster.node.gpus);
 }
 
-// What the step puts on the links between a GPU and its host, and on the NICs, as a share of them.
+// Adds the share of the step in which its own traffic uses PCIe and the NICs.
 void add_busy(const answer::CheckedPlan& plan, double step, Ways& ways) {
   const answer::Site& site = plan.site();
   const std::vector<study::LinkUse> uses = study::link_use(plan, sim::from_seconds(step));
@@ -58,7 +58,7 @@ double state_parameters(const program::Plan& plan) {
 ParameterBytes parameter_bytes(const program::Plan& plan) {
   const program::OptimizerOptions& o = plan.optimizer;
   const double moments = o.exp_avg_bytes + o.exp_avg_sq_bytes;
-  // Sharded parameters are their own fp32 copy.
+  // Sharded parameters are fp32 and need no second copy.
   if (plan.shards_parameters()) return {0, 4 + moments};
   return {2, o.main_parameter_bytes + moments};
 }
@@ -109,7 +109,7 @@ Tier tier_of(const input::CheckpointFields& from, const Ways& ways, const progra
   const double written = from.in_memory ? from.copies * ways.fabric : way(from.storage);
   const double read =
       from.in_memory ? ways.fabric : way(rate(from.read) > 0 ? from.read : from.storage);
-  // Beside the step, its traffic first.
+  // An overlapped copy shares PCIe with the step, whose traffic has priority.
   const double staged =
       from.overlapped ? std::max(0.0, ways.host / (1 - ways.pcie) - step) : ways.host;
   const double behind = node.nics * rate(node.nic) > 0 && !from.in_memory

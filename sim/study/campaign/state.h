@@ -1,22 +1,21 @@
-// state.h — how much a checkpoint holds, and how long its ways are.
+// state.h — the size of a checkpoint, and the times to write and load it.
 //
-// A checkpoint holds what a restart needs of every parameter: the weights, their fp32 copy, two
-// moments (Megatron-LM's distributed optimizer: 2 + 4 + 4 + 4 bytes). The ranks write it together,
-// each its share. A way is as slow as its narrowest part:
+// A checkpoint holds the state that a restart needs for every parameter: the weights, their fp32
+// copy, two moments (Megatron-LM's distributed optimizer: 2 + 4 + 4 + 4 bytes). All ranks write it
+// together, each its share. The slowest part of the path decides:
 //
-//     write = max(all / storage, a node's share / its NICs, a rank's share / its writer)
+//    write = max(all / storage, a node's share / its NICs, a rank's share / its writer)
 //
-// Asynchronous: the job stands while the share of a rank moves to the host over PCIe; the rest
-// happens behind. Overlapped with the next step, which shares PCIe with it, it stands only for what
-// that step is too short for (torchtitan's pinned staging).
+// Asynchronous: the job waits while a rank's share moves to the host over PCIe; the rest happens in
+// the background. Overlapped with the next step, which also uses PCIe, it waits only for the part
+// that exceeds that step (torchtitan's pinned staging).
 //
-// What is copied behind takes its time on links that the step uses as well: on PCIe where it is
-// overlapped, on the NICs on its way to storage. The step's own traffic can wait for no more than
-// that time, and only in the share of it in which it is on the link; all of it is charged, once a
-// save.
+// A background copy uses links that the step uses too: PCIe if it is overlapped, NICs on the path
+// to storage. The step's own traffic waits at most for the duration of the copy, and only for the
+// share of it in which the link is busy. All of that wait is charged, once per save.
 //
-// In memory: the share goes to other nodes over the fabric (Wang et al., "Gemini", SOSP 2023), each
-// node to its neighbours, all at once; the network says how long that takes.
+// In memory: each node sends its share to neighbouring nodes over the network, all at once (Wang et
+// al., "Gemini", SOSP 2023). The network model gives the duration.
 #pragma once
 
 #include "sim/answer/evaluate.h"
@@ -28,25 +27,25 @@ namespace sim::campaign {
 
 // Bytes of a checkpoint of the whole job.
 double state_bytes(const program::Plan& plan);
-// The same by parts.
+// The factors of that product: number of parameters, bytes per parameter.
 double state_parameters(const program::Plan& plan);
 ParameterBytes parameter_bytes(const program::Plan& plan);
 
 struct Ways {
   double bytes = 0;   // of the whole job
-  double host = 0;    // seconds: a rank's share to host memory, with nothing beside it
-  double pcie = 0;    // share of a step in which its own traffic is on PCIe
-  double nics = 0;    // the same, of the NICs
-  double fabric = 0;  // seconds: every rank's share to a neighbouring node
+  double host = 0;    // seconds of a rank's share to host memory, without other traffic
+  double pcie = 0;    // share of a step in which its own traffic uses PCIe
+  double nics = 0;    // the same for the NICs
+  double fabric = 0;  // seconds of every rank's share to a neighbouring node
 };
 
-// Every rank sends so many bytes to the same GPU of the next node, all at once: seconds.
+// Seconds in which every rank sends `bytes_of_rank` to the same GPU of the next node, all at once.
 double fabric_seconds(const program::Plan& plan, answer::Site& site, double bytes_of_rank);
 
-// `step`: seconds, for the traffic that shares PCIe with the copy.
+// `step` is in seconds; it gives the share of PCIe and NICs that the step's own traffic uses.
 Ways ways_of(const program::ValidPlan& plan, answer::Site& site, double step);
 
-// What is not given follows from the ways. `interval` stays as it is.
+// A checkpoint tier; missing times follow from `ways`. `interval` keeps its value.
 Tier tier_of(const input::CheckpointFields& from, const Ways& ways, const program::Plan& plan,
              const answer::Site& site, double step);
 

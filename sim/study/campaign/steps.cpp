@@ -21,7 +21,7 @@ std::vector<std::string> with(std::vector<std::string> settings,
 }
 
 std::vector<std::string> sized(const Degrees& full, int tp, int cp, int pp, int dp) {
-  // Whole microbatches for every replica, as near to the global batch as they come.
+  // Every replica runs whole microbatches, as near to the global batch as possible.
   const int share =
       std::max(1, (full.global_batch + dp * full.micro_batch / 2) / (dp * full.micro_batch));
   std::vector<std::string> settings = {
@@ -86,7 +86,7 @@ std::vector<std::string> shrunk(const Degrees& full, int gpus) {
 
 namespace {
 
-// A degree, its half and its double where the double is no more than `most`.
+// A degree, its half, and its double if that is at most `most`.
 std::set<int> near(int degree, int most) {
   std::set<int> all = {degree};
   if (degree % 2 == 0) all.insert(degree / 2);
@@ -94,7 +94,7 @@ std::set<int> near(int degree, int most) {
   return all;
 }
 
-// The sizes of plans that are worth a replay for at most `gpus`.
+// Settings of plans that are replayed, for at most `gpus`.
 std::vector<std::vector<std::string>> candidates(const Degrees& full, int gpus, int gpus_per_node) {
   std::vector<std::vector<std::string>> all;
   std::set<int> tensor = near(full.tp, gpus_per_node);
@@ -104,7 +104,8 @@ std::vector<std::vector<std::string>> candidates(const Degrees& full, int gpus, 
       for (int pp = 1; pp <= std::min<std::int64_t>(full.layers, 4 * full.pp); ++pp) {
         const int dp = gpus / (tp * cp * pp);
         const bool even = full.layers % pp == 0 || pp == full.pp;
-        // A replica for each microbatch at most; and what leaves an eighth idle is not tried.
+        // At most one replica per microbatch. Plans that leave one eighth of the GPUs idle are not
+        // tried.
         if (!even || dp < 1 || dp * full.micro_batch > full.global_batch) continue;
         if (8 * tp * cp * pp * dp < 7 * gpus) continue;
         all.push_back(sized(full, tp, cp, pp, dp));
@@ -130,11 +131,11 @@ std::vector<std::string> replanned(Steps& steps, const std::vector<std::string>&
         fastest = step.per_second();
         best = candidate;
       }
-      // More recomputation only helps what does not fit.
+      // More recomputation is tried only if the plan runs out of memory.
       if (step.fits || step.problem.rfind("out of memory", 0) != 0) return;
     }
   };
-  // The plan as it is with fewer replicas is a plan too, even where it leaves much idle.
+  // The same plan with fewer replicas is always tried, even if it leaves many GPUs idle.
   if (const std::vector<std::string> fewer = shrunk(full, gpus); !fewer.empty()) consider(fewer);
   for (const std::vector<std::string>& shape : candidates(full, gpus, gpus_per_node))
     consider(shape);

@@ -1,6 +1,7 @@
-// steps.h — what a step takes: each plan on each condition of its cluster is replayed once.
+// steps.h — step times of plans. Each plan in each condition of its cluster is replayed once and
+// cached.
 //
-// Not for two threads at the same time: the network has one helper.
+// Not thread-safe: the network model has one helper process.
 #pragma once
 
 #include <map>
@@ -13,7 +14,7 @@
 
 namespace sim::campaign {
 
-// A plan's numbers that a campaign reads; the rest of the plan stays a matter of settings.
+// The numbers of a plan that a campaign needs; the rest stays in its settings.
 struct Degrees {
   int tp = 1, cp = 1, pp = 1, dp = 1;
   int micro_batch = 1, global_batch = 1;
@@ -23,9 +24,9 @@ struct Degrees {
 };
 Degrees degrees_of(const program::Plan& plan);
 
-// A plan with its settings, and what its replay says.
+// The replayed step of a plan.
 struct Step {
-  std::string problem;  // why it is impossible, or runs out of memory; "": it runs
+  std::string problem;  // why it is impossible or runs out of memory; "": it runs
   bool fits = false;
   Degrees degrees;
   double seconds = 0;
@@ -35,11 +36,11 @@ struct Step {
 
 class Steps {
  public:
-  // `path`: of the plan, "" for settings only; `base`: settings of every step.
+  // `path` of the plan ("": settings only); `base` are settings of every step.
   Steps(std::string path, std::vector<std::string> base)
       : path_(std::move(path)), base_(std::move(base)) {}
 
-  // The plan as it is loaded with the settings beyond the base; and where it runs.
+  // Loads the plan with settings added to the base; and the site of a loaded plan.
   Result<input::PlanFile> load(const std::vector<std::string>& settings) const;
   Result<answer::Site*> site(const input::PlanFile& file) { return sites_.of(file.machine); }
 
@@ -54,12 +55,13 @@ class Steps {
   int replays_ = 0;
 };
 
-// The plan with fewer data-parallel replicas, on at most `gpus`: their batches grow to keep the
-// global batch, as near as whole microbatches come. Settings; empty: not even one replica is left.
+// Settings of the plan with fewer data-parallel replicas on at most `gpus`. Larger batches per
+// replica keep the global batch as far as whole microbatches allow. Empty: not even one replica
+// fits.
 std::vector<std::string> shrunk(const Degrees& full, int gpus);
 
-// The best plan that is found near this one for at most `gpus`: the place where a search over plans
-// belongs. Settings; empty: none runs. `tried` counts the plans.
+// Settings of the fastest plan found near this one for at most `gpus`; empty if none runs. `tried`
+// counts the plans. A full search over plans would replace this function.
 std::vector<std::string> replanned(Steps& steps, const std::vector<std::string>& settings,
                                    const Degrees& full, int gpus, int gpus_per_node, int* tried);
 

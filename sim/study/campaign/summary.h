@@ -1,8 +1,8 @@
-// summary.h — what a campaign says over all of its seeds, as text and as JSON.
+// summary.h — the results of a campaign over all seeds, as text and as JSON.
 //
 // Invariants
-//  (1) The accounts of wall time are means over the seeds and sum to the mean wall time.
-//  (2) A goodput never stands without its error.
+// (1) The accounts of wall time are means over the seeds. They sum to the mean wall time.
+// (2) A goodput always has its standard error.
 #pragma once
 
 #include <optional>
@@ -15,11 +15,11 @@
 
 namespace sim::campaign {
 
-// Intervals between saves, in seconds, from the formulas and from the simulation.
+// Intervals between saves in seconds, from the formulas and from simulation.
 struct Intervals {
   double used = 0;
   double young = 0, daly = 0;
-  std::optional<double> exact;  // where the renewal formula holds
+  std::optional<double> exact;  // if the renewal formula applies
   std::optional<Optimum> simulated;
 
   double best() const;
@@ -32,7 +32,8 @@ struct Account {
 
 struct Cause {
   std::string name;
-  double events = 0, interruptions = 0, lost = 0, down = 0;  // means; seconds
+  // means over the seeds; times in seconds
+  double events = 0, interruptions = 0, lost = 0, down = 0;
 };
 
 // One seed; times in seconds.
@@ -42,36 +43,36 @@ struct SeedResult {
 };
 
 struct Summary {
-  std::string name;  // of the campaign, or of its plan
-  int gpus = 0;      // that are paid for at the beginning, spares included
-  int job_gpus = 0;  // without them
+  std::string name;  // of the campaign or of its plan
+  int gpus = 0;      // paid for at the beginning, with spares
+  int job_gpus = 0;  // without spares
   double days = 0;
   int seeds = 0;
   std::uint64_t first_seed = 1;
   double step = 0;                   // seconds, undisturbed
-  std::int64_t tokens_per_step = 0;  // 0: not known
-  double price_per_gpu_hour = 0;     // 0: not known
-  Costs costs;                       // as the formulas know them
+  std::int64_t tokens_per_step = 0;  // 0: unknown
+  double price_per_gpu_hour = 0;     // 0: unknown
+  Costs costs;                       // for the formulas
   Statistic goodput, effective, interruptions, wall;
-  double gpu_hours = 0;  // mean, of the nodes that are there
-  double tokens = 0;     // kept; means something where tokens_per_step is known
+  double gpu_hours = 0;  // mean, of the nodes in the pool
+  double tokens = 0;     // not lost; valid if tokens_per_step is known
   double saves = 0, changes = 0, spares_least = 0, finished = 0;
   std::vector<Account> accounts;
-  double slowed = 0;  // seconds of kept training beyond what the undisturbed job takes for it
+  double slowed = 0;  // seconds of useful training beyond the undisturbed job's time for it
   std::vector<Cause> causes;
-  std::vector<SeedResult> each;  // seed by seed
+  std::vector<SeedResult> each;  // one per seed
   Intervals intervals;
-  std::optional<double> renewal;  // goodput of the exact formula, where it holds
+  std::optional<double> renewal;  // goodput by the exact formula, if it applies
 };
 
-// The seeds in one. REQUIRES: outcomes is not empty.
+// Summarises the seeds. REQUIRES: outcomes is not empty.
 Summary summarise(const Spec& spec, const std::vector<Outcome>& outcomes);
 
 output::Json to_json(const Statistic& s);
 output::Json to_json(const Summary& summary);
-// The answer in sentences: the headline, what limits it, the intervals, how seeds differ.
+// The answer in sentences: the headline, the largest losses, the intervals, the spread over seeds.
 std::string sentences(const Summary& summary);
-// The same with its tables.
+// The same with tables.
 std::string text(const Summary& summary);
 
 // "83.42 %".

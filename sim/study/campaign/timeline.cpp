@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view marks = "=-xw";
 
-// Which mark a slice counts for: training and its saves, a smaller shape, down, waiting.
+// The mark that a slice counts for: training with its saves, smaller shape, down, waiting.
 std::size_t mark_of(const Slice& slice) {
   if (slice.activity == Activity::waiting) return 3;
   if (slice.activity == Activity::detecting || slice.activity == Activity::restarting) return 2;
@@ -33,7 +33,7 @@ std::string strip(const std::vector<Slice>& timeline, int columns) {
   }
   std::string text;
   for (const auto& column : spent) {
-    // Time in which nothing trains is what people look for: a tenth of a column shows it.
+    // Downtime matters most to readers, so one tenth of a column is enough to show it.
     std::size_t mark = column[1] > column[0] ? 1 : 0;
     if (column[2] >= 0.1 || column[3] >= 0.1) mark = column[3] > column[2] ? 3 : 2;
     text += marks[mark];

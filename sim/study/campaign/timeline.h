@@ -1,6 +1,6 @@
-// timeline.h — what one seed did when: a strip of characters, and a Perfetto trace.
+// timeline.h — the timeline of one seed as a strip of characters, and as a Perfetto trace.
 //
-//     seed 1  |=====x====-======wwx====|     = trains, x down, w waits for nodes, - smaller shape
+//    seed 1  |=====x====-======wwx====|     = trains, x down, w waits for nodes, - smaller shape
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace sim::campaign {
 
-// One character for each part of the time: what took most of it.
+// A strip with one character per part of the time: its main activity.
 std::string strip(const std::vector<Slice>& timeline, int columns);
 
-// What the job did in a slice: its phase and plan, "save", or the failure behind it.
+// Text for a slice: the phase and plan, "save", or the failure that caused it.
 std::string words(const Spec& spec, const Slice& slice);
 
-// Tracks: training by shape, saves, detection, waiting and restarts by cause. "" or what went
-// wrong.
+// Writes a trace with tracks for training by shape, saves, detection, waiting and restarts by
+// cause. Returns "" or the error.
 std::string write_trace(const std::string& path, const Spec& spec, const std::string& name,
                         const std::vector<Slice>& timeline);
 

@@ -63,7 +63,7 @@ std::string set_spares(Setup& setup, const std::string& value) {
   return "";
 }
 
-// Answers are compared with nothing beside them: spares are an answer of their own.
+// Each answer fixes the number of spares: only `spares` has any.
 std::string set_answer(Setup& setup, const std::string& value) {
   const std::vector<std::string> answers = {"wait", "spares", "shrink", "replan"};
   if (std::ranges::find(answers, value) == answers.end())
@@ -97,7 +97,7 @@ constexpr std::array<Variable, 8> table = {{
     {"write", "in which a save stops the job", set_write},
 }};
 
-// Which answer is best for each combination of the others, by the two measures.
+// The best answer for each combination of the other variables, by two measures.
 std::string crossover(const std::vector<Row>& rows) {
   std::vector<std::string> others;
   std::map<std::string, std::map<std::string, const Row*>> by_other;
@@ -214,7 +214,7 @@ output::Json to_json(const Row& row) {
 }
 
 std::string text(const std::vector<Row>& rows) {
-  // What it costs, as well as that is known.
+  // Shows the most informative cost that is known.
   const auto has = [&](double Row::*value) {
     return std::ranges::any_of(rows, [&](const Row& row) { return row.*value > 0; });
   };
@@ -231,7 +231,7 @@ std::string text(const std::vector<Row>& rows) {
       cells[1] = "impossible";
     } else {
       const Summary& s = row.summary;
-      // In the order of Summary::accounts: kept, saving, lost, detecting, waiting, restarting.
+      // The order of Summary::accounts: kept, saving, lost, detecting, waiting, restarting.
       const auto share = [&](std::size_t account) {
         return s.accounts[account].seconds / s.wall.mean;
       };

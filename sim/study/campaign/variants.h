@@ -1,7 +1,7 @@
-// variants.h — the same campaign under changed conditions, side by side, under the same seeds.
+// variants.h — compares variants of a campaign under the same seeds.
 //
-// Invariant: the failures of a seed are the same in every variant whose parts and rates are the
-// same, so that differences are not noise (job.h, invariant 3).
+// Invariant: variants with the same parts and failure rates see the same failures of a seed, so
+// differences are not noise (job.h, invariant 3).
 #pragma once
 
 #include <span>
@@ -14,20 +14,20 @@
 
 namespace sim::campaign {
 
-// What `--vary` knows; adding one is a row.
+// A variable of `--vary`; a new one is a row of the table.
 struct Variable {
   std::string_view name;
   std::string_view summary;
-  // "" or what is wrong with the value.
+  // Sets the value. Returns "" or the problem.
   std::string (*set)(Setup& setup, const std::string& value);
 };
 std::span<const Variable> variables();
 
-// "", or that there is none of this name, with the nearest one.
+// Returns "" or the message that no variable has this name, with the nearest one.
 std::string unknown(const std::string& name);
-// "", or why no campaign can have "name=value", whatever its other settings are.
+// Returns "" or why "name=value" is invalid for every campaign.
 std::string malformed(const std::string& setting);
-// Applies "name=value"; "" or what is wrong.
+// Applies "name=value". Returns "" or the problem.
 std::string set(Setup& setup, const std::string& setting);
 
 struct Row {
@@ -35,18 +35,18 @@ struct Row {
   std::vector<std::string> settings;  // one per variable
   std::string problem;                // why it is impossible; "": it ran
   Summary summary;
-  // Tokens that a GPU that is paid for trains, of those of the undisturbed job; spares are paid.
+  // Tokens per paid GPU relative to the undisturbed job; spares are paid.
   double per_gpu = 0;
-  double tokens_per_gpu_hour = 0;  // that is paid for; 0: not known
-  double tokens_per_money = 0;     // in the currency of the price; 0: not known
+  double tokens_per_gpu_hour = 0;  // per paid GPU hour; 0: unknown
+  double tokens_per_money = 0;     // in the currency of the price; 0: unknown
 };
 
-// Every combination. Empty: interrupted.
+// Runs every combination. Empty: interrupted.
 std::vector<Row> compare(const Setup& setup, const std::vector<input::Variant>& variants,
                          Steps& steps, const Seeds& seeds, const std::function<bool()>& go_on);
 
 output::Json to_json(const Row& row);
-// The table; where answers are compared, also which is best and where that changes.
+// The table of variants. If answers to failures vary, also the best answer and where it changes.
 std::string text(const std::vector<Row>& rows);
 
 }  // namespace sim::campaign

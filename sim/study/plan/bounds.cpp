@@ -15,15 +15,16 @@ using program::Plan;
 using program::Recompute;
 using program::RecomputeMethod;
 
-// Of a part's layers, those that run whole again.
+// Number of a part's layers that are recomputed completely.
 int run_again(const LayerPolicy& policy, int recompute_layers, int layers) {
   if (policy.recompute != Recompute::full) return 0;
   return policy.recompute_method == RecomputeMethod::uniform ? layers
                                                              : std::min(recompute_layers, layers);
 }
 
-// More microbatches than `most_ordered` are not put in order one by one: so many that the same is
-// left over of them for the stages and for their groups. What is under way only grows with them.
+// With more than `most_ordered` microbatches a smaller number is simulated. It has the same
+// remainder for stages and groups. The number in flight can only grow with more microbatches, so
+// the result stays a lower bound.
 constexpr int most_ordered = 4096;
 int ordered(int microbatches, const schedule::Shape& shape) {
   const int period = 2 * shape.stages * std::max(1, shape.group);
@@ -55,8 +56,8 @@ const std::vector<int>& FirstBounds::layers(const PlanShape& core) {
   return at->second;
 }
 
-// By chunk of the first stage: microbatches between their forward and their backward pass when they
-// hold most layers together.
+// For each chunk of the first stage: microbatches between forward and backward, at the time when
+// they hold the most layers.
 const std::vector<int>& FirstBounds::under_way(const PlanShape& core) {
   const Plan& base = space_.bases()[core.base].file.plan;
   const int m = base.batch.global_batch / (core.dp * core.micro_batch);
@@ -67,7 +68,7 @@ const std::vector<int>& FirstBounds::under_way(const PlanShape& core) {
   std::vector<int> now(core.chunks);
   at->second = now;
   at->second.front() = 1;
-  // Orders that go by the times of passes are not known here.
+  // Orders that depend on pass times are not known here.
   if (row.by_times) return at->second;
   const std::vector<int>& layers = this->layers(core);
   schedule::Shape shape = program::pipeline_shape(space_.plan(core, 0), m);
@@ -90,13 +91,13 @@ const std::vector<int>& FirstBounds::under_way(const PlanShape& core) {
   return at->second;
 }
 
-// Ranks that hold the same experts.
+// Number of ranks that hold the same experts.
 double expert_replicas(const Plan& base, const PlanShape& core) {
   const int etp = base.mesh.etp > 0 ? base.mesh.etp : core.tp;
   return static_cast<double>(core.tp) * core.cp * core.dp / (etp * base.mesh.ep);
 }
 
-// What a rank holds of its parameters between steps.
+// Bytes of a rank's parameters and their state between steps.
 std::int64_t FirstBounds::state_bytes(const PlanShape& core, std::int64_t parameters) const {
   const Plan& plan = space_.bases()[core.base].file.plan;
   const bool whole = plan.numerics.precision == model::Precision::fp32;
@@ -111,7 +112,7 @@ std::int64_t FirstBounds::state_bytes(const PlanShape& core, std::int64_t parame
   const double state = (main + o.exp_avg_bytes + o.exp_avg_sq_bytes) * (1 - o.offload_fraction);
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const double copies = row.placement == schedule::Placement::two_way ? 2 : 1;
-  // Of those that hold a parameter, an expert's where they are more.
+  // Number of ranks that share a parameter's state; for mixtures the larger of both groups.
   const double experts = plan.architecture.is_mixture() ? expert_replicas(plan, core) : 0;
   const double ranks =
       copies * std::max(static_cast<double>(core.dp) * core.cp / plan.replicas(), experts);
@@ -129,7 +130,8 @@ std::int64_t FirstBounds::bytes(const PlanShape& core, const LayerCosts& layer_c
   const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
   const LayerPolicy& policy = space_.policies()[core.policy].policy;
   const std::vector<int>& under_way = this->under_way(core);
-  const bool ends = row.output == schedule::Output::last_part;  // whole, on the outer stages
+  // embedding and head are complete, on the outer stages
+  const bool ends = row.output == schedule::Output::last_part;
   std::int64_t parameters = ends ? layer_costs.first_parameters : 0, held = 0;
   for (int chunk = 0; chunk < core.chunks; ++chunk) {
     const int part = schedule::part_of(row.placement, shape, {0, chunk});
@@ -137,15 +139,15 @@ std::int64_t FirstBounds::bytes(const PlanShape& core, const LayerCosts& layer_c
     parameters += own * layer_costs.layer_parameters;
     if (part + 1 == parts && ends) parameters += layer_costs.last_parameters;
     const int again = run_again(policy, core.recompute_layers, own);
-    // What modules of layers leave on the GPU is not asked.
+    // With offloaded modules the activations left on the GPU are unknown and count 0.
     const Plan& said = space_.bases()[core.base].file.plan;
     const std::int64_t kept = said.policy.offload_modules != 0 ? 0 : layer_costs.kept_bytes;
     std::int64_t task = std::max(0, own - again - core.offload_layers) * kept;
-    // Groups of several layers keep one input.
+    // A group of several recomputed layers keeps a single input.
     if (policy.recompute_method == RecomputeMethod::block || core.recompute_layers == 1)
       task += std::max(0, again - core.offload_layers) * layer_costs.again_bytes;
     held += under_way[static_cast<std::size_t>(chunk)] * task;
-    // ZeRO-2: parameters are whole from a forward pass to the backward pass.
+    // With ZeRO-2 parameters stay gathered from the forward to the backward pass.
     const Plan& base = space_.bases()[core.base].file.plan;
     const bool whole = base.shards_parameters() && !base.sharding.fsdp.reshard_after_forward;
     if (whole && under_way[static_cast<std::size_t>(chunk)] > 0 && !base.numerics.fp8_parameters)
@@ -171,15 +173,16 @@ std::vector<PassTimes> FirstBounds::passes_of_parts(const PlanShape& core,
     passes.push_back((count - again) * layer_costs.kept);
     passes.back() += again * layer_costs.again;
   }
-  // Shares of the ends, which all stages have, are left out.
+  // If all stages share embedding and head, their times are left out.
   if (schedule::catalog()[core.schedule].output != schedule::Output::last_part) return passes;
   passes.front() += layer_costs.first;
   passes.back() += layer_costs.last;
   return passes;
 }
 
-// Of each part what its passes take at least, where some backward passes are split and others not:
-// a product with weights hides messages that a pass without it waits for.
+// Lower bounds on the passes of each part, if only some backward passes are split. A product with
+// weight gradients hides messages that a pass without them waits for, so neither form is always
+// shorter.
 std::vector<PassTimes> FirstBounds::least_passes_of_parts(const PlanShape& core) {
   std::vector<PassTimes> passes = passes_of_parts(core);
   if (schedule::catalog()[core.schedule].splits != schedule::Splits::some) return passes;
@@ -199,24 +202,24 @@ Bound FirstBounds::of(const PlanShape& core) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const Plan& base = space_.bases()[core.base].file.plan;
   const bool two_way = row.placement == schedule::Placement::two_way;
-  // Of those that a chunk sees: one half of them on a two-way street.
+  // Microbatches per chunk; bidirectional schedules send half of them in each direction.
   const std::int64_t m = base.batch.global_batch / (core.dp * core.micro_batch) / (two_way ? 2 : 1);
   const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
   Bound bound;
-  PassTimes in_front;  // of the parts in front of the stage's lowest one
+  PassTimes in_front;  // passes of the parts before the stage's lowest part
   for (int stage = 0; stage < core.pp; ++stage) {
     PassTimes own;
     for (int chunk = 0; chunk < core.chunks; ++chunk)
       own +=
           passes[static_cast<std::size_t>(schedule::part_of(row.placement, shape, {stage, chunk}))];
-    // Steps that do not end together overlap: what a stage does itself is left.
+    // Steps whose stages do not end together overlap, so only the stage's own work counts.
     if (base.optimizer.post_validation || two_way) in_front = {};
     const std::int64_t to_the_end =
         in_front.forward + m * (own.forward + own.backward) + in_front.backward;
     const std::int64_t with_weights =
         in_front.forward + m * (own.forward + own.backward + own.weight);
     bound.step_ps = std::max({bound.step_ps, to_the_end, with_weights});
-    // Part s is the lowest of stage s in every other placement.
+    // In all other placements part s is the lowest part of stage s.
     in_front += passes[static_cast<std::size_t>(stage)];
   }
   bound.bytes = bytes(core, layer_costs_.at(layer_costs_key(space_, core)), layers(core));

@@ -1,31 +1,32 @@
-// bounds.h — what a plan takes at least: time and memory below those of its replay, so that a
-// search that leaves a plan out because of them leaves out nothing that it looks for.
+// bounds.h — lower bounds on time and memory of a plan, below those of its replay. The search
+// (search.h) discards plans by them without losing a plan that it looks for.
 //
-// First bound, for every plan, of pieces (layer_costs.h) and the order of its schedule:
+// A part is the piece of the model in one chunk of a stage. "Earlier parts" come before it in the
+// forward pass.
 //
-//     time     of each stage s: forward passes of the parts in front of it, all its own passes, and
-//              backward passes of the parts in front of it again. A stage's last backward pass is
-//              the one of its lowest part, behind all its other forward and backward passes; weight
-//              gradients that are split off may come later, and count for the stage alone
-//     then     the same sums as a pipeline in the schedule's order, for plans that come to the
-//              front
-//     memory   of the first stage: weights, gradients and optimizer state, and what the
-//              microbatches hold between forward and backward when that is most
+// First bound, for every plan, from layer costs (layer_costs.h) and the schedule's order:
 //
-// Second bound, for plans that the first does not rule out, of the programs of both ends of the
-// pipeline:
+//    time     for each stage s: forward passes of the earlier parts, all passes of s, and backward
+//             passes of the earlier parts. The last backward pass of a stage belongs to its lowest
+//             part, after its other forward and backward passes. Split weight gradients may come
+//             later and count for the stage alone
+//    then     the same sums as a pipeline in the schedule's order, for plans at the front of the
+//             queue
+//    memory   of the first stage: weights, gradients, optimizer state, and activations of the
+//             microbatches in flight at their peak
 //
-//     memory   the bytes of all tensors together, allocation by allocation: an allocator without
-//              holes
-//     time     each end by itself (rank_bound.h), with all its collectives; and the pipeline in
-//     outline
-//              (program/build/outline.h): passes as the first bound has them, messages as they are,
-//              and behind them what the ends still do
+// Second bound, for plans that pass the first, from the programs of both ends of the pipeline:
 //
-// Third bound, of the programs of all stages:
+//    memory   peak of the sum of all tensors, allocation by allocation: an allocator without
+//             fragmentation
+//    time     each end alone (rank_bound.h) with all its collectives; and an outline of the stages
+//             (program/build/outline.h): passes as in the first bound, real messages, and the work
+//             of both ends after their passes
 //
-//     time     a replay of a step without its tensors (engine::least_step)
-//     memory   as the second, of all stages
+// Third bound, from the programs of all stages:
+//
+//    time     a replay of one step without its tensors (engine::least_step)
+//    memory   as in the second bound, for all stages
 #pragma once
 
 #include <cstdint>
@@ -41,19 +42,19 @@ namespace sim::planner {
 
 struct Bound {
   std::int64_t step_ps = 0;
-  std::int64_t bytes = 0;  // of the rank that needs most
+  std::int64_t bytes = 0;  // of the rank with the largest need
 };
 
-// The first bound. Keeps what plans share.
+// Computes the first bound. Caches values that plans share.
 class FirstBounds {
  public:
   FirstBounds(const Space& space, const std::map<LayerCostsKey, LayerCosts>& layer_costs)
       : space_(space), layer_costs_(layer_costs) {}
 
   Bound of(const PlanShape& core);
-  // The same sums in the order of the schedule: picoseconds; 0 where the order is not known yet.
+  // The same sums in the order of the schedule, picoseconds; 0 if the order is not known yet.
   std::int64_t step_of_order(const PlanShape& core);
-  // Of every part of the model; and with the times of backward passes that are not split.
+  // Pass times of every part of the model; and with unsplit backward passes.
   std::vector<PassTimes> passes_of_parts(const PlanShape& core);
   std::vector<PassTimes> whole_passes_of_parts(const PlanShape& core);
 
@@ -72,21 +73,20 @@ class FirstBounds {
   std::map<std::tuple<int, int, int, int, int, Split>, std::vector<int>> under_way_;
 };
 
-// The second and the third bound. `room`: bytes by which the rank that is nearest to its capacity,
-// or furthest above it, stays below: negative, the plan runs out of memory whatever its allocator
-// does. 0 picoseconds: not known.
+// The second and the third bound. The method room() returns the smallest capacity minus bytes over
+// all ranks. Negative: the plan runs out of memory with any allocator. step_ps 0: unknown.
 struct SecondBound {
   std::int64_t step_ps = 0;
   std::int64_t bytes = 0, capacity = 0;
   std::int64_t room() const { return capacity - bytes; }
 };
-// REQUIRES: the plan can run on the site; `plan` is the core's.
+// REQUIRES: `plan` is a plan of `core` and can run on the site.
 SecondBound second_bound(FirstBounds& first, const PlanShape& core, const program::Plan& plan,
                          answer::Site& site);
 SecondBound third_bound(const answer::CheckedPlan& plan);
 
-// Most bytes that the tensors of a program hold together, up to the time at which its second step
-// has as many microbatches under way as the first, each rounded up as the allocator does.
+// Peak of the sum of a program's tensors, each rounded up as the allocator does. It covers the
+// second step up to the pass count of the first step.
 std::int64_t bytes_of_tensors(const program::Program& program);
 
 }  // namespace sim::planner

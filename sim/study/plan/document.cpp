@@ -19,12 +19,12 @@ double gib_of(std::int64_t bytes) {
   return gib(Bytes{bytes});
 }
 
-// The words of a plan, `all`, without those that all plans share.
+// The settings `all` of a plan without those that all plans share.
 std::string own_words(const Said& said, const Replayed& one, const std::string& all) {
   const PlanShape& core = said.space.cores()[one.core];
   const std::string& shared = said.space.bases()[core.base].words;
   std::string own = all.substr(std::min(shared.size() + 1, all.size()));
-  // Of the shared ones, what differs from base to base.
+  // Adds settings of the base that differ between bases.
   for (std::size_t at = 0; at < shared.size();) {
     const std::size_t end = std::min(shared.find(' ', at), shared.size());
     const std::string word = shared.substr(at, end - at);

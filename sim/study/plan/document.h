@@ -1,5 +1,5 @@
-// document.h — what a search says: the plans, the front, the neighbours, what was cut, what to
-// launch; as a document for text and page, and as JSON.
+// document.h — the result of a search as a document and as JSON: plans, front, neighbours, counts
+// of discarded plans, launch files.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ struct Said {
   const Outcome& outcome;
   const Wanted& wanted;
   std::string model, cluster;
-  double price_per_gpu_hour = 0;      // 0: not said
-  std::vector<Neighbour> neighbours;  // of the best
-  std::vector<LaunchText> launches;   // of what is to be launched
-  std::string launched;               // its settings: the best's, or those it was refined to
-  std::vector<Refined> refined;       // of the best few
-  std::vector<std::string> relaxed;  // no plan fits: which setting less would do, and what it gives
+  double price_per_gpu_hour = 0;      // 0: unknown
+  std::vector<Neighbour> neighbours;  // of the best plan
+  std::vector<LaunchText> launches;   // for the plan to launch
+  std::string launched;  // settings of the plan to launch: the best plan or its refined form
+  std::vector<Refined> refined;      // refined forms of the best few plans
+  std::vector<std::string> relaxed;  // no plan fits: a setting whose removal helps, and the result
 };
 
 output::Document document(const Said& said);

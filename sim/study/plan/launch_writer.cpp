@@ -31,7 +31,7 @@ std::string modules_of(const program::RecomputeModules& modules, const char* sep
   return text;
 }
 
-// What TransformerEngine calls the core of attention; "": another program's.
+// TransformerEngine's name of the attention backend; "" for backends of other programs.
 std::string backend_of(const Plan& plan) {
   switch (plan.stack.attention) {
     case AttentionBackend::flash:
@@ -47,8 +47,8 @@ std::string backend_of(const Plan& plan) {
   return "";
 }
 
-// How sequences are shared, where it is not Megatron-LM's default: the method as it calls it, and
-// the sizes of two levels.
+// Context parallelism in Megatron-LM's terms, if not its default: the method and the sizes of two
+// levels.
 struct ContextWords {
   std::string_view type;
   std::vector<int> sizes;
@@ -68,7 +68,7 @@ bool rounds(const Plan& plan) {
   return plan.numerics.fake_quantization != program::FakeQuantization::none;
 }
 
-// Schedules of Megatron-LM: with chunks it interleaves.
+// Reason why Megatron-LM cannot run the plan; "" if it can. With chunks Megatron-LM interleaves.
 std::string megatron_left(const Plan& plan) {
   const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
   if (!own && plan.mesh.pp > 1)
@@ -91,7 +91,7 @@ std::string megatron_left(const Plan& plan) {
   return "";
 }
 
-// "--name value" and "--name" of every field that the table of fields has a flag for.
+// "--name value" or "--name" for every field with a flag in the table of fields.
 std::vector<std::string> flags_of(const Plan& plan) {
   std::vector<std::string> flags;
   for (const input::Field& field : input::plan_fields()) {
@@ -116,7 +116,7 @@ std::vector<std::string> flags_of(const Plan& plan) {
   return flags;
 }
 
-// The layout of parts whose layers no other flag of Megatron-LM deals out; "" where one does.
+// The layout of layers in stages, if no other flag of Megatron-LM expresses it; otherwise "".
 std::string layout_of(const Plan& plan) {
   const bool listed = plan.pipeline.layer_split != program::LayerSplit::even ||
                       !plan.pipeline.layers_of_parts.empty();
@@ -125,7 +125,7 @@ std::string layout_of(const Plan& plan) {
                 : "";
 }
 
-// Fields that several flags say together.
+// Adds fields that need several flags together.
 void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   const model::Architecture& a = plan.architecture;
   if (a.kv_heads != a.heads) {
@@ -166,7 +166,7 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   flags.emplace_back("--tokenizer-type NullTokenizer");
 }
 
-// Of flags that only make sense with others.
+// Whether a flag has no effect without another flag.
 bool superfluous(const Plan& plan, const std::string& flag) {
   if (flag.starts_with("--recompute-method")) return plan.policy.recompute != Recompute::full;
   if (flag.starts_with("--num-virtual-stages-per-pipeline-rank"))
@@ -174,8 +174,8 @@ bool superfluous(const Plan& plan, const std::string& flag) {
   for (const char* of_modules : {"--min-offloaded-tensor-size", "--activation-offload-fraction",
                                  "--delta-offload-bytes-across-pp-ranks"})
     if (flag.starts_with(of_modules)) return plan.policy.offload_modules == 0;
-  if (flag == "--allow-padding-num-layers") return true;  // another repository's
-  if (flag == "--swiglu") return true;  // said with the other flags of the network
+  if (flag == "--allow-padding-num-layers") return true;  // a flag of another repository
+  if (flag == "--swiglu") return true;  // added with the other flags of the network
   if (flag.find("attention-dropout") != std::string::npos ||
       flag.find("hidden-dropout") != std::string::npos)
     return false;
@@ -197,7 +197,7 @@ LaunchText megatron(const Plan& plan, const input::Machine& machine) {
                           plan.world() / per_node, per_node);
   std::vector<std::string> flags = flags_of(plan);
   std::erase_if(flags, [&](const std::string& flag) { return superfluous(plan, flag); });
-  // Dropout that is not there has to be said: Megatron-LM's default is 0.1.
+  // Megatron-LM's default dropout is 0.1, so zero dropout needs a flag.
   if (plan.architecture.attention_dropout == 0) flags.emplace_back("--attention-dropout 0.0");
   if (plan.architecture.hidden_dropout == 0) flags.emplace_back("--hidden-dropout 0.0");
   add_joined_flags(plan, flags);
@@ -208,14 +208,14 @@ LaunchText megatron(const Plan& plan, const input::Machine& machine) {
   return out;
 }
 
-// What torchtitan calls the model.
+// torchtitan's name of a model.
 struct TitanModel {
   std::string_view ours, name, flavor;
 };
 constexpr std::array titan_models{TitanModel{"llama-3.1-8b", "llama3", "8B"},
                                   TitanModel{"llama-3.1-70b", "llama3", "70B"},
                                   TitanModel{"llama-3.1-405b", "llama3", "405B"}};
-// Schedules by PyTorch's names.
+// PyTorch's name of a schedule.
 struct TitanSchedule {
   std::string_view ours, theirs;
 };
@@ -224,7 +224,7 @@ constexpr std::array titan_schedules{TitanSchedule{"1f1b", "1F1B"}, TitanSchedul
 
 LaunchText torchtitan(const Plan& plan, const std::string& model) {
   LaunchText out{"torchtitan", "train.toml", "", ""};
-  // A model with fields changed has another name.
+  // A model with changed fields has another name.
   const auto known = plan.architecture.name == model
                          ? std::ranges::find(titan_models, model, &TitanModel::ours)
                          : titan_models.end();
@@ -352,7 +352,7 @@ LaunchText bridge(const Plan& plan) {
   return out;
 }
 
-// DeepSpeed's configuration of its ZeRO-3; the model and its layers are the script's.
+// DeepSpeed's configuration of ZeRO-3. The training script defines the model.
 LaunchText deepspeed(const Plan& plan) {
   LaunchText out{"DeepSpeed", "ds_config.json", "", ""};
   if (!plan.shards_parameters() || !plan.sharding.fsdp.reshard_after_forward) {
@@ -385,8 +385,8 @@ LaunchText deepspeed(const Plan& plan) {
   return out;
 }
 
-// Fields that are nobody's where the plan has one stage, one chunk, one part of a sequence, and
-// those that say in other words which layers a part has: as the plan has them.
+// Copies fields without effect from the plan: for one stage, one chunk, or no context parallelism.
+// If both plans have equal layers per part, it also copies the form of that split.
 void settle(const Plan& plan, Plan& back) {
   if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
   if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
@@ -402,8 +402,8 @@ void settle(const Plan& plan, Plan& back) {
   back.pipeline.account_for_loss = plan.pipeline.account_for_loss;
 }
 
-// What the plan has and whoever reads the text would not, behind what is left already: "fp8=true,
-// tp=2". The model and the cluster are said beside it.
+// Settings of the plan that reading the text back does not give: "fp8=true, tp=2". Extends the
+// known list. `beside` holds the model and the cluster.
 std::string read_back_otherwise(const LaunchText& one, const Plan& plan,
                                 std::vector<std::string> beside) {
   if (one.program != "Megatron-LM") beside.push_back(fmt::format("gpus={}", plan.world()));

@@ -1,9 +1,9 @@
-// launch_writer.h — a plan in the words of the programs that run it: flags of Megatron-LM, the TOML
-// of torchtitan, the YAML of Megatron-Bridge, the JSON of DeepSpeed where the optimizer is its own;
-// and, where the nodes have an order, the hostfile of Open MPI, which says it.
+// launch_writer.h — writes a plan as input of training programs: flags of Megatron-LM, TOML of
+// torchtitan, YAML of Megatron-Bridge, JSON of DeepSpeed for its own optimizer. If the order of
+// nodes is stated, it also writes a hostfile of Open MPI.
 //
-// Invariant: what is written of a plan, read back by input::load_megatron with the model and the
-// cluster, gives the plan, but for what `left` says: it is read back to know.
+// Invariant: input::load_megatron reads the text, with the model and the cluster, back into the
+// same plan, except for the settings in `left`. The writer checks it by reading.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ namespace sim::planner {
 
 struct LaunchText {
   std::string program;  // "Megatron-LM"
-  std::string file;     // "launch.sh": what load_megatron tells the format by
-  std::string text;     // "": it cannot be said there
-  std::string left;     // why not, or what its words cannot say
+  std::string file;     // "launch.sh": load_megatron recognises the format by this name
+  std::string text;     // "": the program cannot run the plan
+  std::string left;     // the reason, or settings that the format cannot express
 };
 
-// `model`, `cluster`: the names that the plan was asked for by; `cluster_settings` changed the
-// cluster: "cluster.nodes=4".
+// `model` and `cluster` are the names in the user's command. `cluster_settings` such as
+// "cluster.nodes=4" changed the cluster.
 std::vector<LaunchText> launches(const program::Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
                                  const std::vector<std::string>& cluster_settings = {});

@@ -20,10 +20,10 @@ using program::Plan;
 using program::Recompute;
 using program::RecomputeMethod;
 
-// Layers of the small program; with block recomputation the first half of them runs again.
+// Layers of the small program. With block recomputation its first half is recomputed.
 constexpr int layers = 6, half = layers / 2;
 
-// A row for each layer of a template, and what lies in front of them and behind.
+// Values of each layer of a template, and of the code before and after the layers.
 struct Parts {
   std::int64_t before = 0, after = 0;
   std::vector<std::int64_t> of_layer = std::vector<std::int64_t>(layers);
@@ -47,7 +47,8 @@ Parts parts_of(const program::Template& pattern, const std::vector<std::int64_t>
   return parts;
 }
 
-// Bytes that a frame holds behind each call: what a microbatch keeps until its backward pass.
+// Bytes that a frame holds after each call: the activations of a microbatch until its backward
+// pass.
 std::vector<std::int64_t> held_behind_calls(const program::Program& program,
                                             const program::Template& pattern) {
   std::vector<std::int64_t> held;
@@ -67,7 +68,8 @@ void keep_least(std::int64_t& so_far, std::int64_t value, bool first) {
   so_far = first ? value : std::min(so_far, value);
 }
 
-// The real layers' kinds, each in both halves of the small program; "" where they are all alike.
+// A pattern with both kinds of layers in both halves of the small program; "" if all layers are
+// equal.
 std::string mixed_pattern(const model::Architecture& whole) {
   if (!whole.is_mixture()) return "";
   const model::LayerPattern pattern = model::read_layer_pattern(whole.experts.layers, whole.layers);
@@ -76,13 +78,13 @@ std::string mixed_pattern(const model::Architecture& whole) {
   return !pattern.problem.empty() || alike ? "" : "[0,1,1,0,1,1]";
 }
 
-// Replicas without which experts have too few ranks.
+// Number of replicas that the experts need.
 int replicas_of_experts(const Plan& plan, int ranks) {
   const int wanted = plan.expert_tp() * plan.mesh.ep;
   return plan.architecture.is_mixture() ? wanted / std::gcd(wanted, ranks) : 1;
 }
 
-// Parameters of a rank with that many layers.
+// Parameters of a rank with `count` layers.
 std::int64_t parameters_of(Plan plan, int count, const program::Environment& environment) {
   plan.architecture.layers = count;
   plan.policy = {};
@@ -111,7 +113,7 @@ void add_parameters(const Plan& probe, const program::Environment& environment,
     keep_least(ends, std::max<std::int64_t>(0, 2 * one - two), first);
     if (!mixed) break;
   }
-  // Tables of both ends are alike, but for what is little.
+  // Embedding and head have the same table; other parameters of the ends are small.
   const model::Architecture& a = plan.architecture;
   layer_costs.first_parameters =
       model::padded_vocab(a.vocab, plan.mesh.tp) / plan.mesh.tp * a.hidden;
@@ -175,7 +177,7 @@ LayerCosts make_layer_costs(const planner::Space& space, const LayerCostsKey& ke
                             answer::Site& site) {
   LayerCosts layer_costs;
   const Plan plan = probe_of(space, key);
-  // Where routes are drawn no layer is like another.
+  // With random routing all layers differ.
   if (!answer::problems(plan, site).empty() || plan.draws_routes()) return layer_costs;
   const program::Environment environment =
       engine::environment(site.machine.gpu, site.profile.device);
@@ -183,7 +185,7 @@ LayerCosts make_layer_costs(const planner::Space& space, const LayerCostsKey& ke
   const engine::Times times =
       engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const program::Program& program = job.classes.front();
-  // Selective recomputation is the same in all layers: then none runs whole again.
+  // Selective recomputation is equal in all layers, so no layer is recomputed completely.
   const bool whole = std::get<4>(key) < 0;
   std::map<PassKind, bool> seen;
   for (const program::Pass& pass : program.step) {

@@ -1,11 +1,10 @@
-// layer_costs.h — what the passes of a stage are made of, from a small program of the same layers:
-// times and bytes of the ends of the model and of one layer. Bounds (bounds.h) add them up for
-// stages and schedules without writing their programs.
+// layer_costs.h — times and bytes of one layer and of both ends of the model, measured in a small
+// program with the same layers. Bounds (bounds.h) add them up for stages and schedules without
+// building programs.
 //
-// A pass is timed with a CPU and a network that never make it wait: kernels one after another, and
-// the tensor- and
-// context-parallel collectives that the compute stream waits for. Whatever else happens in a
-// replay, a pass takes its compute stream at least that long.
+// The CPU and the network never delay these passes: kernels run one after another, with the
+// tensor-parallel and context-parallel collectives that the compute stream waits for. In any replay
+// a pass takes at least this time.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +17,29 @@
 
 namespace sim::planner {
 
-// Picoseconds of the compute stream.
+// Picoseconds on the compute stream.
 struct PassTimes {
   std::int64_t forward = 0, backward = 0, weight = 0;
 };
 
 struct LayerCosts {
-  PassTimes first, last;                         // in front of the first layer, behind the last one
-  PassTimes kept, again;                         // a layer; a layer whose forward pass runs again
-  std::int64_t first_bytes = 0, last_bytes = 0;  // held from forward to backward by a microbatch
-  std::int64_t kept_bytes = 0, again_bytes = 0;  // ... for a layer
+  PassTimes first, last;                         // before the first layer; after the last one
+  PassTimes kept, again;                         // a layer; a recomputed layer
+  std::int64_t first_bytes = 0, last_bytes = 0;  // per microbatch, held from forward to backward
+  std::int64_t kept_bytes = 0, again_bytes = 0;  // the same for a layer
   std::int64_t layer_parameters = 0, first_parameters = 0, last_parameters = 0;  // of a rank
 };
 
-// What decides them: base, tp, cp, micro_batch, recomputed modules, whether backward is split.
+// The values that layer costs depend on: base, tp, cp, micro_batch, recomputed modules, whether
+// backward is split.
 using LayerCostsKey = std::tuple<int, int, int, int, int, bool>;
 LayerCostsKey layer_costs_key(const Space& space, const PlanShape& core, bool splits);
 LayerCostsKey layer_costs_key(const Space& space, const PlanShape& core);
-// All that the bounds of a core ask for: a schedule that splits some of its passes has both kinds.
+// All keys that the bounds of a core need. A schedule that splits some backward passes needs both
+// kinds.
 std::vector<LayerCostsKey> layer_costs_keys(const Space& space, const PlanShape& core);
 
-// Zeros where the small program breaks a rule that the plan does not: a bound still.
+// Layer costs of a key. They are 0, which is still a bound, if the small program breaks a rule.
 LayerCosts make_layer_costs(const Space& space, const LayerCostsKey& key, answer::Site& site);
 
 }  // namespace sim::planner

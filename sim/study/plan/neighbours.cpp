@@ -29,7 +29,7 @@ Key key_of(const PlanShape& c) {
           c.split};
 }
 
-// A plan of the space beside the best one.
+// A neighbour of the best plan in the space.
 struct Step {
   std::string change;
   std::uint32_t core = 0;
@@ -78,7 +78,7 @@ class Around {
   void offer(const PlanShape& core, int variant = -1) {
     const auto found = numbers_.find(key_of(core));
     if (found == numbers_.end()) return;
-    // The order of ranks is a question where there are stages and replicas.
+    // The order of ranks matters only with several stages and several replicas.
     if (variant < 0) variant = best_variant_;
     if (variant >= space_.variants(core)) variant %= space_.allocators();
     std::string change;
@@ -87,7 +87,7 @@ class Around {
     if (!change.empty()) steps_.push_back({change, found->second, variant});
   }
 
-  // Twice a degree at half the replicas, and the reverse.
+  // Doubles a degree and halves the replicas, and the reverse.
   void degrees() {
     for (std::int32_t PlanShape::*degree : {&PlanShape::tp, &PlanShape::cp})
       for (const bool up : {false, true}) {
@@ -111,7 +111,7 @@ class Around {
     }
   }
 
-  // So many stages or chunks may divide the layers in another way.
+  // Another number of stages or chunks may need another split of layers.
   void offer_split(PlanShape other) {
     for (const Split split : {best_.split, Split::even, Split::ends, Split::padded}) {
       other.split = split;
@@ -128,7 +128,7 @@ class Around {
     return 0;
   }
 
-  // The values of a field before and behind its own.
+  // The next smaller and the next larger value of a field.
   void nearest(std::int32_t PlanShape::*field, const std::vector<int>& values) {
     for (const int value : values) {
       const int own = best_.*field;
@@ -151,7 +151,7 @@ class Around {
       }
   }
 
-  // Another way to recompute; of numbers of layers the nearest.
+  // Other recomputation policies, with the nearest numbers of layers.
   void policies() {
     for (std::size_t p = 0; p < space_.policies().size(); ++p) {
       int below = 0, above = 0;
@@ -219,7 +219,7 @@ std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, cons
     return to_text(replay_plan(space, steps[i].core, steps[i].variant, site, wanted));
   };
   calls.answered = [&](std::size_t i, const std::string& text) {
-    if (text.empty()) return true;  // impossible there
+    if (text.empty()) return true;  // the neighbour is impossible
     all[i] = {steps[i].change, replayed_of(text), ""};
     all[i].why = why(best, all[i].replayed, wanted);
     known[i] = true;

@@ -1,5 +1,5 @@
-// pass_bound.cpp — a pipeline of passes, in the schedule's order, of which nothing is known but how
-// long each keeps its compute stream.
+// pass_bound.cpp — lower bound on a pipeline in the schedule's order, given only the time of each
+// pass on its compute stream.
 #include <algorithm>
 
 #include "sim/job/schedule/placement.h"
@@ -12,10 +12,10 @@ namespace {
 using program::PassKind;
 
 constexpr std::int64_t not_yet = -1;
-// Orders of more passes wait for the programs.
+// Longer orders get no bound here, only from their programs.
 constexpr std::int64_t most_passes = 1 << 22;
 
-// A pass of a stage, or what it does between passes.
+// A pass of a stage, or its work between passes.
 struct Item {
   PassKind kind;
   int chunk = 0;
@@ -23,7 +23,7 @@ struct Item {
   std::int64_t length = 0;
 };
 
-// Stages that run their passes in order, each as soon as its input is there.
+// Runs the passes of all stages in order, each as soon as its input exists.
 class Pipeline {
  public:
   Pipeline(const schedule::Schedule& row, const schedule::Shape& shape)
@@ -85,7 +85,7 @@ class Pipeline {
   schedule::Placement placement_;
   schedule::Shape shape_;
   std::size_t parts_, microbatches_;
-  std::vector<std::int64_t> ends_;  // of passes, by direction, part and microbatch
+  std::vector<std::int64_t> ends_;  // ends of passes by direction, part and microbatch
   std::vector<Stage> stages_;
 };
 
@@ -93,7 +93,7 @@ class Pipeline {
 
 std::int64_t FirstBounds::step_of_order(const PlanShape& core) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
-  // Orders that go by times, and passes that are split now and then, wait for the programs.
+  // Orders that depend on pass times, and partly split backward passes, get no bound here.
   if (row.by_times || row.splits == schedule::Splits::some) return 0;
   if (space_.bases()[core.base].file.plan.optimizer.post_validation) return 0;
   const std::vector<PassTimes> parts = passes_of_parts(core);

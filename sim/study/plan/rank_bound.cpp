@@ -74,7 +74,7 @@ void RankBound::run(const Instruction& i) {
       cpu_ = std::max(cpu_, *std::ranges::max_element(tail_));
       return;
     default:
-      return;  // memory, messages and the CPU's own work
+      return;  // memory, messages and CPU work take no time here
   }
 }
 

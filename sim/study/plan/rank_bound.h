@@ -1,6 +1,6 @@
-// rank_bound.h — one rank by itself: when its compute stream is done with what it is given, with a
-// CPU that is far ahead and partners that are always there. Whatever else happens in a replay, the
-// rank takes at least that long: every time is a maximum of sums, and a lane leaves terms out.
+// rank_bound.h — lower bound on the time of one rank alone, with a fast CPU and partners that never
+// delay it. In any replay the rank takes at least that long: each time is a maximum of sums, and
+// this class leaves out terms.
 #pragma once
 
 #include <array>
@@ -15,20 +15,20 @@ namespace sim::planner {
 
 class RankBound {
  public:
-  // Which collectives take time: those of tensors and of the sequence, which are a pass's own, or
-  // those of parameters and gradients as well. layers: the former, and no kernel is slowed by what
-  // runs beside it, for that is another matter in each pass.
+  // The collectives that take time. passes: tensor and context parallelism. everything: also
+  // parameters and gradients. layers: as passes, but concurrent work never slows a kernel, since
+  // each pass has other concurrent work.
   enum class Counts : std::uint8_t { layers, passes, everything };
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min() / 4;
 
-  // The compute stream begins at 0; `others`: when everything else is free.
+  // The compute stream begins at 0; all other resources are free from `others` on.
   RankBound(const program::Program& program, const engine::ClassTimes& times, Counts counts,
             std::int64_t others = never);
 
   void run(const program::Instruction& instruction);
   void run(const std::vector<program::Pass>& passes, std::size_t from);
 
-  // Picoseconds at which the compute stream is done, and at which the CPU is too.
+  // End of the compute stream, and of the compute stream and the CPU, in picoseconds.
   std::int64_t compute() const { return tail_[0]; }
   std::int64_t end() const { return tail_[0] > cpu_ ? tail_[0] : cpu_; }
 
@@ -47,8 +47,8 @@ class RankBound {
   std::int64_t cpu_;
 };
 
-// Picoseconds at which the compute stream has finished each call of a template. `sharded`: without
-// what parameters in shards add to it, for where there are stages most passes find them whole.
+// End of each call of a template on the compute stream, in picoseconds. `sharded` leaves out
+// gathers of sharded parameters, since most passes of a pipeline stage find them gathered.
 std::vector<std::int64_t> ends_of_calls(const program::Program& program,
                                         const engine::ClassTimes& times,
                                         const program::Template& pattern, bool sharded);

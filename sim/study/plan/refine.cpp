@@ -22,14 +22,14 @@ struct Try {
   Replayed replayed;
 };
 
-// Whether the space chose how the layers are split.
+// Whether the search, not the user, chose the split of layers.
 bool splits_freely(const Space& space, const PlanShape& core, const Plan& plan) {
   const LayerSplit own = core.split == Split::padded ? LayerSplit::padded : LayerSplit::even;
   return plan.mesh.pp > 1 && plan.pipeline.layer_split == own &&
          plan.pipeline.layers_of_parts.empty() && !space.layers_said();
 }
 
-// Whether it matters which of a cluster's nodes a job's nodes are.
+// Whether the choice of nodes affects the links that a job uses.
 bool links_differ(const topology::Cluster& cluster) {
   const topology::Fabric& fabric = cluster.fabric;
   const bool tree = fabric.kind != FabricKind::dragonfly && fabric.kind != FabricKind::torus;
@@ -37,7 +37,7 @@ bool links_differ(const topology::Cluster& cluster) {
          fabric.oversubscription > 1 || fabric.pod_oversubscription > 1;
 }
 
-// Plans of one base on its machine.
+// Refines one plan on its machine.
 class Refining {
  public:
   Refining(const Space& space, answer::Sites& sites, const Wanted& wanted, const Replayed& one)
@@ -57,7 +57,7 @@ class Refining {
   void balance(Try& best) {
     if (!splits_freely(space_, core_, best.plan)) return;
     Try other = best;
-    // What the ends count as is in the times already.
+    // Block times already contain embedding and head.
     other.plan.pipeline.layer_split = LayerSplit::balanced;
     other.plan.pipeline.account_for_embedding = other.plan.pipeline.account_for_loss = false;
     PlanShape core = core_;
@@ -73,7 +73,7 @@ class Refining {
     const study::Placement found = study::place(answer::checked(best.plan, site_));
     if (found.after == found.before) return;
     input::Machine moved = machine;
-    // As a cluster's file is read: the nodes that are left follow.
+    // Unused nodes follow after the job's nodes, as in a cluster's file.
     moved.cluster.hosts = found.after;
     for (int node = 0; node < moved.cluster.nodes; ++node)
       if (std::ranges::find(found.after, node) == found.after.end())
@@ -86,7 +86,7 @@ class Refining {
     take(other, **there, best);
   }
 
-  // The replay has the last word.
+  // Replays the change and keeps it if it is faster.
   void take(Try& other, answer::Site& site, Try& best) {
     const Result<answer::CheckedPlan> plan = answer::check(other.plan, site);
     if (!plan) return;

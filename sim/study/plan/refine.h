@@ -1,6 +1,6 @@
-// refine.h — the best few plans once more, with what is no part of the space: their layers where
-// the times of their own blocks ask for them (answer/balance.h), and their nodes where the links
-// between them do (study/tune/place.h).
+// refine.h — improves the best few plans in settings outside of the space: layers per stage by
+// block times (answer/balance.h), and order of nodes by link speeds (study/tune/place.h). The
+// command `plan` calls it after the search.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 namespace sim::planner {
 
 struct Refined {
-  std::size_t rank = 0;  // of the plan in Outcome::best
-  std::string settings;  // as Space::words
+  std::size_t rank = 0;  // index of the plan in Outcome::best
+  std::string settings;  // in the form of Space::words
   Replayed replayed;
 };
 
-// Those that become faster and fit, by their replay; at most one of each plan. Layers stay where
-// there are no stages or where their split was asked for, nodes where their order was or where all
-// links are alike. `go_on` as for find_best.
+// Refined plans that fit and are faster in their replay, at most one per plan. Layers keep their
+// stages without a pipeline or if the user stated the split. Nodes keep their order if the user
+// stated it or if all links are equal. `go_on` works as in find_best.
 std::vector<Refined> refined(const Space& space, answer::Sites& sites, const Wanted& wanted,
                              const std::vector<Replayed>& best, const std::function<bool()>& go_on);
 

@@ -15,10 +15,10 @@ namespace {
 
 using output::Json;
 
-// Work handed out at once, so that what is looked at does not depend on who is done first: a third
-// bound and a replay count as many second bounds as they take the time of.
+// Work per wave, fixed so that the result does not depend on which worker ends first. A third bound
+// and a replay cost as many second bounds as their typical time.
 constexpr int wave_cost = 32, cost_of_third_bound = 4, cost_of_replay = 8;
-constexpr std::uint32_t cores_between_looks = 64;  // whether to go on
+constexpr std::uint32_t cores_between_looks = 64;  // between calls of go_on
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
 
 enum class Known : std::uint8_t { sums, order, waiting, second_bound, third_bound, replay };
@@ -36,7 +36,7 @@ struct Entry {
   std::uint16_t variant = 0;
 };
 
-// The largest comes out first: the best score; of equals the one that is known best.
+// Order of the priority queue: the best score first; of equals the one with the better bound.
 struct Later {
   bool operator()(const Entry& a, const Entry& b) const {
     if (a.score != b.score) return a.score > b.score;
@@ -86,7 +86,7 @@ class Search {
       take(item, text);
       return true;
     };
-    // A plan on which our program fails is none that can be recommended.
+    // A plan on which the simulator fails is not recommended.
     calls.failed = [this](std::size_t item, const std::string& why) {
       const Entry& entry = under_way_.at(item);
       keep_failure(wanted_, space_.words(space_.cores()[entry.core], entry.variant), why);
@@ -100,7 +100,7 @@ class Search {
     return std::move(out_);
   }
 
-  // What was known of a plan before an item was asked.
+  // The kind of bound that a plan had before an item was computed.
   static Known known_before(std::size_t item) {
     return static_cast<Known>((item & 3) + static_cast<std::size_t>(Known::waiting));
   }
@@ -110,7 +110,7 @@ class Search {
     return **sites_.of(space_.bases()[core.base].file.machine);
   }
 
-  // Whether a core is of this machine's share.
+  // Whether a core belongs to this machine's share.
   bool shared(std::size_t core) const {
     if (wanted_.sharing == nullptr) return true;
     const study::Shard& shard = wanted_.sharing->shard;
@@ -137,7 +137,7 @@ class Search {
       layer_costs_[keys[i]] = layer_costs_of(Json::parse(text));
       return true;
     };
-    // Its bound is nothing then, which is below everything.
+    // Without layer costs the bound is 0, which is below everything.
     calls.failed = [this](std::size_t, const std::string& why) {
       keep_failure(wanted_, "the times of a layer", why);
       return true;
@@ -153,7 +153,7 @@ class Search {
     return {0, step_ps};
   }
 
-  // Slower than what is wanted at least.
+  // Whether the step is slower than the wanted rate.
   bool too_slow(const PlanShape& core, std::int64_t step_ps) const {
     if (wanted_.tokens_s == 0) return false;
     const program::BatchPlan& batch = space_.bases()[core.base].file.plan.batch;
@@ -171,7 +171,7 @@ class Search {
     out_.nearest_lacks = lacks;
   }
 
-  // False: stopped.
+  // Computes the first bound of all plans. False: stopped.
   bool bound_all() {
     bounds_ = std::make_unique<FirstBounds>(space_, layer_costs_);
     std::vector<std::int64_t> room;  // by base
@@ -201,7 +201,7 @@ class Search {
     return true;
   }
 
-  // What is to be asked next; what another search has found out is taken from there.
+  // The next items to compute; answers of other searches are used directly.
   std::vector<std::size_t> next_wave() {
     std::vector<std::size_t> items = wave();
     if (wanted_.sharing == nullptr) return items;
@@ -219,7 +219,7 @@ class Search {
     return items;
   }
 
-  // The first in the queue, until one comes out that is known exactly.
+  // Takes entries from the queue until one with a replayed time is first, or the wave is full.
   std::vector<std::size_t> wave() {
     std::vector<std::size_t> items;
     int cost = 0;
@@ -254,14 +254,14 @@ class Search {
     return items;
   }
 
-  // What is done next with an entry, by what is known of it.
+  // Encodes an entry and its next computation as an item.
   static constexpr int variant_bits = 16, step_bits = 2;
   static std::size_t item(const Entry& entry) {
     const auto step = static_cast<std::size_t>(entry.known) - static_cast<int>(Known::waiting);
     return ((std::size_t{entry.core} << variant_bits | entry.variant) << step_bits) | step;
   }
 
-  // In a worker.
+  // Computes an item, in a worker.
   std::string answer(std::size_t item) {
     const auto core = static_cast<std::uint32_t>(item >> (variant_bits + step_bits));
     const int variant = static_cast<int>(item >> step_bits & 0xffff);
@@ -282,7 +282,7 @@ class Search {
   }
   static std::string to_text(const Replayed& one) { return planner::to_text(one); }
 
-  // A plan that is out; `json` null: it is impossible after all.
+  // Discards a plan; `json` null means that it is impossible.
   void drop(std::size_t item, const Json& json) {
     const Entry entry = under_way_.at(item);
     under_way_.erase(item);
@@ -338,7 +338,7 @@ class Search {
     return now;
   }
 
-  // What is left in the queue.
+  // Counts the entries that remain in the queue.
   void finish() {
     std::ranges::sort(out_.replayed, {},
                       [](const Replayed& one) { return std::pair(one.core, one.variant); });
@@ -346,15 +346,15 @@ class Search {
     for (; !queue_.empty(); queue_.pop()) {
       const Entry& entry = queue_.top();
       const PlanShape& core = space_.cores()[entry.core];
-      if (entry.known == Known::replay) continue;  // behind the best, and counted
+      if (entry.known == Known::replay) continue;  // slower than the best plans and already counted
       out_.counts.cut_by_time += entry.known <= Known::order          ? space_.variants(core)
                                  : entry.known <= Known::second_bound ? space_.allocators()
                                                                       : 1;
     }
   }
 
-  // Stopped before any replay: one that fits. Neighbours in the queue are alike, and the fastest
-  // ones hardly fit: so every next try is half as far down again.
+  // After an early stop without a replayed plan, finds one that fits. Neighbours in the queue are
+  // similar and the fastest plans rarely fit, so each try moves 1.5 times as far down.
   void settle_for_one() {
     std::size_t next = 0;
     Queue rest = queue_;
@@ -368,7 +368,7 @@ class Search {
       if (!answer::check(plan, site(core))) continue;
       const SecondBound bound = second_bound(*bounds_, core, plan, site(core));
       if (bound.capacity > 0 && bound.room() < wanted_.headroom.n) continue;
-      // It is in the queue still, of which the rest is said to be cut.
+      // The entry is still in the queue, which finish() counts as cut by time.
       ++out_.counts.replayed;
       --out_.counts.cut_by_time;
       out_.replayed.push_back(replay_plan(space_, entry.core, entry.variant, site(core), wanted_));
@@ -391,7 +391,7 @@ class Search {
     for (const Entry& entry : known)
       if (out_.best.size() < static_cast<std::size_t>(wanted_.best))
         out_.best.push_back(out_.replayed[found_[{entry.core, entry.variant}]]);
-    // Of a share nobody looks at the best.
+    // A share of a search has no use for a best plan.
     if (out_.best.empty() && bounds_ != nullptr && wanted_.sharing == nullptr) settle_for_one();
     finish();
     return std::move(out_);
@@ -407,7 +407,8 @@ class Search {
   std::unique_ptr<FirstBounds> bounds_;
   Queue queue_;
   std::map<std::size_t, Entry> under_way_;
-  std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;  // in out_.replayed
+  // indices in out_.replayed
+  std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;
   std::int64_t best_ps_ = 0;
   Outcome out_;
 };

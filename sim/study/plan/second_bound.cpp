@@ -1,5 +1,5 @@
-// second_bound.cpp — bounds from programs: those of both ends of a pipeline with an outline of all
-// of it, then those of every stage.
+// second_bound.cpp — bounds from programs. The second bound uses both ends of a pipeline and an
+// outline of it, the third one the programs of every stage.
 #include <algorithm>
 #include <array>
 
@@ -25,7 +25,7 @@ bool is_task(const program::Program& program, const program::Pass& pass) {
   return kind == PassKind::forward || kind == PassKind::backward || kind == PassKind::weight;
 }
 
-// The rank that is nearest to its capacity, or furthest above it.
+// Takes the rank with the least free memory.
 void take_fullest(const program::Job& job, const engine::Memory& memory, SecondBound& bound) {
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const std::int64_t bytes = bytes_of_tensors(job.classes[c]);
@@ -45,7 +45,8 @@ engine::Memory memory_of(const program::Job& job, const Plan& plan, answer::Site
                                 site.others);
 }
 
-// The programs of the first and the last stage alone: they need most, in nearly every plan.
+// A job with only the programs of the first and the last stage: in nearly every plan they need the
+// most memory.
 program::Job ends_of_pipeline(const Plan& plan, const program::Environment& environment,
                               const program::Orders& orders) {
   program::Job job;
@@ -60,7 +61,8 @@ program::Job ends_of_pipeline(const Plan& plan, const program::Environment& envi
   return job;
 }
 
-// What a stage takes from the begin of its first pass, or of its last one, to the end of the step.
+// Times of a stage alone: from the begin of the step, of its first pass and of its last pass, each
+// to the end of the step.
 struct Alone {
   std::int64_t step = 0, from_first = 0, from_last = 0;
   program::PassKind last = PassKind::forward;
@@ -86,7 +88,7 @@ Alone alone(const program::Program& program, const engine::ClassTimes& times) {
   return out;
 }
 
-// Times of the passes of all parts, as an outline asks for them.
+// The outline of a pipeline, with the pass times of all parts.
 class Outline {
  public:
   Outline(FirstBounds& first, const PlanShape& core, const Plan& plan)
@@ -104,7 +106,7 @@ class Outline {
     return (pass == schedule::Pass::input ? parts_ : whole_)[part].backward;
   }
 
-  // Of all that stands in front of the last stage's first pass.
+  // Time of all passes before the first pass of the last stage.
   std::int64_t fill() const {
     std::int64_t sum = 0;
     for (int stage = 0; stage + 1 < plan_.mesh.pp; ++stage)
@@ -112,7 +114,7 @@ class Outline {
     return sum;
   }
 
-  // `behind`: what the first and the last stage do when their passes are done.
+  // `behind` has the times of the first and the last stage after their passes.
   std::int64_t step(const program::Orders& orders, const program::Environment& environment,
                     const std::array<std::int64_t, 2>& behind, answer::Site& site) const {
     program::Job job = program::outline(plan_, environment, orders);
@@ -155,8 +157,8 @@ bool ranks_are_alike(const answer::Site& site) {
 SecondBound second_bound(FirstBounds& first, const PlanShape& core, const Plan& plan,
                          answer::Site& site) {
   SecondBound bound;
-  // Who is slower than whom, what order goes by times, where tokens are sent to and what all stages
-  // share, only all programs can tell.
+  // Slower ranks, orders that depend on times, random routing, and layers shared by all stages need
+  // all programs: no second bound.
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   if (!ranks_are_alike(site) || row.by_times || plan.draws_routes() || !program::apart(row).empty())
     return bound;
@@ -189,8 +191,8 @@ SecondBound third_bound(const answer::CheckedPlan& checked) {
   const Plan& plan = checked.plan();
   answer::Site& site = checked.site();
   SecondBound bound;
-  // One context-parallel rank of each stage speaks for all: the others can but hold it up. Experts
-  // are shared across them.
+  // One context-parallel rank per stage is enough, since other ranks can only delay it. Experts are
+  // shared across these ranks and need all.
   const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.architecture.is_mixture() &&
                     !schedule::find(plan.pipeline.schedule)->by_times;
   program::Job job =

@@ -44,7 +44,7 @@ bool has(const std::vector<int>& said, int value) {
   return said.empty() || std::ranges::find(said, value) != said.end();
 }
 
-// Rules about these fields hold for all plans of a mesh and microbatch, or for none.
+// Rules on these fields depend only on mesh and microbatch.
 bool of_the_mesh(const std::string& field) {
   for (const char* other :
        {"schedule", "pp", "virtual_stages", "layer_split", "pipeline_layout", "first_stage_layers",
@@ -58,7 +58,7 @@ bool of_the_layers(const std::string& field) {
   return field == "recompute_layers" || field == "recompute_modules" || field == "offload_layers";
 }
 
-// Whether the schedule runs with so many chunks on some shape.
+// Whether the schedule accepts this number of chunks for some shape.
 bool takes(const schedule::Schedule& row, int chunks) {
   const schedule::Shape shape{.stages = 2, .microbatches = 24, .chunks = chunks};
   return row.problem(shape).empty();
@@ -80,12 +80,13 @@ int fewest_layers(const Plan& plan) {
 
 }  // namespace
 
-// A path down the tree.
+// A path from the root of the tree to a core.
 struct Space::Level {
   bool first_only = false;
   PlanShape core;
   Plan plan;
-  std::map<std::string, std::pair<std::int64_t, std::string>> broken;  // by field: how often, what
+  // by field: count and message
+  std::map<std::string, std::pair<std::int64_t, std::string>> broken;
 
   void note(const Diagnostics& problems, std::int64_t plans) {
     auto& [count, message] = broken[problems.front().where];
@@ -96,14 +97,14 @@ struct Space::Level {
 
 namespace {
 
-// Plans below one choice of schedule: policies with their layers, and offloads.
+// Number of recomputation policies below one choice of schedule.
 std::int64_t policies_of(const std::vector<LayerChoice>& policies, int layers) {
   std::int64_t count = 0;
   for (const LayerChoice& choice : policies) count += choice.eighths ? std::min(7, layers - 1) : 1;
   return count;
 }
 
-// What a policy leaves to the CPU by modules is not searched: as the base says it.
+// Offloaded modules are not searched and come from the base.
 void take_modules(const program::LayerPolicy& base, program::LayerPolicy& to) {
   to.offload_modules = base.offload_modules;
   to.offload_min_elements = base.offload_min_elements;
@@ -111,7 +112,7 @@ void take_modules(const program::LayerPolicy& base, program::LayerPolicy& to) {
   to.offload_delta_bytes = base.offload_delta_bytes;
 }
 
-// One to seven eighths of a chunk's layers, each number once.
+// One to seven eighths of a chunk's layers, without duplicates.
 std::vector<int> eighths_of(int layers) {
   std::vector<int> all;
   for (int eighth = 1; eighth < 8; ++eighth) {
@@ -128,13 +129,13 @@ int Space::orders(const PlanShape& core) const {
   return alike ? 1 : static_cast<int>(domains_.rank_orders.size());
 }
 
-// Every way to recompute and to offload under a schedule.
+// Adds every recomputation and offload choice under a schedule. True: `first_only` found its plan.
 bool Space::consider(Level& at) {
   const std::vector<int> offloads = either(domains_.offload_layers, {0});
   const std::int64_t variants = this->variants(at.core);
   const int layers = fewest_layers(at.plan);
   const program::LayerPolicy& base = bases_[at.core.base].file.plan.policy;
-  // Slices, experts and hidden all-to-alls do not go with every policy.
+  // Sequence slices and experts exclude some policies, so the rules are checked.
   const bool ask = !domains_.recompute_layers.empty() || !domains_.recompute_modules.empty() ||
                    !domains_.offload_layers.empty() || base.offload_modules != 0 ||
                    program::slice_count(at.plan) > 1 || at.plan.architecture.is_mixture();
@@ -168,7 +169,7 @@ bool Space::consider(Level& at) {
   return false;
 }
 
-// Every schedule, number of chunks and split of layers of a mesh.
+// Visits every schedule, number of chunks and split of layers of a mesh.
 void Space::below(Level& at) {
   const std::span<const schedule::Schedule> catalog = schedule::catalog();
   const int layers = static_cast<int>(at.plan.architecture.layers);
@@ -284,13 +285,13 @@ void Space::enumerate(bool first_only) {
 }
 
 Contradiction Space::contradiction() const {
-  // The batch is what is asked for, not how.
+  // The batch is the question, never part of a contradiction.
   std::vector<std::string> always, said;
   for (const std::string& one : question_.settings) {
     const bool batch = one.starts_with("global_batch=") || one.starts_with("sequence=");
     (batch ? always : said).push_back(one);
   }
-  Contradiction found;  // of the last settings that were impossible
+  Contradiction found;  // of the last impossible settings
   const auto possible = [&](const std::vector<std::string>& settings) {
     Question part = question_;
     part.settings = always;
@@ -309,7 +310,7 @@ Contradiction Space::contradiction() const {
   for (std::size_t i = 0; i < said.size(); ++i)
     for (std::size_t j = i + 1; j < said.size(); ++j)
       if (!possible({said[i], said[j]})) return found;
-  // Each is left out for good where the others are impossible without it.
+  // Removes each setting without which the others are still impossible.
   possible(said);
   for (const std::string& one : said) {
     std::vector<std::string> others = found.settings;
@@ -345,7 +346,7 @@ Plan Space::plan(const PlanShape& core, int variant) const {
   plan.pipeline.schedule = schedule::catalog()[core.schedule].name;
   plan.pipeline.virtual_stages = core.chunks;
   if (!domains_.layers_said) set_split(core.split, plan);
-  // As resolve() has it: with a pipeline fully_shard's users keep parameters whole.
+  // As in resolve(): with a pipeline, users of fully_shard keep parameters gathered.
   if (domains_.sharding_said && !domains_.reshard_said && core.pp > 1 &&
       plan.sharding.data_parallel == program::DataParallelism::fsdp2)
     plan.sharding.fsdp.reshard_after_forward = false;
@@ -365,7 +366,7 @@ std::string Space::words(const PlanShape& core, int variant) const {
   std::string words =
       fmt::format("{} tp={} cp={} pp={} micro_batch={} schedule={}", bases_[core.base].words,
                   core.tp, core.cp, core.pp, core.micro_batch, row.name);
-  // One chunk too where the schedule alone would have more.
+  // A single chunk is written if the schedule's default has more.
   if (core.chunks > 1 || row.chunks > 1) words += fmt::format(" virtual_stages={}", core.chunks);
   if (core.split == Split::ends) words += " account_for_embedding=true account_for_loss=true";
   if (core.split == Split::padded) words += " layer_split=padded";

@@ -1,5 +1,5 @@
-// space_text.cpp — what the user's words leave of a space: domains of the fields that are
-// searched, and bases for everything else.
+// space_text.cpp — reads the user's settings of a space: domains of searched fields, and bases for
+// all other fields.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,9 +28,9 @@ using program::RecomputeMethod;
 
 constexpr int largest_value = 1 << 20;
 constexpr std::int64_t most_bases = 4096;
-constexpr std::size_t most_problems = 20;  // of a question's values
+constexpr std::size_t most_problems = 20;  // for the values of a question
 
-// "core_attn,mlp"; other words are the plan's to refuse.
+// Reads "core_attn,mlp". The plan refuses unknown names.
 program::RecomputeModules modules_named(std::string_view list) {
   program::RecomputeModules modules;
   modules.core_attention = false;
@@ -42,7 +42,7 @@ program::RecomputeModules modules_named(std::string_view list) {
   return modules;
 }
 
-// "1,2,4" as numbers; problems where one is none, of the first values alone.
+// Reads "1,2,4" as numbers. Reports values that are not numbers, up to a limit.
 void numbers(const input::Vary& vary, int least, std::vector<int>& to, Diagnostics& problems) {
   std::set<int> seen;
   for (const std::string& text : vary.values) {
@@ -80,7 +80,7 @@ std::vector<std::string> schedule_names() {
   return names;
 }
 
-// A field that is searched takes its values; false: it is none of those.
+// Sets the domain of a searched field; false if the search does not vary this field.
 bool searched(const std::string& field, const input::Vary& vary, Domains& to,
               Diagnostics& problems) {
   const std::map<std::string, std::vector<int>*> counts = {
@@ -116,7 +116,7 @@ bool searched(const std::string& field, const input::Vary& vary, Domains& to,
   return false;
 }
 
-// Fields that say how layers are split; parameters are shared.
+// Whether a field states the split of layers; below, the sharding of parameters.
 bool splits_layers(const std::string& field) {
   for (const char* one : {"account_for_embedding", "account_for_loss", "first_stage_layers",
                           "last_stage_layers", "layer_split", "pipeline_layout"})
@@ -127,7 +127,7 @@ bool shares_parameters(const std::string& field) {
   return field == "data_parallel" || field == "distributed_optimizer" || field.starts_with("fsdp");
 }
 
-// What a search chooses by itself in other words, with what to write.
+// For fields that the search sets in another form: the setting to write instead; otherwise "".
 std::string not_here(const std::string& field) {
   if (field == "gpus" || field == "nodes") return "write --gpus N";
   if (field == "model" || field == "cluster" || field == "architecture")
@@ -143,17 +143,17 @@ std::string not_here(const std::string& field) {
 
 using Settings = std::vector<std::string>;
 
-// architecture.FIELD: the model with a field changed.
+// Whether the key is architecture.FIELD, which changes the model.
 bool changes_model(const std::string& key) {
   return key.starts_with("architecture.");
 }
 
-// A field of a block, which has no other name.
+// Whether the key is a field of a block, which has only this name.
 bool is_in_block(const std::string& key) {
   return changes_model(key) || key.starts_with("fsdp.");
 }
 
-// Choices that the user did not name, beside what holds without them.
+// Additional choices for fields that the user did not state.
 const std::string unsaid_etp = "etp=1", unsaid_context = "context=";
 
 std::vector<Settings> combined(const std::vector<Settings>& axes) {
@@ -170,13 +170,13 @@ std::vector<Settings> combined(const std::vector<Settings>& axes) {
   return all;
 }
 
-// Whether the framework that the user names shares sequences by PyTorch's context_parallel, which
-// has no other way. `any`: a plan of the model.
+// Whether the stated framework uses PyTorch's context_parallel as its only method. `any` is some
+// plan of the model.
 bool shares_as_torch(Settings any, const Settings& settings) {
   const auto named = std::ranges::find_if(
       settings, [](const std::string& one) { return one.starts_with("framework="); });
   if (named == settings.end()) return false;
-  any.push_back(named->substr(0, named->find(',')));  // of several the first
+  any.push_back(named->substr(0, named->find(',')));  // the first of several values
   const Result<input::PlanFile> file = input::load_draft("", any);
   return file && !program::context_method(file->plan).torch.empty();
 }
@@ -200,7 +200,7 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
   if (domains_.ep_said && domains_.etp_said) return axes;
   for (const std::string& one : question.settings)
     if (changes_model(one))
-      any.push_back(one.substr(0, one.find(',')));  // of several values the first
+      any.push_back(one.substr(0, one.find(',')));  // the first of several values
   const Result<input::PlanFile> file = input::load_draft("", any);
   if (!file) return file.errors();
   const std::int64_t experts = file->plan.architecture.experts.count;
@@ -215,7 +215,7 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
   return axes;
 }
 
-// `others`: of each base, the settings that are not searched.
+// Loads the bases. `others` has for each base the settings that are not searched.
 Diagnostics Space::load_bases(const Question& question,
                               const std::vector<std::vector<std::string>>& others) {
   Diagnostics problems;
@@ -323,7 +323,7 @@ Diagnostics Space::read(const Question& question) {
   if (bases > static_cast<double>(most_bases)) {
     std::string wide;
     for (const auto& axis : axes)
-      if (axis.size() > 1)  // the last one is a word, the first may be what holds without any
+      if (axis.size() > 1)  // names come from the last value, since the first may be ""
         wide += fmt::format("{}{} ({} values)", wide.empty() ? "" : ", ",
                             axis.back().substr(0, axis.back().find('=')), axis.size());
     if (question.gpus.size() > 1)
@@ -339,7 +339,7 @@ Diagnostics Space::read(const Question& question) {
   return problems;
 }
 
-// Modules that are named and that no base's network has.
+// Problems of stated modules that no base's network has.
 Diagnostics Space::absent_modules() const {
   Diagnostics problems;
   for (const std::string& one : domains_.recompute_modules) {
@@ -368,7 +368,7 @@ void Space::fill_domains() {
   const auto allowed = [](const std::vector<std::string>& said, const char* one) {
     return said.empty() || std::ranges::find(said, one) != said.end();
   };
-  // A mixture whose layers all have experts has no MLP to run again.
+  // A mixture with experts in all layers has no MLP to recompute.
   const auto reaches_a_layer = [&](const LayerPolicy& policy) {
     return std::ranges::any_of(bases_, [&](const Base& base) {
       return program::absent_modules(policy.recompute_modules, base.file.plan.architecture).empty();
@@ -376,7 +376,7 @@ void Space::fill_domains() {
   };
   if (allowed(domains_.recompute, "none")) policies_.push_back({LayerPolicy{}, "", false});
   if (allowed(domains_.recompute, "selective")) {
-    // The core of attention is run again by flash attention itself.
+    // Flash attention recomputes its core itself, so only the MLP is offered.
     std::vector<std::string> modules = domains_.recompute_modules;
     if (modules.empty()) modules = {"mlp"};
     if (domains_.recompute_modules.empty() && !domains_.recompute.empty())
@@ -407,7 +407,7 @@ void Space::fill_domains() {
   }
 }
 
-// An upper bound of the plans, by sizes of the domains alone.
+// Message if the space is too large, by an upper bound from the sizes of its domains.
 std::string Space::too_large() const {
   const auto size = [](const auto& said, std::size_t otherwise) {
     return static_cast<double>(said.empty() ? otherwise : said.size());
@@ -420,8 +420,8 @@ std::string Space::too_large() const {
       static_cast<double>(domains_.rank_orders.size()) *
       static_cast<double>(domains_.allocator_options.size()) * static_cast<double>(bases_.size());
   const double meshes = size(domains_.tp, 4) * size(domains_.cp, 4) * size(domains_.pp, 6) / 2;
-  constexpr double most = 1e9;  // of this bound: half of it breaks rules, schedules take few chunks
-  // Variants of a core are numbered in 16 bits.
+  constexpr double most = 1e9;  // limit of this bound, which also counts impossible plans
+  // A variant's number has 16 bits.
   const bool numbered = domains_.rank_orders.size() * domains_.allocator_options.size() < 1 << 16;
   if (below * meshes <= most && numbered) return "";
   std::vector<std::pair<std::size_t, std::string>> wide;

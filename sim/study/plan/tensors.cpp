@@ -1,4 +1,4 @@
-// tensors.cpp — what the tensors of a program hold together.
+// tensors.cpp — peak of the summed tensors of a program.
 #include <algorithm>
 
 #include "sim/program/ir/parameter.h"
@@ -11,7 +11,7 @@ using program::Op;
 
 namespace {
 
-// What a block does to memory.
+// One memory operation of a block.
 struct MemoryStep {
   Op op;
   program::Space space, to_space;

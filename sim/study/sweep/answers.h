@@ -1,5 +1,5 @@
-// answers.h — items answered on all cores into a record file (records.h): what a long command keeps
-// that is no sweep of a grid. An answer is the end of its record; the record begins with the id.
+// answers.h — answers items on all cores into a record file (records.h), for long commands other
+// than sweeps. A record begins with the item's id, and its answer follows.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,19 @@ struct Kept {
   bool complete = false;
 };
 
-// `answer(i)` in a worker: what the record of item i says beside its id; `failed(i, why)` in the
-// parent instead, where the worker died.
+// Calls of keep_answers(). `answer(i)` runs in a worker and returns the record of item i without
+// its id. `failed(i, why)` runs in the parent instead if the worker died.
 struct AnswerCalls {
   std::function<output::Json(std::size_t item)> answer;
   std::function<output::Json(std::size_t item, const std::string& why)> failed;
   std::function<bool(std::size_t done)> go_on;
 };
 
-// REQUIRES: ids are distinct, 16 hex digits each.
+// Answers all items that have no record yet. REQUIRES: ids are distinct and have 16 hex digits.
 Kept keep_answers(const std::string& folder, RecordFile::Mode mode,
                   const std::vector<std::string>& ids, int workers, const AnswerCalls& calls);
 
-// 16 hex digits of what an answer depends on.
+// Hash, as 16 hex digits, of a text with everything that an answer depends on.
 std::string identity(const std::string& text);
 
 }  // namespace sim::study

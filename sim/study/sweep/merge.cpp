@@ -25,7 +25,7 @@ constexpr std::size_t missing_named = 20;
 struct Part {
   Manifest manifest;
   std::string folder;
-  std::string problem;  // "": whole
+  std::string problem;  // "": complete
   std::vector<std::string> lines;
 };
 
@@ -47,7 +47,7 @@ std::vector<std::string> shard_folders(const std::string& folder, Diagnostics& p
   return found;
 }
 
-// Whether somebody writes the file now.
+// Whether another process is writing the file.
 bool locked(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
@@ -83,7 +83,7 @@ void read_lines(Part& part) {
   }
 }
 
-// "1, 4 to 6 and 9".
+// Text of a list of numbers, such as "1, 4 to 6 and 9".
 std::string ranges(const std::vector<int>& numbers) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < numbers.size();) {
@@ -119,7 +119,7 @@ std::vector<Part> load_parts(const std::vector<std::string>& folders, Diagnostic
   return parts;
 }
 
-// All shards are of the first one's work.
+// Checks that all shards belong to the work of the first one.
 void compare(const std::vector<Part>& parts, Diagnostics& problems) {
   const Manifest& first = parts.front().manifest;
   if (first.version != output::version_text) {
@@ -147,7 +147,7 @@ void compare(const std::vector<Part>& parts, Diagnostics& problems) {
   }
 }
 
-// The whole shards by number; problems name the others.
+// Complete shards by number; `problems` lists the others.
 std::map<int, Part> whole_parts(std::vector<Part> parts, Diagnostics& problems) {
   const int of = parts.front().manifest.shard.of;
   const std::string parent = fs::path(parts.front().folder).parent_path().string();

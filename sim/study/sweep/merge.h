@@ -1,10 +1,11 @@
-// merge.h — the shards of many machines become what one machine would have written.
+// merge.h — merges the shards of several machines into the records that one machine would have
+// written.
 //
 // Invariants
-//  (1) Records come out in the order of the whole, every byte as its shard wrote it.
-//  (2) Shards are put together only when their fingerprints say that they are shards of the same
-//      work by the same version, and the records that come out have that fingerprint: nothing is
-//      missing, torn, double or foreign. All that is wrong is said at once, by shard.
+// (1) Records keep the order of the whole work and every byte of their shards.
+// (2) Shards are merged only if their fingerprints agree: same work, same version. The merged
+//     records have that fingerprint, so none is missing, torn, duplicate or foreign. All problems
+//     are reported at once, by shard.
 #pragma once
 
 #include <string>
@@ -17,18 +18,18 @@ namespace sim::study {
 
 struct Merged {
   std::string kind;
-  std::vector<std::string> arguments;  // of the command whose work it is
+  std::vector<std::string> arguments;  // of the command
   std::vector<std::string> lines;      // records, without '\n'
 };
 
-// `folders` hold shards, or are shards. A shard that is there twice is taken from where it is
-// whole. `of`: only shards of that many; 0: all that are there must be of one number.
+// Merges shards. `folders` contain shards or are shards. If a shard exists twice, the complete copy
+// is used. `of`: use only shards of that count; 0: all shards must have one count.
 Result<Merged> merge(const std::vector<std::string>& folders, int of = 0);
 
-// The command that goes on with a shard.
+// The command that resumes a shard.
 std::string resume_command(const Manifest& manifest, const std::string& folder);
 
-// In quotes where the shell would take it apart.
+// The word with quotes if the shell would split it.
 std::string quoted(const std::string& word);
 
 }  // namespace sim::study

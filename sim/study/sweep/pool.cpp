@@ -27,13 +27,13 @@ namespace {
 
 constexpr int tick_ms = 100;
 constexpr int tick_of_ranks_ms = 1;
-// Items that a rank has ahead for each worker, so that none waits for the network.
+// Items in advance per worker of a rank, so that no worker waits for the network.
 constexpr int ahead = 2;
 
 struct Worker {
   pid_t process = -1;
   int to = -1, from = -1;
-  std::optional<std::size_t> item;  // under way
+  std::optional<std::size_t> item;  // current item
   std::string received;
 
   bool alive() const { return process > 0; }
@@ -43,11 +43,11 @@ enum class Ending : std::uint64_t { answered, failed, killed };
 
 struct Head {
   std::uint64_t item;
-  std::uint64_t bytes;  // behind it: the answer, or why there is none
+  std::uint64_t bytes;  // size of the text that follows: the answer or the reason of the failure
   Ending ending;
 };
 
-// How an item ended, with the answer or why there is none.
+// How an item ended, with the answer or the reason of the failure.
 struct Ended {
   Ending ending;
   std::string text;
@@ -58,7 +58,8 @@ std::string message(std::size_t item, const Ended& ended) {
   return std::string(reinterpret_cast<const char*>(&head), sizeof head) + ended.text;
 }
 
-// A worker that a signal ended: a crash is ours, other signals came from outside.
+// The end of a worker by a signal: crashes are failures of the simulator, other signals come from
+// outside.
 Ended end_by_signal(int signal) {
   const std::string which = "signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
   for (const int crash : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
@@ -81,10 +82,10 @@ bool read_exactly(int descriptor, void* into, std::size_t bytes) {
   return true;
 }
 
-// The life of a worker: an item in, an answer out, until the parent closes the pipe or is gone.
+// The loop of a worker: reads an item, writes its answer, until the parent closes the pipe or ends.
 [[noreturn]] void serve(int from_parent, int to_parent, const PoolCalls& calls) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // Only the parent decides what an interrupt means: the item under way is finished.
+  // Only the parent handles interrupts; a worker finishes its item.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
@@ -117,7 +118,7 @@ class Pool {
     struct sigaction ignore {};
     struct sigaction before {};
     ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGPIPE, &ignore, &before);  // a dead worker is seen when its answer is read
+    ::sigaction(SIGPIPE, &ignore, &before);  // a dead worker is detected when its answer is read
     workers_.resize(static_cast<std::size_t>(workers));
     if (helps()) {
       for (int i = 0; i < ahead * workers; ++i) ranks_->send(0, "want");
@@ -133,16 +134,16 @@ class Pool {
   }
 
  private:
-  // A rank that has no items of its own.
+  // Whether this rank has no items of its own.
   bool helps() const { return ranks_ != nullptr && ranks_->rank() > 0; }
 
-  // Items from rank 0, or answers from the others.
+  // Whether items from rank 0, or answers from other ranks, are still expected.
   bool more_to_come() const {
     if (ranks_ == nullptr) return false;
     return helps() ? !ended_ : helpers_ > 0;
   }
 
-  // Asks for further items and hands them out.
+  // Requests further items and starts them.
   bool refilled() {
     if (!calls_.more || stopped_) return false;
     const std::vector<std::size_t> items = calls_.more();
@@ -162,7 +163,7 @@ class Pool {
     }
   }
 
-  // Tells the caller; false: stop.
+  // Calls the caller's function for an item. False: stop.
   bool told(std::size_t item, const Ended& ended) {
     if (ended.ending == Ending::answered) return calls_.answered(item, ended.text);
     if (ended.ending == Ending::failed) return calls_.failed(item, ended.text);
@@ -171,7 +172,7 @@ class Pool {
     return false;
   }
 
-  // Rank 0: an item, an "end", or what was answered elsewhere.
+  // Handles a message on rank 0: a request for an item, an answer, or "bye".
   void listen_to_helper(const RankMessage& message) {
     if (message.bytes == "bye") {
       --helpers_;
@@ -230,7 +231,7 @@ class Pool {
     const pid_t process = ::fork();
     if (process < 0) start_error_ = errno;
     if (process == 0) {
-      // A worker that held the pipes of others would keep them from seeing that the parent left.
+      // A worker closes the pipes of others; otherwise they would not notice the end of the parent.
       for (const Worker& other : workers_) {
         if (other.to >= 0) ::close(other.to);
         if (other.from >= 0) ::close(other.from);
@@ -259,7 +260,7 @@ class Pool {
     }
     if (!worker.alive()) start(worker);
     if (!worker.alive()) {
-      // No process to be had: go on with those there are, or give up with none.
+      // If no process can be started, continues with the running ones, or gives up without any.
       if (!busy()) {
         stopped_ = true;
         gave_up_ = start_error_;
@@ -271,7 +272,7 @@ class Pool {
     const std::uint64_t item = *worker.item;
     if (output::write_all(worker.to, {reinterpret_cast<const char*>(&item), sizeof item}).empty())
       return;
-    // It will never hear of its item: it ends, which is seen when its answer is read.
+    // The worker is dead. Its end is detected when its answer is read.
     ::close(worker.to);
     worker.to = -1;
   }
@@ -287,7 +288,7 @@ class Pool {
     const int ready =
         ::poll(waiting.data(), waiting.size(), ranks_ == nullptr ? tick_ms : tick_of_ranks_ms);
     if (!calls_.go_on()) stopped_ = true;
-    // A helper that stops answers no more of what it has ahead.
+    // A stopped helper does not answer its items in advance.
     if (stopped_ && helps()) ended_ = true;
     for (std::size_t i = 0; ready > 0 && i < waiting.size(); ++i) {
       if (waiting[i].revents != 0) receive(*whose[i]);
@@ -318,7 +319,7 @@ class Pool {
     hand_out(worker);
   }
 
-  // Ends a worker and says how it ended.
+  // Ends a worker and returns how it ended.
   Ended bury(Worker& worker) {
     if (!worker.alive()) return {Ending::failed, ""};
     if (worker.to >= 0) ::close(worker.to);
@@ -332,18 +333,18 @@ class Pool {
             "the simulator ended with status " + std::to_string(WEXITSTATUS(status))};
   }
 
-  std::deque<std::size_t> queue_;  // items that nobody has
+  std::deque<std::size_t> queue_;  // items not yet started
   const PoolCalls& calls_;
   Ranks* ranks_;
   std::vector<Worker> workers_;
   std::size_t total_;
   std::size_t done_ = 0;
-  int helpers_ = 0;     // ranks that have not said goodbye
-  bool ended_ = false;  // rank 0 has no more for this one
+  int helpers_ = 0;     // ranks that have not sent "bye"
+  bool ended_ = false;  // rank 0 has no more items for this rank
   bool stopped_ = false;
-  std::string killed_;   // what is said of a worker whose end nobody takes
-  int start_error_ = 0;  // why the last worker was not started
-  int gave_up_ = 0;      // that, where there was none to go on with
+  std::string killed_;   // message about a killed worker, if the caller has no function for it
+  int start_error_ = 0;  // error of the last failed start
+  int gave_up_ = 0;      // the same, if no worker is running
 };
 
 }  // namespace

@@ -19,13 +19,13 @@ std::string library(const Environment& environment) {
 
 std::unique_ptr<Ranks> open_ranks(const Environment& environment) {
   if (!step_shard(environment)) return nullptr;
-  // srun without an MPI plugin starts processes that cannot find each other.
+  // Without an MPI plugin srun starts processes that cannot find each other.
   const bool connected =
       environment("OMPI_COMM_WORLD_SIZE") != nullptr || environment("PMIX_RANK") != nullptr;
   const std::string path = library(environment);
   std::error_code error;
   if (!connected || !std::filesystem::exists(path, error)) return nullptr;
-  // Open MPI's own plugins look for its symbols: they must be seen by all.
+  // Open MPI's plugins need its symbols to be global.
   void* loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (loaded == nullptr) return nullptr;
   void* found = ::dlsym(loaded, "rehearse_open_ranks");

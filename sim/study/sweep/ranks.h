@@ -1,9 +1,9 @@
-// ranks.h — the processes that mpirun or srun started together, as a pool of workers sees them:
-// rank 0 has the items and keeps the answers, the others ask for items (pool.h).
+// ranks.h — the processes that mpirun or srun started together. Rank 0 has the items and stores the
+// answers; the other ranks ask for items (pool.h).
 //
-// The MPI library stands behind this interface in a library of its own (mpi/ranks.cpp,
-// rehearse-mpi.so), which the build makes where Open MPI is installed. Where it is not, or where
-// the job was not started by it, every process takes a fixed share instead (shard.h).
+// The MPI library is behind this interface in a shared library (mpi/ranks.cpp, rehearse-mpi.so).
+// The build creates it if Open MPI is installed. Without it every process takes a fixed share
+// (shard.h).
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ class Ranks {
   virtual std::optional<RankMessage> receive() = 0;
 };
 
-// None where this process is alone, or where the library is not there. Called once in a process.
+// Connects to the other ranks; nullptr if this process is alone or the library is missing. Call it
+// once per process.
 std::unique_ptr<Ranks> open_ranks(const Environment& environment);
 
 }  // namespace sim::study

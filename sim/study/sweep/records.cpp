@@ -26,7 +26,7 @@ constexpr std::string_view head = "{\"id\":\"";
 constexpr std::size_t id_digits = 16;
 constexpr std::string_view seal = ",\"checksum\":\"";
 constexpr std::size_t seal_bytes = seal.size() + 16 + 2;
-// A record of ours has some kilobytes; a file of a million points some gigabytes.
+// A record has a few kilobytes, a file with a million points a few gigabytes.
 constexpr off_t file_bytes_max = off_t{1} << 33;
 
 bool read_all(int descriptor, std::string& text) {
@@ -84,8 +84,8 @@ RecordProblem RecordFile::fail(RecordProblem problem, std::string message) {
   return problem;
 }
 
-// flock(2) on the file itself; the name must still mean the file once it is locked, because a
-// writer that finishes replaces it.
+// Locks the file with flock(2). A finishing writer replaces the file, so the name is checked again
+// after locking.
 RecordProblem RecordFile::lock() {
   using namespace std::chrono_literals;
   const auto patience = std::chrono::steady_clock::now() + 1s;
@@ -94,14 +94,14 @@ RecordProblem RecordFile::lock() {
     if (descriptor_ < 0) return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) {
-        // The workers of a sweep that was killed hold it until they see that it is gone.
+        // Workers of a killed sweep hold the lock until they notice its end.
         if (std::chrono::steady_clock::now() >= patience)
           return fail(RecordProblem::locked, path_ + " is being written by another process");
         ::close(std::exchange(descriptor_, -1));
         std::this_thread::sleep_for(20ms);
         continue;
       }
-      // Some network file systems have no locks; a sweep is then its user's to keep alone.
+      // Some network file systems have no locks; then the user must avoid two writers.
       if (errno != ENOLCK && errno != EOPNOTSUPP && errno != ENOSYS) {
         return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
       }
@@ -149,11 +149,11 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   return RecordProblem::none;
 }
 
-// Nothing that is there is lost, unless it is what a kill cut short.
+// Checks existing records against the mode. Only torn lines are lost.
 RecordProblem RecordFile::keep_what_is_there(const std::string& folder, Mode mode) {
   const std::size_t held = records_.size() + foreign_ + damaged_;
   if (mode == Mode::fresh && held > 0) {
-    // results.csv is written last: without it the sweep did not end.
+    // results.csv is written last; without it the sweep did not finish.
     const bool ended = std::filesystem::exists(folder + "/results.csv");
     return fail(ended ? RecordProblem::finished : RecordProblem::unfinished,
                 fmt::format("{} holds {} records of a sweep that {}", path_, held,
@@ -187,7 +187,7 @@ RecordProblem RecordFile::read_back(const Check& readable) {
     const std::string line = text.substr(begin, end - begin);
     begin = end + 1;
     const std::string id(record_id(line));
-    // Versions before this one wrote no checksums: their records of other points are no damage.
+    // Older versions wrote no checksums, so such records of other points are foreign, not damaged.
     const bool foreign = known.count(id) == 0 && !id.empty() &&
                          (is_sound(line) || line.find(seal) == std::string::npos);
     const bool damaged = !foreign && (!is_sound(line) || (readable && !readable(line)));
@@ -215,7 +215,7 @@ RecordProblem RecordFile::append(const std::string& id, const std::string& line)
   assert(line.find('\n') == std::string::npos);
   const std::string record = sealed(line);
   const std::string bytes = record + "\n";
-  // One write: O_APPEND puts it at the end as a whole, or short when the disk is full.
+  // One write with O_APPEND: it is complete at the end of the file, or short if the disk is full.
   ssize_t written = 0;
   do {
     written = ::write(descriptor_, bytes.data(), bytes.size());

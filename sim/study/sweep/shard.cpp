@@ -30,7 +30,7 @@ std::optional<int> whole(std::string_view text) {
   return value;
 }
 
-// The variable as a number; none where it is missing or says something else ("undefined").
+// The variable as a number; std::nullopt if it is missing or another text ("undefined").
 std::optional<int> number(const Environment& environment, const char* name) {
   const char* text = environment(name);
   return text == nullptr ? std::nullopt : whole(text);
@@ -42,7 +42,7 @@ std::optional<Shard> checked(std::optional<int> index, std::optional<int> of) {
   return Shard{*index + 1, *of};
 }
 
-// An array of tasks counted from `first` in steps of `step` to `last`.
+// The shard of a task in an array from `first` to `last` in steps of `step`.
 std::optional<Shard> of_range(std::optional<int> task, std::optional<int> first,
                               std::optional<int> last, std::optional<int> step) {
   if (!task || !first || !last) return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<Shard> of_range(std::optional<int> task, std::optional<int> first,
   return checked((*task - *first) / by, (*last - *first) / by + 1);
 }
 
-// A task of an array of jobs.
+// The shard of a task in a job array.
 std::optional<Shard> array_shard(const Environment& environment) {
   const auto get = [&](const char* name) { return number(environment, name); };
   if (const auto slurm = of_range(get("SLURM_ARRAY_TASK_ID"), get("SLURM_ARRAY_TASK_MIN"),
@@ -62,7 +62,7 @@ std::optional<Shard> array_shard(const Environment& environment) {
                   get("SGE_TASK_STEPSIZE"));
 }
 
-// Every rank of every task has a share of its own.
+// Combines array and job step: every rank of every task has its own share.
 Shard product(const std::optional<Shard>& array, const std::optional<Shard>& step) {
   const Shard outer = array.value_or(Shard{});
   const Shard inner = step.value_or(Shard{});
@@ -117,8 +117,7 @@ std::optional<Shard> step_shard(const Environment& environment) {
   struct Names {
     const char *rank, *size;
   };
-  // A batch script has SLURM_PROCID too, though no step of its own: it has no SLURM_STEP_ID, or one
-  // of a single task.
+  // A batch script also has SLURM_PROCID, but no SLURM_STEP_ID or one of a single task.
   constexpr Names all[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                            {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
                            {"PMI_RANK", "PMI_SIZE"},

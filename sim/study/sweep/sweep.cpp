@@ -43,7 +43,7 @@ std::string write_csv(const std::string& folder, const std::vector<Json>& record
   return output::write_file(folder + "/results.csv", csv);
 }
 
-// Whether this version understands a record that an earlier run wrote.
+// Whether this version can read a record of an earlier run.
 bool readable(std::string_view line) {
   const Json record = Json::parse(line, nullptr, false);
   return !record.is_discarded() && output::record_problem(record).empty();

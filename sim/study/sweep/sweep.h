@@ -1,11 +1,10 @@
-// sweep.h — runs every point of a grid on all cores and keeps what comes out: results.jsonl while
-// it goes, results.csv at the end.
+// sweep.h — evaluates every point of a grid on all cores. Records go to results.jsonl while it
+// runs, results.csv is written at the end.
 //
 // Invariants
-//  (1) The bytes of both files do not depend on the number of workers, nor on how often the sweep
-//      was killed and resumed.
-//  (2) Every point of the grid has exactly one record: it fits, runs out of memory, is impossible
-//      for a reason, or our program failed on it.
+// (1) The bytes of both files depend neither on the number of workers nor on kills and resumes.
+// (2) Every point has exactly one record: it fits, runs out of memory, is impossible with a reason,
+//     or the simulator failed on it.
 #pragma once
 
 #include <functional>
@@ -34,13 +33,13 @@ struct Point {
   std::vector<std::string> problems;  // why it is impossible; empty: it is possible
 };
 
-// The points of a grid, made when they are asked for: a grid may be large.
+// The points of a grid, created on demand since a grid may be large.
 struct Points {
   std::size_t count = 0;
   std::function<Point(std::size_t index)> at;
 };
 
-// Hash of everything that the point's record depends on, 16 hex digits.
+// Hash, as 16 hex digits, of everything that the point's record depends on.
 std::string point_id(const Point& point);
 std::vector<std::string> point_ids(const Points& points);
 
@@ -51,7 +50,7 @@ struct SweepSettings {
   std::string folder;
   int workers = 1;
   RecordFile::Mode mode = RecordFile::Mode::fresh;
-  Ranks* ranks = nullptr;  // the processes that share the sweep; this one is rank 0
+  Ranks* ranks = nullptr;  // processes that share the sweep; this one is rank 0
 };
 
 struct SweepCounts {
@@ -59,9 +58,9 @@ struct SweepCounts {
 };
 
 struct SweepCalls {
-  // In a worker. REQUIRES: the point has no problems.
+  // Runs in a worker. REQUIRES: the point has no problems.
   std::function<answer::Answer(const Point&)> evaluate;
-  // In the parent, often. False: finish what is under way and stop.
+  // Runs in the parent often. False: finish running points and stop.
   std::function<bool(const SweepCounts&)> go_on;
 };
 
@@ -69,25 +68,25 @@ struct SweepResult {
   RecordProblem problem = RecordProblem::none;
   std::string message;  // of the problem
   bool complete = false;
-  std::size_t reused = 0;             // records that were there
-  std::size_t foreign = 0;            // records that were there and belong to no point
-  std::size_t damaged = 0;            // lines that are not as they were written
-  std::size_t dropped_bytes = 0;      // of a record that was cut short
-  std::vector<output::Json> records;  // in the order of the grid, when complete
+  std::size_t reused = 0;             // existing records
+  std::size_t foreign = 0;            // existing records of other points
+  std::size_t damaged = 0;            // lines with a wrong checksum
+  std::size_t dropped_bytes = 0;      // of a torn record
+  std::vector<output::Json> records;  // in the order of the grid, if complete
 };
 
 SweepResult sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
 
-// The records of `count` points from `first` on, in the order of the grid, without a folder: lines
-// without checksums. One worker is this process. Empty where `go_on` said no.
+// The records of `count` points from `first` on, in the order of the grid, without a folder and
+// without checksums. One worker means this process. Empty if `go_on` returned false.
 std::vector<std::string> records_of(const Points& points, std::size_t first, std::size_t count,
                                     int workers, const SweepCalls& calls);
 
-// What the other ranks do: they answer points until rank 0 has no more. The points are the same.
+// Runs on the other ranks: answers points until rank 0 has no more. REQUIRES: the same points.
 void help_sweep(const Points& points, const SweepSettings& settings, const SweepCalls& calls);
 
-// The records of finished shards (merge.h) as the folder that one machine would have left;
-// `records` are the parsed lines. "" or what went wrong.
+// Writes the records of finished shards (merge.h) as the folder that one machine would have left.
+// `records` are the parsed lines. Returns "" or the error.
 std::string write_results(const std::string& folder, const std::vector<std::string>& lines,
                           const std::vector<output::Json>& records);
 

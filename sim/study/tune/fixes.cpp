@@ -33,19 +33,19 @@ std::string block_text(int layers) {
   return fmt::format("recompute=full recompute_method=block recompute_layers={}", layers);
 }
 
-// The most layers, below an even share, of a stage at one end with which the others still share the
-// rest evenly; 0: there is no such split.
+// The most layers, below the even share, for one end stage such that the other stages share the
+// rest evenly; 0 if no such split exists.
 int smaller_end(const Plan& plan) {
   const bool even = plan.pipeline.first_stage_layers == 0 && plan.pipeline.last_stage_layers == 0 &&
                     !plan.pipeline.account_for_embedding && !plan.pipeline.account_for_loss;
   if (!even || plan.mesh.pp == 1) return 0;
   const int layers = static_cast<int>(plan.architecture.layers);
   const int given_away =
-      (plan.mesh.pp - 1) * plan.pipeline.virtual_stages;  // a layer a chunk of the others
+      (plan.mesh.pp - 1) * plan.pipeline.virtual_stages;  // one layer per chunk of the others
   return std::max(0, layers / plan.mesh.pp - given_away);
 }
 
-// Twice the degree at half the replicas, with a batch that still divides.
+// Doubles a degree and halves the replicas; false if the replicas are odd.
 bool trade_replicas(Plan& plan, int& degree) {
   if (plan.mesh.dp % 2 != 0) return false;
   degree *= 2;
@@ -94,7 +94,7 @@ std::vector<Change> single_changes(const answer::CheckedPlan& checked) {
     p.policy.recompute = Recompute::selective;
     return helps && p.stack.attention == program::AttentionBackend::unfused;
   });
-  // Layer by layer, then whole groups: `fewest_layers` finds how many.
+  // Recomputation per layer; `fewest_layers` finds the number.
   offer(block_text(chunk_layers(plan)), [&](Plan& p) {
     const bool helps = p.policy.recompute != Recompute::full;
     recompute_block(p, chunk_layers(p));
@@ -141,8 +141,8 @@ std::vector<Change> single_changes(const answer::CheckedPlan& checked) {
 
 namespace {
 
-// The fewest layers of a chunk whose recomputation lets the plan fit, by bisection: recomputing one
-// more never needs more. REQUIRES: `all`, which recomputes every layer, fits.
+// The fewest recomputed layers per chunk that let the plan fit, by bisection: more recomputation
+// never needs more memory. REQUIRES: `all`, which recomputes every layer, fits.
 Fix fewest_layers(const answer::CheckedPlan& plan, Fix all) {
   int fits = chunk_layers(plan.plan()), fails = 0;
   while (fits - fails > 1) {
@@ -162,7 +162,7 @@ Fix fewest_layers(const answer::CheckedPlan& plan, Fix all) {
   return all;
 }
 
-// Two changes together, the smaller ones first, until `enough` fit.
+// Pairs of changes, smaller ones first, until `enough` fit.
 std::vector<Fix> fitting_pairs(const std::vector<Change>& singles) {
   constexpr std::size_t enough = 3, most_replays = 40;
   struct Pair {
@@ -214,7 +214,7 @@ Fixes find_fixes(const answer::CheckedPlan& plan, bool pairs) {
 
 namespace {
 
-// What the change does to the step time, as a fraction.
+// Relative change of the step time.
 double cost(const Fixes& fixes, const Fix& fix) {
   return seconds(fix.answer.run.step_time) / seconds(fixes.unlimited_step) - 1;
 }

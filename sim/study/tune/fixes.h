@@ -1,8 +1,8 @@
-// fixes.h — the smallest changes of a plan that would make it fit. Each is replayed before it is
-// offered.
+// fixes.h — the smallest changes that make a plan fit. Each is replayed before it is offered. The
+// command `explain` calls it.
 //
-// Invariant: the world stays as large as it is; what a change costs is its step time against that
-// of the plan as it is on GPUs of unlimited memory.
+// Invariant: a change keeps the number of GPUs. Its cost is its step time relative to the unchanged
+// plan on GPUs with unlimited memory.
 #pragma once
 
 #include <string>
@@ -13,9 +13,8 @@
 
 namespace sim::study {
 
-// Plans that differ from `plan` in one setting, smallest change first: what costs nothing before
-// what costs time, the same parallelism before another one. Only possible plans. `text` is what to
-// write on the command line: "micro_batch=1".
+// Possible plans that differ from `plan` in one setting, smallest change first: free changes, then
+// slower ones, then other parallelism. `text` is the setting for the command line: "micro_batch=1".
 struct Change {
   std::string text;
   answer::CheckedPlan plan;
@@ -28,16 +27,16 @@ struct Fix {
 };
 
 struct Fixes {
-  Duration unlimited_step{};  // of the plan as it is, given the memory
-  std::vector<Fix> fixes;     // in the order of the changes; also those that do not fit
-  bool pairs = false;         // no single change fits: these are two together, and they fit
+  Duration unlimited_step{};  // of the unchanged plan with unlimited memory
+  std::vector<Fix> fixes;     // in the order of the changes, with those that do not fit
+  bool pairs = false;         // no single change fits; these are pairs that fit
 };
 
-// Every single change, replayed, in that order; with the fewest recomputed layers that fit. When
-// none fits and `pairs` is set: up to three pairs of changes that do.
+// Replays every single change in that order. Recomputation uses the fewest layers that fit. If none
+// fits and `pairs` is set: up to three pairs of changes that fit.
 Fixes find_fixes(const answer::CheckedPlan& plan, bool pairs);
 
-// The changes as a table, under that key in JSON.
+// The changes as a table; `key` is its name in JSON.
 std::vector<output::Block> fixes_blocks(const Fixes& fixes, const std::string& key);
 
 }  // namespace sim::study

@@ -12,7 +12,7 @@
 namespace sim::study {
 namespace {
 
-// The order of all nodes; the job stands on the first of them.
+// Anneals the order of all nodes; the job uses the first ones.
 class Annealing {
  public:
   Annealing(PlaceModel& model, std::vector<int> order, std::uint64_t seed)
@@ -23,7 +23,8 @@ class Annealing {
         best_order_(order_),
         best_(now_) {}
 
-  // Geometric cooling from the size of a usual change, begun anew from the best order found.
+  // Cools geometrically from the size of a typical change; each round starts at the best order so
+  // far.
   void run(std::int64_t moves) {
     constexpr int rounds = 3;
     for (int round = 0; round < rounds; ++round) {
@@ -55,8 +56,8 @@ class Annealing {
     now_ = best_;
   }
 
-  // Exchange two nodes, one of them the job's; turn a stretch around; move a stretch; exchange two
-  // stretches; bring in a node that the job does not use.
+  // Tries one change: exchange two nodes, one of them the job's; reverse a run of nodes; move a
+  // run; exchange two runs; bring in an unused node.
   void change() {
     const auto used = static_cast<std::size_t>(model_.job_nodes());
     const std::size_t all = order_.size();
@@ -119,7 +120,7 @@ class Annealing {
     return sum / 64;
   }
 
-  // Exchanges of two nodes as long as one helps.
+  // Exchanges pairs of nodes as long as that helps.
   void descend() {
     const auto used = static_cast<std::size_t>(model_.job_nodes());
     if (used * order_.size() > 4096) return;
@@ -165,15 +166,15 @@ Placement place(const answer::CheckedPlan& plan, const PlaceSettings& settings) 
   PlaceModel model(plan);
   const std::vector<int> given = given_order(site.machine.cluster);
   Annealing annealing(model, given, settings.seed);
-  constexpr std::int64_t work = 2'000'000'000;  // links looked at
+  constexpr std::int64_t work = 2'000'000'000;  // number of visited links
   annealing.run(settings.moves > 0 ? settings.moves
                                    : std::clamp<std::int64_t>(work / model.work(), 300, 30'000));
   Placement result;
   result.before = given;
-  // Where nothing was gained the order stays.
+  // Without a gain the order stays.
   result.after = annealing.seconds() < model.seconds(given) ? annealing.best() : given;
   result.moves = annealing.moves();
-  std::map<std::string, std::array<double, 2>> longest_of;  // of each communicator: before, after
+  std::map<std::string, std::array<double, 2>> longest_of;  // by communicator: before, after
   for (const PlaceTerm& term : model.terms()) {
     const auto same = [&](const PlacedTraffic& t) { return t.who == term.who; };
     auto at = std::ranges::find_if(result.traffic, same);

@@ -11,8 +11,8 @@ namespace {
 
 using program::Stream;
 
-// The job's traffic between its nodes, as the network would route it: a copy of the cluster in
-// which each two nodes have a link of their own counts it.
+// The job's traffic between its nodes as the network model routes it, counted in a copy of the
+// cluster with a private link per pair of nodes.
 std::vector<PlaceTerm> terms_of(const answer::CheckedPlan& plan, int nodes) {
   const answer::Site& site = plan.site();
   topology::Cluster counting = site.machine.cluster;
@@ -40,8 +40,7 @@ std::vector<PlaceTerm> terms_of(const answer::CheckedPlan& plan, int nodes) {
       PlaceTerm& term = terms.emplace_back();
       term.who = name(t.stream);
       term.messages = true;
-      // The stages work while a microbatch travels; one round trip in pp microbatches is waited
-      // for.
+      // Stages compute while a microbatch travels; of pp microbatches one round trip delays them.
       term.weight = static_cast<double>(t.times) / plan.mesh.pp;
       for (const auto& [ends, sum] : bytes) term.pairs.push_back({ends.first, ends.second, sum});
     } else {
@@ -88,7 +87,7 @@ double PlaceModel::efficiency(const PlaceTerm& term) const {
   return term.messages ? achieved_.send_network : achieved_.network;
 }
 
-// Bytes a second.
+// Bytes per second.
 double PlaceModel::capacity(int link, double efficiency) const {
   const topology::Link& facts = routes_.link(link);
   const bool measured = facts.kind == topology::LinkKind::measured;
@@ -101,7 +100,7 @@ inline void PlaceModel::load(int link, double bytes) {
   load += bytes;
 }
 
-// Takes the load off every link; visit(link, seconds that it needed).
+// Clears the load of every link and calls visit(link, seconds for its load).
 template <class Visit>
 void PlaceModel::unload(double efficiency, const Visit& visit) {
   for (const int link : touched_) {
@@ -132,7 +131,7 @@ double PlaceModel::seconds(const std::vector<int>& order) {
   return sum;
 }
 
-// As longest(), without the link.
+// The time of longest(), without the link.
 double PlaceModel::seconds_by_leaves(const PlaceTerm& term, const std::vector<int>& order) {
   const double efficient = efficiency(term);
   double most = 0;
@@ -164,7 +163,7 @@ std::int64_t PlaceModel::work() const {
   return static_cast<std::int64_t>(pairs) * (4 * cluster_.node.nics + 1) + 1;
 }
 
-// Between two nodes traffic takes all rails in equal shares.
+// Traffic between two nodes uses all rails equally.
 const PlaceModel::Way& PlaceModel::way(int from, int to) {
   Way& known = ways_[std::int64_t{from} * cluster_.nodes + to];
   if (!known.empty()) return known;
@@ -175,7 +174,7 @@ const PlaceModel::Way& PlaceModel::way(int from, int to) {
   for (std::size_t rail = 0; rail < rails; ++rail) {
     topology::Path path;
     const int there = in[rail % in.size()];
-    // Rails that never meet are crossed by the NIC of the other end.
+    // If rails do not meet, the sender uses the NIC of the receiver's rail.
     const int here = routes_.rails_meet() ? out[rail % out.size()] : there;
     routes_.between_nics(from * cluster_.node.nics + here, to * cluster_.node.nics + there, path);
     for (const int link : path.links) shares[link] += 1.0 / static_cast<double>(rails);
@@ -184,7 +183,7 @@ const PlaceModel::Way& PlaceModel::way(int from, int to) {
   return known;
 }
 
-// Nothing where pairs of nodes have links of their own, spines are drawn for each pair of NICs, or
+// std::nullopt if pairs of nodes have private links, if each pair of NICs draws its spine, or if
 // nodes use different NICs.
 std::optional<PlaceModel::Leaves> PlaceModel::leaves_of_nodes() const {
   const std::vector<int>& nics = working_.front();
@@ -194,7 +193,7 @@ std::optional<PlaceModel::Leaves> PlaceModel::leaves_of_nodes() const {
   Leaves out;
   out.slowest_up.resize(working_.size(), 0);
   out.slowest_down.resize(working_.size(), 0);
-  std::map<std::vector<int>, double> shares;  // of rails, by the leaves of all nodes
+  std::map<std::vector<int>, double> shares;  // share of rails by the leaves of all nodes
   const double one = 1.0 / static_cast<double>(nics.size());
   for (auto nic = nics.begin(); nic != nics.end();) {
     const auto next = std::upper_bound(nic, nics.end(), *nic);

@@ -1,7 +1,8 @@
-// place_model.h — what a step waits for by the order of a job's nodes: the model of place.h.
+// place_model.h — the model of place.h: communication time of a step as a function of the order of
+// nodes.
 //
-// Where all nodes use the same NICs, a look at an order costs the links between the leaves of each
-// pair instead of all that the pair crosses: the load of a node's own links moves along with it.
+// If all nodes use the same NICs, only links between leaves are visited per pair of nodes. A node's
+// own links carry the same load wherever it is placed.
 #pragma once
 
 #include <optional>
@@ -23,30 +24,30 @@ struct NodePair {
 // Traffic that shares the links at the same time.
 struct PlaceTerm {
   std::string who;
-  bool messages = false;  // else collectives: they lose what rings lose
+  // messages of a pipeline; otherwise collectives at the efficiency of rings
+  bool messages = false;
   double weight = 1;
   std::vector<NodePair> pairs;
-  std::vector<double> sent, received;  // by node of the job, bytes
+  std::vector<double> sent, received;  // bytes by node of the job
 };
 
 class PlaceModel {
  public:
   explicit PlaceModel(const answer::CheckedPlan& plan);
 
-  // Seconds of a term with the job's nodes on these nodes of the cluster, and the link that takes
-  // them.
+  // Seconds of a term for an order of nodes, and the slowest link.
   struct Longest {
     double seconds = 0;
     int link = -1;
   };
   Longest longest(const PlaceTerm& term, const std::vector<int>& order);
-  // Of all terms.
+  // Sum over all terms.
   double seconds(const std::vector<int>& order);
 
   const std::vector<PlaceTerm>& terms() const { return terms_; }
   int job_nodes() const { return job_nodes_; }
   std::string label_of(int link) const;
-  // Links that one look at an order touches, about.
+  // Approximate number of links that one evaluation of an order visits.
   std::int64_t work() const;
 
  private:
@@ -55,14 +56,14 @@ class PlaceModel {
     double share = 0;  // of the bytes from node to node
   };
   using Way = std::vector<Crossed>;
-  // Rails whose NICs are on the same leaf, in every node.
+  // Rails whose NICs share a leaf in every node.
   struct Rails {
     double share = 0;          // of the bytes from node to node
     std::vector<int> leaf_of;  // by node
   };
   struct Leaves {
     std::vector<Rails> rails;
-    std::vector<double> slowest_up, slowest_down;  // seconds a byte of a node's, by node
+    std::vector<double> slowest_up, slowest_down;  // seconds per byte of a node, by node
   };
 
   const Way& way(int from, int to);
@@ -79,10 +80,10 @@ class PlaceModel {
   const network::Achieved& achieved_;
   int job_nodes_;
   std::vector<PlaceTerm> terms_;
-  std::vector<double> load_;  // of each link, bytes; 0 between questions
+  std::vector<double> load_;  // bytes on each link; 0 between evaluations
   std::vector<int> touched_;
-  std::unordered_map<std::int64_t, Way> ways_;  // by both nodes; never walked through
-  std::vector<std::vector<int>> working_;  // NICs that the GPUs of a node use, one entry for each
+  std::unordered_map<std::int64_t, Way> ways_;  // by pair of nodes; never iterated
+  std::vector<std::vector<int>> working_;  // NICs that the GPUs of a node use, one entry per GPU
   std::optional<Leaves> leaves_;
 };
 

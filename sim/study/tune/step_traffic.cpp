@@ -8,7 +8,7 @@ namespace {
 using program::Op;
 using program::Stream;
 
-// How often each collective and exchange of a program runs in a step.
+// Number of runs of each collective and exchange of a program in a step.
 struct Counts {
   std::vector<std::int64_t> transfers, exchanges;
 };
@@ -35,7 +35,7 @@ class Lister {
   Lister(const program::Job& job, const topology::Cluster& cluster)
       : mesh_(job.mesh.merged()), cluster_(cluster) {}
 
-  // The program of the ranks that stand so, of one replica.
+  // Adds the traffic of one program, for one replica.
   void add(const program::Program& program, int dp_rank) {
     const Counts counts = counts_of(program);
     const int rank_class =
@@ -43,7 +43,7 @@ class Lister {
     for (std::size_t t = 0; t < counts.transfers.size(); ++t) {
       const program::Transfer& transfer = program.transfers[t];
       const mesh::Communicator who = engine::communicator_of(transfer.communicator);
-      // A communicator over several classes is counted with the first of them.
+      // A communicator over several rank classes is counted with the first one.
       if (counts.transfers[t] == 0 || mesh_.members(who, rank_class).front() != rank_class)
         continue;
       network::Groups groups = mesh_.groups_of(who, rank_class);
@@ -75,7 +75,7 @@ class Lister {
 std::vector<StepTraffic> step_traffic(const program::Job& job, const topology::Cluster& cluster) {
   Lister lister(job, cluster);
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
-    // Ranks that run the same program do the same; their groups are counted once.
+    // Rank classes with the same program have the same traffic, so their groups count once.
     const int rank_class = static_cast<int>(c);
     if (job.mesh.first_like(rank_class) == rank_class)
       lister.add(job.classes[c], job.mesh.first_replica(job.mesh.coordinates(rank_class).dp_rank));

@@ -1,5 +1,5 @@
-// step_traffic.h — the collectives and messages of a training step: who sends how much to whom, how
-// often. Of replicas that do the same the first one speaks.
+// step_traffic.h — the collectives and messages of a training step: groups, bytes and count. Equal
+// replicas are represented by the first one.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace sim::study {
 struct StepTraffic {
   program::Stream stream{};
   collective::Kind kind{};
-  network::Groups groups;  // that do it at the same time
+  network::Groups groups;  // groups that communicate at the same time
   Bytes bytes;             // of one
-  std::int64_t times = 0;  // in a step
+  std::int64_t times = 0;  // per step
 };
 
 std::vector<StepTraffic> step_traffic(const program::Job& job, const topology::Cluster& cluster);

@@ -63,7 +63,7 @@ output::WhatifRow row_of(const input::Variant& variant, const WhatifSettings& se
   row.cost_per_million_tokens = price / 3600 / row.tokens_gpu * 1e6;
   const std::vector<LinkUse> uses = link_use(*plan, answer.run.step_time);
   if (!uses.empty()) {
-    // The routes that the numbers of the links belong to.
+    // The routes that define the numbers of the links.
     const topology::Routes& routes = plan->site().network->cover(1);
     for (const LinkKindUse& kind : by_kind(uses, routes)) {
       row.links.push_back(

@@ -1,5 +1,5 @@
-// whatif.h — one plan under changed conditions: every variant is an answer of its own, side by
-// side.
+// whatif.h — evaluates one plan under changed conditions; each variant is a complete answer. The
+// command `whatif` calls it.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,14 @@ namespace sim::study {
 struct WhatifSettings {
   std::string plan;                   // path; "": settings only
   std::vector<std::string> settings;  // of the base and of every variant
-  double price_per_gpu_hour = 0;      // 0: that of the cluster, if it has one
+  double price_per_gpu_hour = 0;      // 0: the cluster's price, if it has one
   bool coupled = false;               // all transfers of the step share one network
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   int workers = 1;
 };
 
-// The base, then the variants in order. A variant that is impossible is a row with the reason; a
-// base that cannot be loaded is an error. `go_on` is asked often with the rows that are done.
+// The base, then the variants in order. An impossible variant is a row with its reason; a base that
+// cannot be loaded is an error. `go_on` is called often with the number of finished rows.
 Result<std::vector<output::WhatifRow>> whatif(const WhatifSettings& settings,
                                               const std::vector<input::Variant>& variants,
                                               const std::function<bool(std::size_t done)>& go_on);

@@ -1,5 +1,5 @@
-// ranks.cpp — the processes of an MPI job (ranks.h), in a library of its own that is loaded only
-// under mpirun and srun: an MPI library takes longer to load than most commands run.
+// ranks.cpp — the processes of an MPI job (ranks.h), in a shared library. It is loaded only under
+// mpirun and srun, since an MPI library takes longer to load than most commands run.
 #include "sim/study/sweep/ranks.h"
 
 #include <mpi.h>
