@@ -131,7 +131,7 @@ std::shared_ptr<const program::Job> CheckedPlan::shared_job() const {
 }
 
 HostMemory host_memory(const program::Plan& plan, const program::Job& job,
-                                const topology::Cluster& cluster) {
+                       const topology::Cluster& cluster) {
   HostMemory most;
   most.there = cluster.node.cpu_memory;
   most.optimizer = Bytes{static_cast<std::int64_t>(program::host_bytes(plan)) *

@@ -9,7 +9,7 @@
 
 #include "sim/answer/block_times.h"
 #include "sim/answer/resolve_balanced.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::answer {
 namespace {

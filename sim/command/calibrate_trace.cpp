@@ -44,8 +44,7 @@ std::vector<ComparedTrace> compare_all(const Options& options, const answer::Che
     const int rank = rank_of(options, trace, plan->world());
     auto& step = steps[rank];
     if (!step)
-      step = std::make_shared<const calibrate::ExpectedStep>(
-          calibrate::expected_step(plan, rank));
+      step = std::make_shared<const calibrate::ExpectedStep>(calibrate::expected_step(plan, rank));
     out.push_back(calibrate::compared_trace(std::move(trace), step, rank));
   }
   return out;

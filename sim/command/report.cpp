@@ -122,8 +122,7 @@ void write_page(const std::string& path, const output::Document& document) {
 }
 
 void RunPage::finish(const input::PlanFile& file, const answer::CheckedPlan& plan,
-                     const answer::Answer& answer,
-                     const std::string& intervals) const {
+                     const answer::Answer& answer, const std::string& intervals) const {
   const Links links = links_of(file, plan, answer);
   write_page(path_,
              output::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing));

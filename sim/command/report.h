@@ -33,8 +33,7 @@ class RunPage {
 
   std::vector<engine::Observer*> observers() { return {&passes_, &memory_}; }
   void finish(const input::PlanFile& file, const answer::CheckedPlan& plan,
-              const answer::Answer& answer,
-              const std::string& intervals) const;
+              const answer::Answer& answer, const std::string& intervals) const;
 
  private:
   std::string path_;

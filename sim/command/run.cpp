@@ -67,8 +67,8 @@ int run_run(const Arguments& arguments, Globals globals) {
                            options.text("memory"))};
   const bool all_ranks = options.has("all-ranks");
   if (all_ranks && plan->world() > 4096)
-    throw Stop{exit_usage, fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096",
-                                       plan->world())};
+    throw Stop{exit_usage,
+               fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096", plan->world())};
   const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   if (options.has("seeds")) {
     for (const char* of_one :

@@ -41,8 +41,8 @@ struct Replayed {
   double step = 0;
 };
 
-Replayed replayed(const program::ValidPlan& plan, input::Machine machine, const std::vector<int>& order,
-                  bool coupled) {
+Replayed replayed(const program::ValidPlan& plan, input::Machine machine,
+                  const std::vector<int>& order, bool coupled) {
   // Unused nodes follow, so that the order contains every node.
   std::vector<int> all = order;
   for (int node = 0; node < machine.cluster.nodes; ++node)

@@ -68,7 +68,8 @@ Dealt dealt_on(const std::vector<std::string>& settings) {
   Site& site = **sites.of(file.machine);
   REQUIRE(support::reasons(file.plan, site).empty());
   const program::Plan plan = resolve_balanced(answer::checked(file.plan, site));
-  return {plan.batch.replica_microbatches, evaluate_once(answer::checked(plan, site)).run.step_time};
+  return {plan.batch.replica_microbatches,
+          evaluate_once(answer::checked(plan, site)).run.step_time};
 }
 
 }  // namespace

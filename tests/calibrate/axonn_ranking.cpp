@@ -91,7 +91,8 @@ double replayed(const Model& m, const Grid& g, answer::Sites& sites) {
   REQUIRE(site);
   engine::Options options;
   options.memory = engine::MemoryDetail::none;
-  return static_cast<double>(answer::evaluate(answer::checked(plan->plan, **site), options).run.step_time.ps);
+  return static_cast<double>(
+      answer::evaluate(answer::checked(plan->plan, **site), options).run.step_time.ps);
 }
 
 }  // namespace

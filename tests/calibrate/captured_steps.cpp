@@ -20,9 +20,9 @@ ComparedTrace compared(const std::string& name) {
   answer::Site& site = **sites.of(plan->machine);
   const auto file = read_trace_file(path + ".trace.json.gz");
   REQUIRE(file);
-  return compared_trace(measured_trace(*file, path),
-                        std::make_shared<const ExpectedStep>(expected_step(answer::checked(plan->plan, site), 0)),
-                        0);
+  return compared_trace(
+      measured_trace(*file, path),
+      std::make_shared<const ExpectedStep>(expected_step(answer::checked(plan->plan, site), 0)), 0);
 }
 
 }  // namespace

@@ -97,7 +97,8 @@ TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step w
   CHECK(trace.world == 16);
 
   give(site, draft());
-  const auto expected = std::make_shared<const ExpectedStep>(expected_step(answer::checked(file.plan, site), 0));
+  const auto expected =
+      std::make_shared<const ExpectedStep>(expected_step(answer::checked(file.plan, site), 0));
   CHECK(expected->step_time != happened.step_time);
   const ComparedTrace compared = compared_trace(trace, expected, 0);
   const StepComparison& comparison = compared.comparison;

@@ -12,7 +12,7 @@
 
 #include "sample.h"
 #include "sim/program/plan/context_plan.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace {
 

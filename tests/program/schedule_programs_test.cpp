@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "sample.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 using namespace sim;
 using namespace sim::program;

@@ -63,8 +63,9 @@ TEST_CASE("program: gradients are reduced in the last pass of a chunk that adds 
 namespace {
 
 bool says(const Diagnostics& all, const std::string& part) {
-  return std::ranges::any_of(
-      all, [&](const Diagnostic& problem) { return problem.message.find(part) != std::string::npos; });
+  return std::ranges::any_of(all, [&](const Diagnostic& problem) {
+    return problem.message.find(part) != std::string::npos;
+  });
 }
 
 std::int64_t main_parameters(const Program& program) {
@@ -127,8 +128,7 @@ const std::vector<std::pair<int, int>> shapes = {{1, 1}, {2, 1}, {4, 1}, {2, 2},
 
 }  // namespace
 
-TEST_CASE(
-    "program: what a step gathers and reduces is the parameters once where they stay whole") {
+TEST_CASE("program: what a step gathers and reduces is the parameters once where they stay whole") {
   for (const auto& [pp, chunks] : shapes) {
     CAPTURE(pp, chunks);
     Plan plan = small(DataParallelism::ddp, pp, chunks);

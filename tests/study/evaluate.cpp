@@ -45,7 +45,8 @@ answer::Site& site_of(answer::Sites& sites) {
 
 TEST_CASE("study: the accounts of every rank class sum to the step time to the picosecond") {
   answer::Sites sites;
-  const answer::Answer answer = answer::evaluate(answer::checked(small_plan().plan, site_of(sites)));
+  const answer::Answer answer =
+      answer::evaluate(answer::checked(small_plan().plan, site_of(sites)));
   REQUIRE(answer.run.fits());
   REQUIRE(answer.run.classes.size() == 2);
   for (const engine::ClassReport& who : answer.run.classes) {
@@ -63,9 +64,12 @@ TEST_CASE("study: the accounts of every rank class sum to the step time to the p
 TEST_CASE("study: the same plan has the same answer every time and from every site") {
   answer::Sites first;
   answer::Sites second;
-  const output::Json a = output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(first))));
-  const output::Json b = output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(first))));
-  const output::Json c = output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(second))));
+  const output::Json a =
+      output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(first))));
+  const output::Json b =
+      output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(first))));
+  const output::Json c =
+      output::to_json(answer::evaluate(answer::checked(small_plan().plan, site_of(second))));
   CHECK(a.dump() == b.dump());
   CHECK(a.dump() == c.dump());
 }
@@ -105,7 +109,8 @@ TEST_CASE("study: each collective that nothing hides costs what its ranks come a
 
 TEST_CASE("study: throughput of each convention is its FLOPs over step time and GPUs") {
   answer::Sites sites;
-  const answer::Answer answer = answer::evaluate(answer::checked(small_plan().plan, site_of(sites)));
+  const answer::Answer answer =
+      answer::evaluate(answer::checked(small_plan().plan, site_of(sites)));
   // 8 sequences of 1024 tokens over the step on 8 GPUs.
   CHECK(answer::tokens_per_second_gpu(answer) == Approx(1024 / answer::step_seconds(answer)));
   const double paper = model::flops_paper(small_plan().plan.architecture, 8, 1024, 32000);
@@ -179,7 +184,8 @@ TEST_CASE("study: single changes differ in one setting and are possible") {
   answer::Sites sites;
   answer::Site& site = site_of(sites);
   std::set<std::string> texts;
-  for (const study::Change& change : study::single_changes(answer::checked(small_plan().plan, site))) {
+  for (const study::Change& change :
+       study::single_changes(answer::checked(small_plan().plan, site))) {
     INFO(change.text);
     CHECK(texts.insert(change.text).second);
     CHECK(support::reasons(change.plan, site).empty());
@@ -326,9 +332,11 @@ TEST_CASE("study: in a trace of a replay the slices of a track never overlap") {
   REQUIRE(writer.open(path).empty());
   engine::Options options;
   options.observer = &writer;
-  const answer::Answer watched = answer::evaluate(answer::checked(small_plan().plan, site_of(sites)), options);
+  const answer::Answer watched =
+      answer::evaluate(answer::checked(small_plan().plan, site_of(sites)), options);
   REQUIRE(writer.close().empty());
-  CHECK(watched.run.step_time == answer::evaluate(answer::checked(small_plan().plan, site_of(sites))).run.step_time);
+  CHECK(watched.run.step_time ==
+        answer::evaluate(answer::checked(small_plan().plan, site_of(sites))).run.step_time);
 
   std::ifstream in(path, std::ios::binary);
   pf::Trace trace;

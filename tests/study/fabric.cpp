@@ -148,7 +148,8 @@ TEST_CASE("study: what goes up a NIC comes down another") {
   const input::PlanFile file = plan({"tp=4", "pp=2", "gpus=64", "global_batch=64"});
   Sites sites;
   Site& site = **sites.of(file.machine);
-  const std::vector<LinkUse> uses = link_use(answer::checked(file.plan, site), Duration{1'000'000'000'000});
+  const std::vector<LinkUse> uses =
+      link_use(answer::checked(file.plan, site), Duration{1'000'000'000'000});
   const topology::Routes& routes = site.network->cover(1);
   double up = 0, down = 0;
   for (const LinkUse& use : uses) {
@@ -169,8 +170,8 @@ TEST_CASE("study: replicas with unlike microbatches send as much together as wit
         plan({"tp=4", "pp=2", "gpus=32", "global_batch=16", "replica_microbatches=" + counts});
     Sites sites;
     std::map<std::string, double> all;
-    for (const LinkUse& use :
-         link_use(answer::checked(file.plan, **sites.of(file.machine)), Duration{1'000'000'000'000}))
+    for (const LinkUse& use : link_use(answer::checked(file.plan, **sites.of(file.machine)),
+                                       Duration{1'000'000'000'000}))
       for (const auto& [who, bytes] : use.bytes_of) all[who] += bytes;
     all.erase("dp");  // losses, once a step
     return all;

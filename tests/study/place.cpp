@@ -81,7 +81,8 @@ TEST_CASE("study: a job is placed around slow links, which the replay confirms")
   input::PlanFile file = plan_on({"pp=4", "gpus=32"}, 5, true);
   file.machine.cluster.hosts = {1, 3, 0, 4, 2};
   Sites sites;
-  const Placement found = place(answer::checked(file.plan, **sites.of(file.machine)), {.seed = 1, .moves = 2000});
+  const Placement found =
+      place(answer::checked(file.plan, **sites.of(file.machine)), {.seed = 1, .moves = 2000});
   CHECK(found.before == std::vector{1, 3, 0, 4});
   for (std::size_t i = 1; i < found.after.size(); ++i) {
     const std::pair<int, int> pair = std::minmax(found.after[i - 1], found.after[i]);
@@ -103,7 +104,8 @@ TEST_CASE("study: a job leaves out the node with the degraded NIC") {
   input::PlanFile file = plan_on({"gpus=32"}, 5, false);
   file.machine.cluster.conditions.push_back({.node = 2, .nic = 3, .bandwidth = 0.1});
   Sites sites;
-  const Placement found = place(answer::checked(file.plan, **sites.of(file.machine)), {.moves = 2000});
+  const Placement found =
+      place(answer::checked(file.plan, **sites.of(file.machine)), {.moves = 2000});
   CHECK(std::ranges::count(found.before, 2) == 1);
   CHECK(std::ranges::count(found.after, 2) == 0);
   CHECK(step_on(file, found.after) < step_on(file, found.before));
@@ -116,7 +118,8 @@ TEST_CASE("study: replicas of a stage share a leaf where the spine is narrow") {
                                  4, false);
   file.machine.cluster.hosts = {0, 2, 1, 3};
   Sites sites;
-  const Placement found = place(answer::checked(file.plan, **sites.of(file.machine)), {.moves = 2000});
+  const Placement found =
+      place(answer::checked(file.plan, **sites.of(file.machine)), {.moves = 2000});
   CHECK(found.seconds_after < found.seconds_before);
   CHECK(found.after[0] / 2 == found.after[1] / 2);
   CHECK(found.after[2] / 2 == found.after[3] / 2);
@@ -125,7 +128,8 @@ TEST_CASE("study: replicas of a stage share a leaf where the spine is narrow") {
 TEST_CASE("study: placement repeats itself and leaves alone what nothing improves") {
   const input::PlanFile even = plan_on({"pp=4", "gpus=32"}, 4, false);
   Sites sites;
-  const Placement same = place(answer::checked(even.plan, **sites.of(even.machine)), {.moves = 500});
+  const Placement same =
+      place(answer::checked(even.plan, **sites.of(even.machine)), {.moves = 500});
   CHECK(same.after == same.before);
   CHECK(same.after == std::vector{0, 1, 2, 3});
   const input::PlanFile file = plan_on({"pp=2", "gpus=32"}, 5, true);

@@ -11,8 +11,8 @@
 #include "sim/answer/evaluate.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/json.h"
-#include "tests/cases.h"
 #include "tests/answer/reasons.h"
+#include "tests/cases.h"
 
 using namespace sim;
 

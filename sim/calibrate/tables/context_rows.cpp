@@ -109,8 +109,9 @@ RowAnswer predict_context(const input::TableRow& row, answer::Sites& sites) {
   constexpr int calls = 20;
   const device::Gpu& gpu = site->machine.gpu;
   const device::Profile& profile = site->profile.device;
-  const program::Job job = program::attention_alone(checked->plan(), engine::environment(gpu, profile),
-                                                    *order_of(text_in(row, "ring_impl")), calls);
+  const program::Job job =
+      program::attention_alone(checked->plan(), engine::environment(gpu, profile),
+                               *order_of(text_in(row, "ring_impl")), calls);
   const engine::RunReport report =
       engine::run(job, engine::price(job, gpu, profile, *site->network),
                   engine::outside_memory(job, plan, gpu, profile, *site->network));

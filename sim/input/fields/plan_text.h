@@ -10,7 +10,6 @@
 namespace sim::input {
 
 // Parses the fields of `from` into `to`. Errors are appended to `problems`.
-void read_words(const rehearse::v1::Plan& from, program::Plan& to,
-                Diagnostics& problems);
+void read_words(const rehearse::v1::Plan& from, program::Plan& to, Diagnostics& problems);
 
 }  // namespace sim::input

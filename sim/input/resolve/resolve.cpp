@@ -27,8 +27,7 @@ namespace v1 = rehearse::v1;
 using program::AttentionBackend;
 
 // Bytes per element of an optimizer state type; 4 with a problem for an unknown name.
-int state_bytes(const char* field, const std::string& name, bool moment,
-                Diagnostics& problems) {
+int state_bytes(const char* field, const std::string& name, bool moment, Diagnostics& problems) {
   if (name.empty() || name == "fp32") return 4;
   if (name == "fp16" || (moment && name == "bf16")) return 2;
   if (moment && name == "fp8") return 1;
@@ -48,8 +47,7 @@ void optimizer(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
         from.has_optimizer_offload_fraction() ? from.optimizer_offload_fraction() : 1.0;
 }
 
-void recompute_modules(const v1::Plan& from, program::Plan& to,
-                       Diagnostics& problems) {
+void recompute_modules(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
   if (!from.has_recompute_modules()) return;
   to.policy.recompute_modules = {};
   to.policy.recompute_modules.core_attention = false;

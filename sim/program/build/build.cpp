@@ -9,7 +9,7 @@
 #include "sim/program/ir/stages.h"
 #include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/replicas.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::program {
 

@@ -16,7 +16,7 @@
 #include "sim/program/parallel/offload/offload.h"
 #include "sim/program/parallel/pipeline/pipeline.h"
 #include "sim/program/parallel/sharding.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::program {
 namespace {

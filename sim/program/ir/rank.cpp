@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "sim/job/schedule/placement.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::program {
 

@@ -18,7 +18,4 @@ context::Shape context_shape(const Plan& plan);
 // Neighbours exchange heads; ranks with the same place in their neighbourhood form a ring.
 bool has_two_levels(const Plan& plan);
 
-// Every rule of context parallelism that the plan breaks, each with valid values.
-Diagnostics context_problems(const Plan& plan);
-
 }  // namespace sim::program

@@ -26,14 +26,16 @@ namespace sim::program {
 // The number of parts of the plan's model. REQUIRES: the schedule is known.
 int count_parts(const Plan& plan);
 
-// REQUIRES: part_problems(plan) is empty.
+// REQUIRES: the plan breaks no rule of rules/layer_partition.cpp.
 int part_layers(const Plan& plan, int part);
 
-// The layers of each part, in the order of the model. REQUIRES: part_problems(plan) is empty.
+// The layers of each part, in the order of the model. REQUIRES: the plan breaks no rule of rules/layer_partition.cpp.
 std::vector<int> layers_of_parts(const Plan& plan);
 
-// Every rule about splitting layers that the plan breaks.
-Diagnostics part_problems(const Plan& plan);
+// Whether the first or the last stage has a number of layers of its own.
+bool has_sized_ends(const Plan& plan);
+// Whether the embedding or the head counts as a layer.
+bool counts_ends(const Plan& plan);
 
 // The divisors of n, at most twelve of them: "1, 2, 4 or 8".
 std::string divisors(std::int64_t n);

@@ -30,7 +30,4 @@ std::string text_of(const std::vector<int>& microbatches);
 // The plan as one replica sees it, with that replica's number of microbatches.
 Plan of_replica(const Plan& plan, int dp_rank);
 
-// Rules of the batch: replicas share it, and some features need equal shares.
-Diagnostics batch_problems(const Plan& plan);
-
 }  // namespace sim::program

@@ -9,7 +9,7 @@
 #include "sim/job/schedule/placement.h"
 #include "sim/program/build/outline.h"
 #include "sim/program/ir/stages.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 #include "sim/study/plan/bounds.h"
 #include "sim/study/plan/rank_bound.h"
 

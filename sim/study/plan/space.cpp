@@ -8,7 +8,7 @@
 #include <set>
 
 #include "sim/program/plan/layer_partition.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::planner {
 

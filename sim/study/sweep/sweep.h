@@ -26,7 +26,7 @@ struct Point {
   std::string name, family;  // names are unique in a grid
   std::string cluster;
   std::shared_ptr<const input::Machine> machine;
-  std::string machine_digest;  // of everything else that the answer depends on
+  std::string machine_digest;                  // of everything else that the answer depends on
   program::Plan plan;                          // incomplete when there are problems
   std::optional<answer::CheckedPlan> checked;  // the same plan; set if there are no problems
   engine::MemoryDetail memory = engine::MemoryDetail::exact;

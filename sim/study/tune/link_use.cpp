@@ -29,7 +29,8 @@ std::vector<LinkUse> link_use(const answer::CheckedPlan& plan, Duration step) {
   const answer::Site& site = plan.site();
   const program::Job& job = plan.job();
   const topology::Cluster& cluster = site.machine.cluster;
-  site.network->cover(std::min(cluster.nodes, topology::nodes_of(plan->world(), cluster.node.gpus)));
+  site.network->cover(
+      std::min(cluster.nodes, topology::nodes_of(plan->world(), cluster.node.gpus)));
   std::map<int, LinkUse> uses;
   for (const StepTraffic& t : step_traffic(job, cluster)) {
     const std::string who(name(t.stream));

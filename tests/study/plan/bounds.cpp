@@ -3,8 +3,8 @@
 
 #include "sim/answer/answer.h"
 #include "sim/base/random.h"
-#include "tests/study/plan/sample.h"
 #include "tests/answer/reasons.h"
+#include "tests/study/plan/sample.h"
 
 using namespace sim;
 

@@ -5,8 +5,8 @@
 #include "sim/answer/answer.h"
 #include "sim/study/plan/bounds.h"
 #include "sim/study/plan/layer_costs.h"
-#include "tests/study/plan/sample.h"
 #include "tests/answer/reasons.h"
+#include "tests/study/plan/sample.h"
 
 using namespace sim;
 

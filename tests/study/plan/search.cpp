@@ -303,7 +303,8 @@ TEST_CASE("planner: the best few with balanced layers are faster, and as the rep
     plan.pipeline.layer_split = program::LayerSplit::balanced;
     plan.pipeline.account_for_embedding = plan.pipeline.account_for_loss = false;
     answer::Site& site = **sites.of(space.bases()[space.cores()[even.core].base].file.machine);
-    CHECK(answer::evaluate_once(answer::checked(plan, site)).run.step_time.ps == one.replayed.step_ps);
+    CHECK(answer::evaluate_once(answer::checked(plan, site)).run.step_time.ps ==
+          one.replayed.step_ps);
   }
 }
 
@@ -335,7 +336,8 @@ TEST_CASE("planner: the best few stand on the nodes that the links ask for, as r
     answer::Sites fresh;
     const auto site = fresh.of(file->machine);
     REQUIRE(site);
-    CHECK(answer::evaluate_once(answer::checked(file->plan, **site)).run.step_time.ps == one.replayed.step_ps);
+    CHECK(answer::evaluate_once(answer::checked(file->plan, **site)).run.step_time.ps ==
+          one.replayed.step_ps);
   }
   CHECK(placed > 0);
 

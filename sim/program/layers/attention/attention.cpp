@@ -8,7 +8,7 @@
 #include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/linear/linear.h"
 #include "sim/program/parallel/offload/module_offload.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::program {
 

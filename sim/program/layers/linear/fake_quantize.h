@@ -33,7 +33,4 @@ Rounded round_operands(Writer& w, const Linear& l, Value input, std::int64_t byt
 Value through_weight(Writer& w, const Linear& l, Value gradient);
 Value through_input(Writer& w, const Rounded& rounded, Value gradient, std::int64_t bytes);
 
-// Reasons why the plan cannot use fake quantisation; empty if it can, or does not.
-Diagnostics fake_quantization_problems(const Plan& plan);
-
 }  // namespace sim::program

@@ -24,9 +24,6 @@
 
 namespace sim::program {
 
-// Reasons why a plan cannot use tensor_columns or tensor_depth; empty if it can, or does not.
-Diagnostics tensor_grid_problems(const Plan& plan);
-
 // Communicator of the ranks that split the rows of a column-parallel weight: all of tp if the grid
 // has one column.
 inline Stream over_rows(const Plan& plan) {

@@ -7,7 +7,7 @@
 #include "sim/program/parallel/ddp/zero1.h"
 #include "sim/program/parallel/deepspeed/deepspeed_zero3.h"
 #include "sim/program/parallel/offload/host_memory.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::program {
 

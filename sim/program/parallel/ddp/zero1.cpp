@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::program {
 

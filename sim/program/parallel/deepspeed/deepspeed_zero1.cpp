@@ -28,48 +28,6 @@ bool decays(const Parameter& p) {
 
 }  // namespace
 
-// DeepSpeed's engine runs its own 1F1B, and only dense models.
-Diagnostics deepspeed_problems(const Plan& plan) {
-  Diagnostics problems;
-  const ShardingPlan& s = plan.sharding;
-  if (s.deepspeed_all_reduce && !s.deepspeed_optimizer)
-    problems.push_back({"deepspeed_all_reduce",
-                        "deepspeed_all_reduce says how deepspeed_optimizer sums gradients; turn "
-                        "deepspeed_optimizer on"});
-  if (!s.deepspeed_optimizer) return problems;
-  const auto problem = [&](const char* field, const char* rule) {
-    problems.push_back({field, fmt::format("deepspeed_optimizer {}", rule)});
-  };
-  if (!s.distributed_optimizer)
-    problem("distributed_optimizer", "is ZeRO-1; turn distributed_optimizer on");
-  if (s.overlap_grad_reduce || s.overlap_param_gather)
-    problem("overlap_grad_reduce",
-            "reduces and gathers at the end of a step; turn overlap_grad_reduce and "
-            "overlap_param_gather off");
-  if (s.optimizer_replicas > 1 || s.whole_parameters)
-    problem(s.whole_parameters ? "whole_parameters" : "optimizer_replicas",
-            "has one copy of its state, in equal parts; leave optimizer_replicas and "
-            "whole_parameters out");
-  if (plan.numerics.fp32_gradients || plan.accumulates_in_product())
-    problem("fp32_gradients",
-            "has autograd's gradients, of the parameters' type; turn fp32_gradients and "
-            "gradient_accumulation_fusion off");
-  if (plan.numerics.fp8 || plan.numerics.precision == model::Precision::fp32)
-    problem("precision", "is simulated with 16 bits; write precision bf16 or fp16, without fp8");
-  if (plan.trains_adapters() || plan.architecture.is_mixture())
-    problem("architecture", "is simulated with dense models that are trained whole");
-  if (plan.pipeline.schedule != "1f1b" || plan.pipeline.virtual_stages > 1)
-    problem("schedule", "comes with DeepSpeed's pipeline engine; write schedule 1f1b");
-  if (plan.optimizer.precision_aware)
-    problem("precision_aware_optimizer", "keeps its state in fp32; leave it out");
-  if (plan.optimizer.offload_fraction > 0 && plan.optimizer.offload_fraction < 1)
-    problem("optimizer_offload_fraction",
-            "has all of its state on the CPU or none; write optimizer_offload_fraction 1 or 0");
-  if (plan.optimizer.overlap_offload)
-    problem("overlap_cpu_optimizer", "updates on the CPU behind all copies; leave it out");
-  return problems;
-}
-
 DeepspeedZero1::DeepspeedZero1(Rank& rank) : Sharding(rank), groups_(2) {
   for (int chunk = 0; chunk < plan_.pipeline.virtual_stages; ++chunk) {
     std::vector<Member>& members = members_.emplace_back();

@@ -30,9 +30,6 @@
 
 namespace sim::program {
 
-// Rules that a plan with `deepspeed_optimizer` breaks.
-Diagnostics deepspeed_problems(const Plan& plan);
-
 class DeepspeedZero1 final : public Sharding {
  public:
   explicit DeepspeedZero1(Rank& rank);

@@ -44,10 +44,6 @@
 
 namespace sim::program {
 
-// Rules that a plan with sharded parameters and DeepSpeed's optimizer breaks, and fields that
-// require such a plan.
-Diagnostics deepspeed_zero3_problems(const Plan& plan);
-
 // Copies over PCIe on stream `way`, after all work that stream `behind` has received so far.
 void copy_behind(Emitter& e, Stream behind, Stream way, std::string_view label, std::int64_t bytes);
 // Adam on the CPU, which moves `bytes` through CPU memory.

@@ -1,5 +1,7 @@
 #include "sim/program/parallel/offload/module_offload.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -400,6 +402,15 @@ std::uint32_t ModuleOffload::up(const Group& group) {
   Emitter e(rank_.tables, "reload of a group");
   bring(e, *rank_.layer_graphs.at(group.kind.number()), group.module, 0, group.kept, false);
   return it->second = e.finish();
+}
+
+std::string offload_modules_text(const LayerPolicy& policy, std::string_view separator) {
+  std::string text;
+  for (int m = 0; m < offload_module_count; ++m)
+    if (policy.offloads(static_cast<OffloadModule>(m)))
+      text += fmt::format("{}{}", text.empty() ? "" : separator,
+                          offload_module_names[static_cast<std::size_t>(m)]);
+  return text;
 }
 
 }  // namespace sim::program

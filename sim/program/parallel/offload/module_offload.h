@@ -47,9 +47,6 @@ inline constexpr std::array<std::string_view, offload_module_count> offload_modu
 // The plan's modules, with `separator` between them.
 std::string offload_modules_text(const LayerPolicy& policy, std::string_view separator);
 
-// Rules of module offloading that a plan breaks (module_offload_rules.cpp).
-Diagnostics module_offload_problems(const Plan& plan);
-
 // A group while its module runs forward; empty if the layer does not offload the module.
 class OffloadGroup {
  public:

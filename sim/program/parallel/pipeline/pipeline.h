@@ -21,7 +21,7 @@
 #include "sim/program/ir/rank.h"
 #include "sim/program/layers/stage_tensors.h"
 #include "sim/program/parallel/pipeline/expand_order.h"
-#include "sim/program/plan/schedule_rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
 namespace sim::program {
 

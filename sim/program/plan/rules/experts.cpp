@@ -1,14 +1,16 @@
-#include "sim/program/plan/rules/experts.h"
-
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <string>
+
 #include "sim/job/context/context.h"
-#include "sim/job/schedule/schedule.h"
 #include "sim/program/build/build.h"
 #include "sim/program/layers/experts/routes.h"
 #include "sim/program/plan/layer_partition.h"
+#include "sim/program/plan/rules/rules.h"
 
-namespace sim::program {
+namespace sim::program::rules {
+
 namespace {
 
 // Whether each rank has the same stage in the attention mesh and in the expert mesh, if experts are
@@ -28,9 +30,7 @@ bool stages_stay(const mesh::Degrees& degrees, const mesh::Order& order) {
   return true;
 }
 
-using Problems = Diagnostics;
-
-void shapes(const Plan& plan, Problems& problems) {
+void shapes(const Plan& plan, Diagnostics& problems) {
   const model::Experts& e = plan.architecture.experts;
   const std::string pattern = model::read_layer_pattern(e.layers, plan.architecture.layers).problem;
   if (!pattern.empty()) problems.push_back({"architecture", "expert_layers " + pattern});
@@ -57,7 +57,7 @@ void shapes(const Plan& plan, Problems& problems) {
                                      e.top_groups, e.groups, e.groups)});
 }
 
-void degrees(const Plan& plan, Problems& problems) {
+void degrees(const Plan& plan, Diagnostics& problems) {
   const model::Experts& e = plan.architecture.experts;
   if (e.count % plan.mesh.ep != 0)
     problems.push_back({"ep", fmt::format("ep {} does not divide the {} experts; ep may be {}",
@@ -97,7 +97,7 @@ void degrees(const Plan& plan, Problems& problems) {
                         "experts with tensor parallelism need sequence_parallel; turn it on"});
 }
 
-void routes(const Plan& plan, Problems& problems) {
+void routes(const Plan& plan, Diagnostics& problems) {
   const model::Experts& e = plan.architecture.experts;
   const ExpertsPlan& how = plan.experts;
   const std::int64_t tokens = plan.local_sequence() * plan.batch.micro_batch /
@@ -124,7 +124,7 @@ void routes(const Plan& plan, Problems& problems) {
 }
 
 // Rules of adapters on the experts' products: each rank must hold whole weights, in 16 bits.
-void expert_adapters(const Plan& plan, Problems& problems) {
+void expert_adapters(const Plan& plan, Diagnostics& problems) {
   const auto refuse = [&](const std::string& what) {
     problems.push_back(
         {"lora_modules", fmt::format("adapters of experts are simulated {}, or write lora_modules "
@@ -140,7 +140,7 @@ void expert_adapters(const Plan& plan, Problems& problems) {
 }
 
 // [core 0.13 moe/experts.py: GroupedMLP; extensions/transformer_engine.py]
-void legacy_products(const Plan& plan, Problems& problems) {
+void legacy_products(const Plan& plan, Diagnostics& problems) {
   const auto refuse = [&](const char* message) {
     problems.push_back({"legacy_grouped_gemm", message});
   };
@@ -156,7 +156,7 @@ void legacy_products(const Plan& plan, Problems& problems) {
 }
 
 // Combinations with mixtures of experts or latent attention that are not implemented.
-void mixture_combinations(const Plan& plan, Problems& problems) {
+void mixture_combinations(const Plan& plan, Diagnostics& problems) {
   const auto refuse = [&](const char* field, std::string message) {
     problems.push_back({field, std::move(message)});
   };
@@ -178,7 +178,7 @@ void mixture_combinations(const Plan& plan, Problems& problems) {
     refuse("layer_kernels", "experts and latent attention are simulated with layer_kernels fused");
 }
 
-void latent(const Plan& plan, Problems& problems) {
+void latent(const Plan& plan, Diagnostics& problems) {
   if (plan.stack.attention == AttentionBackend::unfused)
     problems.push_back({"attention",
                         "latent attention is simulated with fused attention; write "
@@ -194,7 +194,7 @@ void latent(const Plan& plan, Problems& problems) {
 }
 
 // [core 0.14 transformer_config.py: moe_shared_expert_overlap]
-void shared_overlap(const Plan& plan, Problems& problems) {
+void shared_overlap(const Plan& plan, Diagnostics& problems) {
   const auto refuse = [&](const char* message) {
     problems.push_back({"shared_expert_overlap", message});
   };
@@ -214,15 +214,15 @@ void shared_overlap(const Plan& plan, Problems& problems) {
 
 }  // namespace
 
-Diagnostics expert_problems(const Plan& plan) {
-  Problems problems;
+void experts(const Plan& plan, Diagnostics& problems) {
+  const std::size_t before = problems.size();
   const model::Architecture& a = plan.architecture;
   if (!a.is_mixture() && plan.mesh.ep > 1)
     problems.push_back(
         {"ep", fmt::format("ep {} needs a mixture of experts; {} is dense", plan.mesh.ep, a.name)});
   if (a.is_mixture()) shapes(plan, problems);
   if (a.is_mixture() && plan.experts.legacy_grouped_gemm) legacy_products(plan, problems);
-  if (!problems.empty()) return problems;
+  if (problems.size() > before) return;
   if (a.is_mixture()) {
     degrees(plan, problems);
     routes(plan, problems);
@@ -255,7 +255,6 @@ Diagnostics expert_problems(const Plan& plan) {
     problems.push_back(
         {"overlap_expert_all_to_all", "overlap_expert_all_to_all does not go with recompute full"});
   if (plan.experts.shared_overlap) shared_overlap(plan, problems);
-  return problems;
 }
 
-}  // namespace sim::program
+}  // namespace sim::program::rules

@@ -1,28 +1,27 @@
-#include "sim/program/plan/schedule_rules.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <set>
 #include <string_view>
+#include <vector>
 
-#include "sim/job/schedule/schedule.h"
-#include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/replicas.h"
+#include "sim/program/plan/rules/rules.h"
+#include "sim/program/plan/schedule_plan.h"
 
-namespace sim::program {
+namespace sim::program::rules {
+
 namespace {
 
-using Problems = Diagnostics;
-
-void pipeline(const Plan& plan, Problems& problems) {
+void pipeline(const Plan& plan, Diagnostics& problems) {
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   if (!schedule) {
     problems.push_back({"schedule", schedule::unknown(plan.pipeline.schedule)});
     return;
   }
-  if (!batch_problems(plan).empty()) return;
+  if (Diagnostics wrong; batch(plan, wrong), !wrong.empty()) return;
   const std::vector<int> unlike = unlike_microbatches(plan);
   std::set<int> counts(unlike.begin(), unlike.end());
   if (counts.empty()) counts.insert(plan.microbatches());
@@ -42,7 +41,7 @@ void pipeline(const Plan& plan, Problems& problems) {
 }
 
 // Rules of schedules that split the vocabulary over stages: the limits of the authors' fork.
-void vocabulary(const Plan& plan, Problems& problems) {
+void vocabulary(const Plan& plan, Diagnostics& problems) {
   const auto problem = [&](const char* field, const char* rule) {
     problems.push_back({field, fmt::format("schedule {} cuts the vocabulary over the stages, {}",
                                            plan.pipeline.schedule, rule)});
@@ -67,7 +66,7 @@ void vocabulary(const Plan& plan, Problems& problems) {
 
 // Rules of schedules that cut sequences into slices. Attention across slices and recomputation are
 // simulated only as far as the authors' program supports them.
-void sliced(const Plan& plan, Problems& problems) {
+void sliced(const Plan& plan, Diagnostics& problems) {
   const auto problem = [&](const char* field, std::string_view rule) {
     problems.push_back({field, fmt::format("schedule {} cuts sequences into slices, {}",
                                            plan.pipeline.schedule, rule)});
@@ -112,7 +111,7 @@ void sliced(const Plan& plan, Problems& problems) {
 }
 
 // Rules of schedules that hold two copies of each part, on stages that mirror each other.
-void mirrored(const Plan& plan, Problems& problems) {
+void mirrored(const Plan& plan, Diagnostics& problems) {
   const auto problem = [&](const char* field, const char* rule) {
     problems.push_back({field, fmt::format("schedule {} holds every part twice, {}",
                                            plan.pipeline.schedule, rule)});
@@ -132,7 +131,7 @@ void mirrored(const Plan& plan, Problems& problems) {
 }
 
 // Rules of schedules in which each stage has a loss of its own.
-void alone(const Plan& plan, Problems& problems) {
+void alone(const Plan& plan, Diagnostics& problems) {
   const auto problem = [&](const char* field, const char* rule) {
     problems.push_back({field, fmt::format("schedule {} gives each stage an output layer and a "
                                            "loss of its own, {}",
@@ -146,11 +145,10 @@ void alone(const Plan& plan, Problems& problems) {
 
 }  // namespace
 
-Diagnostics schedule_problems(const Plan& plan) {
-  Problems problems;
+void pipeline_schedule(const Plan& plan, Diagnostics& problems) {
   pipeline(plan, problems);
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
-  if (!row) return problems;
+  if (!row) return;
   if (row->wire.waits_for_sends && plan.pipeline.microbatch_group > plan.mesh.pp)
     problems.push_back(
         {"microbatch_group",
@@ -166,33 +164,6 @@ Diagnostics schedule_problems(const Plan& plan) {
                                               plan.pipeline.schedule)});
   if (has_mirrors(plan)) mirrored(plan, problems);
   if (!row->gradients_travel) alone(plan, problems);
-  return problems;
 }
 
-std::string apart(const schedule::Schedule& schedule) {
-  if (schedule.output != schedule::Output::last_part) return "it cuts the vocabulary";
-  if (schedule.placement == schedule::Placement::two_way) return "it holds every part twice";
-  if (schedule.slices > 1) return "it cuts sequences into slices";
-  if (!schedule.gradients_travel) return "it trains the parts of the model alone";
-  return "";
-}
-
-int slice_count(const Plan& plan) {
-  const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
-  if (!row || row->slices == 1) return 1;
-  const std::size_t given = plan.pipeline.slice_lengths.size();
-  return given > 0 ? static_cast<int>(given) : row->slices;
-}
-
-std::vector<std::int64_t> slice_lengths(const Plan& plan) {
-  const int count = slice_count(plan);
-  if (count > 1 && !plan.pipeline.slice_lengths.empty()) return plan.pipeline.slice_lengths;
-  return std::vector<std::int64_t>(static_cast<std::size_t>(count), plan.batch.sequence / count);
-}
-
-bool has_mirrors(const Plan& plan) {
-  const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
-  return row && row->placement == schedule::Placement::two_way;
-}
-
-}  // namespace sim::program
+}  // namespace sim::program::rules

@@ -1,4 +1,4 @@
-// schedule_rules.h — the rules of pipeline schedules for a plan, and the slices of its sequences.
+// schedule_plan.h — what the schedule of a plan makes of its batch: slices of sequences, mirrors.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,6 @@
 #include "sim/program/plan/plan.h"
 
 namespace sim::program {
-
-// The schedule's own rule about its shape, and the rules of schedules that train differently
-// (slices, mirrors, vocabulary shares, local losses). Returns every rule that the plan breaks.
-// REQUIRES: degrees and batch are in range.
-Diagnostics schedule_problems(const Plan& plan);
 
 // Slices of a sequence that the schedule runs one after the other; 1: whole sequences.
 int slice_count(const Plan& plan);
@@ -25,5 +20,8 @@ bool has_mirrors(const Plan& plan);
 // The reason why a schedule trains a different model, or trains differently: a search uses such a
 // schedule only on request. Empty: it trains like the others.
 std::string apart(const schedule::Schedule& schedule);
+
+// Whether the schedule is known and runs weight gradients in passes of their own.
+bool splits_backward(const Plan& plan);
 
 }  // namespace sim::program

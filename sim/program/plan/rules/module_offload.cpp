@@ -1,16 +1,21 @@
-// module_offload_rules.cpp — the plans that may offload modules of layers (module_offload.h).
-#include <fmt/format.h>
-
 #include "sim/program/parallel/offload/module_offload.h"
 
-namespace sim::program {
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+#include "sim/program/plan/rules/rules.h"
+
+namespace sim::program::rules {
+
 namespace {
 
-using Problems = Diagnostics;
 using enum OffloadModule;
 
 // [core transformer/transformer_config.py:__post_init__: fine_grained_activation_offloading]
-void megatron(const LayerPolicy& policy, Problems& problems) {
+void megatron(const LayerPolicy& policy, Diagnostics& problems) {
   const auto problem = [&](std::string rule) {
     problems.push_back({"offload_modules", std::move(rule)});
   };
@@ -30,7 +35,7 @@ void megatron(const LayerPolicy& policy, Problems& problems) {
 }
 
 // Combinations that are not simulated.
-void together(const Plan& plan, Problems& problems) {
+void together(const Plan& plan, Diagnostics& problems) {
   const LayerPolicy& policy = plan.policy;
   const RecomputeModules& again = policy.recompute_modules;
   const bool selective = policy.recompute == Recompute::selective;
@@ -69,19 +74,9 @@ void together(const Plan& plan, Problems& problems) {
 
 }  // namespace
 
-std::string offload_modules_text(const LayerPolicy& policy, std::string_view separator) {
-  std::string text;
-  for (int m = 0; m < offload_module_count; ++m)
-    if (policy.offloads(static_cast<OffloadModule>(m)))
-      text += fmt::format("{}{}", text.empty() ? "" : separator,
-                          offload_module_names[static_cast<std::size_t>(m)]);
-  return text;
-}
-
-Diagnostics module_offload_problems(const Plan& plan) {
-  Problems problems;
+void module_offload(const Plan& plan, Diagnostics& problems) {
   const LayerPolicy& policy = plan.policy;
-  if (policy.offload_modules == 0) return problems;
+  if (policy.offload_modules == 0) return;
   if (policy.offload_min_elements < 0)
     problems.push_back(
         {"offload_min_elements", fmt::format("offload_min_elements is {}; it must be 0 or more",
@@ -107,7 +102,6 @@ Diagnostics module_offload_problems(const Plan& plan) {
     problems.push_back({"offload_modules",
                         "this model's layers have none of these; write qkv_linear, core_attn or "
                         "attn_proj (norms of dense layers are part of products)"});
-  return problems;
 }
 
-}  // namespace sim::program
+}  // namespace sim::program::rules
