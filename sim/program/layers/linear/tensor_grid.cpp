@@ -16,7 +16,7 @@ void sum_over_columns(Writer& w, Value v, std::int64_t bytes, std::uint16_t summ
   if (w.records()) w.record_stream(v, Stream::tensor_columns);
 }
 
-// A list of tensors that is joined [axonn intra_layer/communication.py:Gather].
+// A list of tensors that is concatenated [axonn intra_layer/communication.py:Gather].
 Value gather_columns(Writer& w, std::string_view label) {
   const std::int64_t bytes = w.rank.dim.full();
   const Value parts = w.temporary(bytes, "gathered columns");
@@ -29,7 +29,7 @@ Value gather_columns(Writer& w, std::string_view label) {
 
 namespace {
 
-// What the grid's code does not have [axonn-ai/Megatron-AxoNN].
+// Features that AxoNN's grid does not support [axonn-ai/Megatron-AxoNN].
 void must_be_plain(const Plan& plan, const char* setting, std::vector<Problem>& problems) {
   const auto refuse = [&](bool wrong, const char* field, const char* rule) {
     if (wrong) problems.push_back({field, fmt::format("{} goes with {}", setting, rule)});
