@@ -206,7 +206,8 @@ TEST_CASE("program: ZeRO-3 of DeepSpeed reduces a bucket that has no room for th
 }
 
 // Nothing is widened: pinned memory takes the copy in its own type.
-TEST_CASE("program: ZeRO-3 on the CPU has no use for pageable memory where gradients are in fp32") {
+TEST_CASE(
+    "program: ZeRO-3 on the CPU has no use for pageable memory where gradients are in fp32") {
   for (const bool wide : {false, true}) {
     Plan plan = offloaded();
     plan.numerics.fp32_gradients = wide;

@@ -7,7 +7,8 @@
 using namespace sim;
 using namespace sim::program;
 
-TEST_CASE("program: the programs of the catalog and of plans drawn at random are as written down") {
+TEST_CASE(
+    "program: the programs of the catalog and of plans drawn at random are as written down") {
   std::vector<std::string> lines;
   std::map<std::string, int> seen;
   for (const auto& [name, plan] : sample::catalog())

@@ -128,7 +128,8 @@ const std::vector<std::pair<int, int>> shapes = {{1, 1}, {2, 1}, {4, 1}, {2, 2},
 
 }  // namespace
 
-TEST_CASE("program: what a step gathers and reduces is the parameters once where they stay whole") {
+TEST_CASE(
+    "program: what a step gathers and reduces is the parameters once where they stay whole") {
   for (const auto& [pp, chunks] : shapes) {
     CAPTURE(pp, chunks);
     Plan plan = small(DataParallelism::ddp, pp, chunks);
