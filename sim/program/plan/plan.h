@@ -75,10 +75,9 @@ struct OptimizerOptions {
   // One CPU optimizer for each tensor (--overlap-cpu-optimizer-d2h-h2d): the next gradient comes
   // down and the previous parameter goes up during an update.
   bool overlap_offload = false;
-  // For DeepSpeed's ZeRO-3 (deepspeed_zero3.h). `sub_group`: elements of a rank's shard in each
-  // sub-group of the optimizer's state. `gpu_stride` k: with the state on the CPU, every k-th
-  // sub-group is copied to the GPU and updated there (Deep Optimizer States; 0: none).
-  // `async_gradient_copy`: gradients are copied to the CPU in fp32 beside the backward pass.
+  // DeepSpeed's ZeRO-3 (deepspeed_zero3.h): elements of a rank in a sub-group of the state; every
+  // gpu_stride-th sub-group on the CPU is updated on the GPU (Deep Optimizer States; 0: none);
+  // gradients are copied to the CPU in fp32 beside the backward pass.
   std::int64_t sub_group = 1'000'000'000;
   int gpu_stride = 0;
   bool async_gradient_copy = false;
@@ -189,7 +188,7 @@ struct BatchPlan {
   int micro_batch = 1;   // sequences per microbatch
   int global_batch = 1;  // sequences per step
   // Microbatches of each data-parallel replica in a step (replicas.h); empty: as even as possible.
-  // With `balances_microbatches`, answer/microbatch_balance.h chooses them from measured times.
+  // With `balances_microbatches`, answer/microbatch_balance.h chooses them from their times.
   std::vector<int> replica_microbatches;
   bool balances_microbatches = false;
   std::int64_t sequence = 0;
@@ -202,8 +201,7 @@ struct BatchPlan {
 // answer/balance.h from the times of blocks; until then `padded`.
 enum class LayerSplit : std::uint8_t { even, padded, weighted, balanced };
 
-// The stages of torch.distributed.pipelining that keep their outputs for every microbatch until the
-// next step begins.
+// The stages of torch.distributed.pipelining that keep all their outputs until the next step.
 enum class KeptOutputs : std::uint8_t {
   no_stage,     // since pull request 165822 of 2025-10, if requested
   last_stage,   // since pull request 153383 of 2025-05
@@ -318,8 +316,7 @@ struct LayerPolicy {
   }
 };
 
-// The operands of a layer's products that quantisation-aware training rounds to a narrow grid and
-// back before the product (fake_quantize.h).
+// The operands of products that quantisation-aware training rounds to a grid (fake_quantize.h).
 enum class FakeQuantization : std::uint8_t { none, weights, operands };
 
 // The scale of a tensor that is cast to fp8 (fp8.h). `delayed`: from maxima of earlier steps
@@ -335,8 +332,7 @@ struct NumericsPlan {
   bool fp8_parameters = false;  // the layers' matrices are held in fp8 alone (--fp8-param-gather)
   bool fp32_gradients = true;   // --accumulate-allreduce-grads-in-fp32
   FakeQuantization fake_quantization = FakeQuantization::none;
-  // Gradients of values outside the grid are zeroed, so the unrounded tensor is kept (ModelOpt's
-  // pass_through_bwd false).
+  // Zeroes gradients outside the grid; keeps unrounded tensors (ModelOpt: pass_through_bwd false).
   bool fake_quantization_clips = false;
 };
 
@@ -374,11 +370,9 @@ struct StackPlan {
   // weight during the current product (--overlap-axonn-all-gather). Gradients are reduce-scattered
   // beside the rest of the backward pass (--overlap-axonn-reduce-scatter).
   bool overlap_depth_gather = true, overlap_depth_scatter = true;
-  // A product keeps the gathered weight for its backward pass (AxoNN up to June 2024). Otherwise
-  // the backward pass gathers it again.
+  // The backward pass reuses the weight that the forward pass gathered (AxoNN up to June 2024).
   bool saved_depth_weights = false;
-  // Parallel attention and MLP branches are summed over the tensor-parallel ranks by one all-reduce
-  // (GPT-NeoX's gpt_j_residual).
+  // One all-reduce sums parallel attention and MLP branches (GPT-NeoX's gpt_j_residual).
   bool joined_halves = false;
   // Keys and values of grouped-query attention are copied for every query head before a fused core.
   bool repeat_kv = false;
