@@ -75,9 +75,9 @@ struct OptimizerOptions {
   // One CPU optimizer for each tensor (--overlap-cpu-optimizer-d2h-h2d): the next gradient comes
   // down and the previous parameter goes up during an update.
   bool overlap_offload = false;
-  // DeepSpeed's ZeRO-3 (deepspeed_zero3.h): elements of a rank in a sub-group of the state; every
-  // gpu_stride-th sub-group on the CPU is updated on the GPU (Deep Optimizer States; 0: none);
-  // gradients are copied to the CPU in fp32 beside the backward pass.
+  // DeepSpeed's ZeRO-3 (deepspeed_zero3.h): elements of a rank in each sub-group. The GPU updates
+  // every `gpu_stride`-th sub-group of the CPU (Deep Optimizer States; 0: none). Gradients are
+  // copied to the CPU in fp32 beside the backward pass, or by a blocking copy.
   std::int64_t sub_group = 1'000'000'000;
   int gpu_stride = 0;
   bool async_gradient_copy = false;
