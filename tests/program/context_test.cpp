@@ -103,7 +103,7 @@ TEST_CASE("program: gathered keys come twice and their gradients are scattered o
 TEST_CASE("program: two levels exchange among neighbours and go round what is left") {
   for (const char* way : {"hierarchical", "usp"})
     for (const int ulysses : {1, 2, 4, 8}) {
-      // it never repeats its 4 groups
+      // It never repeats its 4 groups.
       if (ulysses == 8 && std::string_view(way) == "hierarchical") continue;
       const Plan plan = shared(way, 8, ulysses);
       CAPTURE(way, ulysses);

@@ -79,7 +79,7 @@ TEST_CASE("program: every rule deals out every layer once") {
           for (int stage = 0; stage < pp; ++stage) {
             int sum = 0;
             for (int chunk = 0; chunk < v; ++chunk) sum += plan.chunk_layers(stage, chunk);
-            // the ends may be chunks without layers
+            // The ends may be chunks without layers.
             CHECK((sum > 0 || stage == 0 || stage == pp - 1));
           }
         }

@@ -10,7 +10,7 @@ namespace sample {
 
 struct Simplification {
   void (*apply)(sim::program::Plan&);
-  // each application makes a number smaller; otherwise a second application changes nothing
+  // Each application makes a number smaller; otherwise a second application changes nothing.
   bool again = false;
 };
 

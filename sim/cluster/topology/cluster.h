@@ -126,7 +126,7 @@ struct Cluster {
   Fabric fabric;
   std::vector<Condition> conditions;
   NodeRates rates;  // of at least `nodes` nodes, or empty
-  // by node: 0 is the GPU of the description, 1 ... are others; empty: 0
+  // By node: 0 is the GPU of the description, 1 ... are others; empty: 0.
   std::vector<int> gpu_kinds;
   std::vector<int> hosts;  // the cluster's node for each node of the job; empty: i
   bool scattered = false;  // a job may get any nodes; see scatters()

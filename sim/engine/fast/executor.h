@@ -77,7 +77,7 @@ class Executor {
       program::Instruction instruction;
       Duration behind{};  // CPU time of the removed instructions after this one
     };
-    // the first entry represents the begin of the block and does nothing
+    // The first entry represents the begin of the block and does nothing.
     std::vector<Instruction> code;
   };
 

@@ -209,7 +209,7 @@ struct RankState : RankTimes {
   // Whether the current group of transients is left out (memory_code.h).
   bool leave_out = false;
 
-  // set while it runs alone: other classes are neither asked nor told
+  // Set while it runs alone: other classes are neither asked nor told.
   KnownAnswers* alone = nullptr;
 
   std::int64_t executed = 0;

@@ -51,7 +51,7 @@ struct Degrees {
   int tp = 1, cp = 1, dp = 1, pp = 1;  // of attention; their product is the world size
   int ep = 1, etp = 1;                 // of experts
   int replicas = 1;  // copies of the parameters: dp x cp / replicas neighbours share one
-  // of the ranks that share one copy, groups of this many neighbours hold a second copy
+  // Of the ranks that share one copy, groups of this many neighbours hold a second copy.
   int secondary = 1;
   int ulysses = 1;  // of the cp ranks, groups of this many neighbours are the inner of two levels
   int columns = 1;  // of the tp ranks, groups of this many neighbours split the columns of a weight

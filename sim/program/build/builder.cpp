@@ -92,7 +92,7 @@ class Builder {
   Offload offload_;
   ModuleOffload module_offload_;
   const ModuleOffload::OfPass* offloads_ = nullptr;  // of the pass that is being written
-  // templates of groups that come up, by OfPass::number
+  // Templates of groups that come up, by OfPass::number.
   std::map<int, std::uint32_t> ahead_;
   Blocks blocks_;
   std::map<Key, Written> written_;

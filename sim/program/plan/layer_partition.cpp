@@ -271,7 +271,7 @@ std::vector<Problem> part_problems(const Plan& plan) {
   std::vector<Problem> problems;
   const schedule::Schedule* schedule = schedule::find(plan.pipeline.schedule);
   const bool fixed = schedule && schedule->placement != schedule::Placement::round_robin;
-  // reported by other rules
+  // Other rules report these problems.
   if (!schedule || (fixed && plan.pipeline.virtual_stages != 2)) return problems;
   const int said =
       sized(plan) + counts_ends(plan) +

@@ -49,7 +49,7 @@ enum class CrossEntropy : std::uint8_t {
 // tensor that autograd does not save when its last local name goes out of scope.
 enum class LayerCode : std::uint8_t {
   core,  // Megatron-LM core: locals of modules end with them; norms are part of products
-  // up to 23.06: a norm's output lives to the next norm, attention's to the layer's end
+  // Up to 23.06: a norm's output lives to the next norm, attention's to the layer's end.
   before_core,
   one_function,  // up to 2022: scores and softmax, too, live until attention returns
 };
@@ -147,7 +147,7 @@ struct ExpertsPlan {
   std::string load;
   std::vector<std::vector<double>> shares;
   std::int64_t seed = 1;  // seed of the routes that are drawn
-  // tokens that an expert takes, relative to an even share; 0: all (dropless)
+  // Tokens that an expert takes, relative to an even share; 0: all (dropless).
   double capacity_factor = 0;
   bool pads_to_capacity = false;
   bool grouped_gemm = true;  // products of all experts of a rank in one call

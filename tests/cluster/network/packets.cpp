@@ -118,6 +118,6 @@ TEST_CASE("network: what ns-3 cannot stand for is refused") {
   topology::Cluster shared_switch =
       cluster_of({8, 4, true, nvswitch, 50, topology::HostCpu::intel}, 1);
   const topology::Routes two_ways(shared_switch);
-  // with its cables alone there is one path
+  // With its cables alone there is one path.
   CHECK(packet_query(two_ways, Kind::send_receive, {0, 1}, 1e5));
 }

@@ -18,7 +18,7 @@ TEST_CASE("topology: ranks follow the order of the hosts") {
   cluster.hosts = {2, 0, 3, 1};
   CHECK(problems(cluster).empty());
   CHECK(gpu_of_rank(cluster, 0) == 4);
-  // the second GPU of the job's node 2, which is the cluster's node 3
+  // The second GPU of the job's node 2, which is the cluster's node 3.
   CHECK(gpu_of_rank(cluster, 5) == 7);
   CHECK(nodes_reached(cluster, 1) == 3);
   CHECK(nodes_reached(cluster, 3) == 4);
@@ -100,7 +100,7 @@ TEST_CASE("topology: what CPUs give a GPU follows the sheets of the node and the
   CHECK(host_rates(node, 2).copy.bytes_per_second == 30'000'000'000);
   CHECK(host_rates(node, 2).memory.bytes_per_second == 25'000'000'000);
   CHECK(host_rates(node, 1).memory.bytes_per_second == 50'000'000'000);
-  // at most the number of its GPUs
+  // At most the number of its GPUs.
   CHECK(host_rates(node, 16).memory.bytes_per_second == 6'250'000'000);
   // With data sheets: the node's own; 1 / (2 / 200 GB/s + 8 / 400 GB/s) with 40 cores.
   node.host_copy = Bandwidth{55'000'000'000};

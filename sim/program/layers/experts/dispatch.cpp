@@ -65,7 +65,7 @@ class Rows {
   Writer& w;
   const Routed& r;
   Value before_ = 0;
-  // whether an exchange made `value`, and `before_`
+  // Whether an exchange made `value`, and `before_`.
   bool exchanged_ = false, was_exchanged_ = false;
 };
 
