@@ -7,8 +7,8 @@
 //
 //     tree 2: the same with k -> n - 1 - k for even n, shifted by one rank for odd n.
 //
-// Invariants: depth <= 1 + log2 n; at most two children. For even n, a rank with children in one
-// tree is a leaf in the other. For odd n, rank 0 may also have one child in tree 1.
+// Invariants: depth <= 1 + log2 n; at most two children. A rank with children in one tree is a leaf
+// in the other, if n is even. If n is odd, rank 0 may also have one child in tree 1.
 //
 // Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
 // scan", Parallel Computing 35 (2009); NVIDIA/nccl src/graph/trees.cc.

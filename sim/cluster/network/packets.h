@@ -7,10 +7,10 @@
 //
 //     T = 4 L + sum over cables (s + c) + (n - 1) s_max + sum over k max(0, RTT - 10 2^k s_max)
 //
-// L is the latency of the path. On a cable, s is the time of a full segment (1042 bytes) and c that
-// of the 163 bytes of connection set-up. n is the number of segments. RTT = 2 L + sum over cables
-// of s and of an acknowledgement's 44 bytes. The last sum is over the windows of slow start that
-// end before the data do. Queues are unlimited, as in a fabric that never drops.
+// L is the latency of the path and n the number of segments. On a cable, s is the time of a full
+// segment (1042 bytes), and c the time of the 163 bytes of connection set-up. RTT = 2 L + sum over
+// cables of s and of an acknowledgement's 44 bytes. The last sum is over the windows of slow start
+// that end before the data do. Queues are unlimited, as in a fabric that never drops.
 //
 // NewReno: RFC 6582; initial window of ten segments: RFC 6928. SimGrid 3.32
 // src/surf/network_ns3.cpp (segments of 1000 bytes, every segment acknowledged), ns-3.37.

@@ -33,8 +33,8 @@ constexpr int scattered_draws = 16;
 bool is_send(Kind kind);
 Pattern pattern_of(Kind kind, Algorithm algorithm);
 
-// The solver's result for a group, or the slowest of several: seconds per byte of the pattern, and
-// the latency that the fabric adds to a step between nodes.
+// The solver's result for a group, or the slowest of several. It holds seconds per byte of the
+// pattern, and the latency that the fabric adds to a step between nodes.
 struct Rate {
   double inside = 0, outside = 0;  // flows within a node; flows between nodes
   Duration extra{};
