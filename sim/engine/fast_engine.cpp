@@ -10,12 +10,12 @@ RunReport run_fast(const program::Job& job, const Times& times, const Memory& me
   Executor executor(job, times, memory, options);
   const bool places = places_tensors(options.memory);
   if (!places) executor.leave_out_tensors();
-  // Without tensors a step that begins after a barrier is like any other.
+  // Without tensors, all steps that begin after a barrier are equal.
   return SteadyState(executor, job, memory, options).run(!places && job.ends_together);
 }
 
 Duration least_step(const program::Job& job, const Times& times, const Memory& memory) {
-  // A step that begins before all ranks have ended the last one is none by itself.
+  // If a step begins before all ranks have ended the last one, no step can be bounded by itself.
   if (!job.ends_together) return {};
   Options options;
   options.memory = MemoryDetail::none;

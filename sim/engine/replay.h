@@ -89,8 +89,7 @@ struct Options {
   MemoryDetail memory = MemoryDetail::exact;
   // fast: number of threads that replay the memory of the rank classes, once times repeat.
   int threads = 1;
-  // fast: stop at the first class that runs out of memory. Of the report, only fits() is then
-  // valid.
+  // fast: stop at the first class that runs out of memory. Only fits() of the report is then valid.
   bool until_out = false;
   // All transfers of the step share one network (coupling.h). REQUIRES: method is reference.
   const Coupling* coupling = nullptr;

@@ -1,8 +1,9 @@
-// answers.cpp — what the replay says of many plans, at plenty of memory and at too little: times,
-// accounts, peaks, retries, who runs out and when. A law sees what is impossible and two engines
-// what only one of them does; this sees that a number is another one than it was.
+// answers.cpp — the results of the replay for many plans, with ample memory and with too little:
+// times, accounts, peaks, retries, out-of-memory events. Laws find impossible results, and
+// comparing two engines finds differences between them. This test finds every other change of a
+// number.
 //
-// A line for each plan, held to a file; REHEARSE_UPDATE=1 writes it anew.
+// Each plan has a line in a file; REHEARSE_UPDATE=1 writes the file again.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,7 +38,7 @@ std::string told(const engine::ClassReport& who) {
   return text;
 }
 
-// FNV-1a: a line says the step, the fullest class and a hash of all else.
+// FNV-1a. A line contains the step, the fullest class, and a hash of everything else.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 14695981039346656037u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;

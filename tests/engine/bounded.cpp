@@ -1,4 +1,4 @@
-// bounded.cpp — replays that look at memory in part, or not at all, against whole ones.
+// bounded.cpp — compares replays with bounded memory, or without memory, to exact ones.
 #include <catch2/catch.hpp>
 
 #include "sample.h"
@@ -30,7 +30,8 @@ Asked asked(const program::Plan& plan, Bytes total) {
   return all;
 }
 
-// The exact peaks lie within the bounds, and the outcome is the same; whether a range was given.
+// Checks that the exact peaks lie within the bounds, with the same outcome. Returns whether the
+// result is a range.
 bool check_bounds(const Asked& one, const engine::RunReport& exact) {
   const engine::RunReport bounded = one.run(MemoryDetail::bounded);
   REQUIRE(bounded.fits() == exact.fits());
@@ -43,20 +44,20 @@ bool check_bounds(const Asked& one, const engine::RunReport& exact) {
                   << b.reserved_most.n);
     REQUIRE(b.peak_reserved <= a.peak_reserved);
     REQUIRE(b.needed <= a.needed);
-    if (!exact.fits()) continue;  // may have ended where that was sure
+    if (!exact.fits()) continue;  // the bounded replay may have ended early
     REQUIRE(a.peak_reserved <= b.reserved_most);
     if (bounded.bounded) REQUIRE(b.reserved_most <= b.capacity);
     if (!bounded.bounded) REQUIRE(a.peak_reserved == b.peak_reserved);
   }
   if (!exact.fits()) {
-    // Of the classes that are known to run out each does, at the same place.
+    // Each class that surely runs out of memory does so, at the same place.
     for (const std::size_t c : bounded.out_of_memory) {
       const auto &a = exact.classes[c].out_of_memory, &b = bounded.classes[c].out_of_memory;
       REQUIRE((a && b && a->requested == b->requested && a->place.pass == b->place.pass));
     }
     return bounded.bounded;
   }
-  // Driver calls behind the end of the replay of memory are not seen: they can but take time.
+  // Driver calls after the end of the memory replay are not seen; they can only take time.
   REQUIRE(bounded.step_time <= exact.step_time);
   if (!bounded.bounded) REQUIRE(bounded.step_time == exact.step_time);
   return bounded.bounded;
@@ -68,7 +69,7 @@ TEST_CASE("engine: exact peaks lie within the bounds on drawn plans, at any capa
   int ranges = 0, runs_out = 0;
   for (std::uint64_t number = 0; number < 60; ++number) {
     program::Plan plan = sample::draw_legal(number);
-    // Long steps: the more microbatches, the more is left out.
+    // Long steps: more microbatches let the replay skip more.
     plan.batch.global_batch *= 16;
     for (int& count : plan.batch.replica_microbatches) count *= 16;
     if (!program::problems(plan).empty()) continue;
@@ -98,7 +99,7 @@ TEST_CASE("engine: time alone is the time of the step, or less where memory asks
     const Asked one = asked(plan, Bytes{std::int64_t{1} << 46});
     const engine::RunReport exact = one.run(MemoryDetail::exact);
     const engine::RunReport time = one.run(MemoryDetail::none);
-    // Ranks that do not meet at the end of a step: in the steps before there are driver calls too.
+    // Ranks that do not synchronise at the end of a step: earlier steps have driver calls, too.
     if (one.job.ends_together) REQUIRE(time.step_time <= exact.step_time);
     REQUIRE(time.fits());
     for (const auto& c : time.classes) REQUIRE(c.peak_reserved.n == 0);

@@ -1,5 +1,5 @@
-// differential.cpp — the fast engine against the reference, picosecond for picosecond and byte for
-// byte, over a catalog of plans that between them use every mechanism.
+// differential.cpp — compares the fast engine with the reference engine, picosecond for picosecond
+// and byte for byte. The plans of its catalog together use every mechanism.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -28,7 +28,7 @@ struct Case {
   double launch_us = 4;
 };
 
-// Replicas do so many microbatches each.
+// Gives each replica its own number of microbatches.
 void share(Plan& p, const std::vector<int>& counts) {
   p.batch.replica_microbatches = counts;
   p.batch.global_batch = p.batch.micro_batch * std::accumulate(counts.begin(), counts.end(), 0);
@@ -255,7 +255,8 @@ std::vector<Case> catalog() {
     p.sharding.data_parallel = program::DataParallelism::fsdp2;
     p.sharding.fsdp.forward_prefetch = p.sharding.fsdp.backward_prefetch = 2;
   });
-  // Shards with stages: every schedule, both kinds, whole until the last pass or gathered again.
+  // Sharded parameters with pipeline stages: every schedule, FSDP1 and FSDP2, kept whole until the
+  // last pass or gathered again.
   for (const schedule::Schedule& schedule : schedule::catalog())
     for (const auto kind : {program::DataParallelism::fsdp1, program::DataParallelism::fsdp2})
       for (const bool reshard : {true, false}) {
@@ -310,7 +311,7 @@ std::vector<Case> catalog() {
   return cases;
 }
 
-// Every schedule that programs are written for, with what may go with it.
+// Every schedule that has programs, with the options that it allows.
 std::vector<Case> schedules() {
   std::vector<Case> cases;
   for (const schedule::Schedule& schedule : schedule::catalog()) {
@@ -349,7 +350,7 @@ std::vector<Case> schedules() {
   return cases;
 }
 
-// Every way to share a sequence or a product, with what may go with it.
+// Every way to share a sequence or a product, with the options that it allows.
 std::vector<Case> shares() {
   std::vector<Case> cases;
   const auto with_all = [&](const std::string& name, const Plan& base) {
@@ -394,7 +395,7 @@ std::vector<Case> shares() {
   return cases;
 }
 
-// Everything that happens, by rank class and stream, whatever the order of telling.
+// All operations by rank class and stream, independent of the order of the calls.
 struct Recorder final : engine::Observer {
   using Operation = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
   std::map<std::pair<int, int>, std::vector<Operation>> operations;
@@ -469,7 +470,7 @@ TEST_CASE("engine: both engines agree on plans drawn from all that is legal") {
     shards += plan.shards_parameters();
     const program::Job job = sample::job(plan);
     engine::Times times = sample::times(job, 4);
-    // None, or few enough that the CPU waits; a collective takes two of them.
+    // The queue has no limit, or so few entries that the CPU waits. A collective takes two entries.
     times.launch_queue = std::array{0, 2, 5, 40}[number % 4];
     times.queue_entries_per_collective = 2;
     Options options;
@@ -483,7 +484,8 @@ TEST_CASE("engine: both engines agree on plans drawn from all that is legal") {
 
 namespace {
 
-// Operations that are executed with shortcuts and without, which give the same answer.
+// The numbers of operations executed with and without shortcuts. Checks that both give the same
+// answer.
 std::pair<std::int64_t, std::int64_t> executed(const program::Job& job, const engine::Times& times,
                                                const engine::Memory& memory) {
   Options options;
@@ -536,7 +538,7 @@ TEST_CASE("engine: one class stands for its tensor and data parallel peers exact
 }
 
 TEST_CASE("engine: a repeating step is not executed to its end") {
-  // One GPU repeats from the second microbatch on: of 64 only a few are executed.
+  // One GPU repeats from the second microbatch on: only a few of 64 are executed.
   const program::Job job = sample::job(sample::plan(1, 1, 1, 1, 64));
   const engine::RunReport report =
       engine::run(job, sample::times(job), sample::memory(job), Options{});
@@ -557,8 +559,8 @@ TEST_CASE("engine: of many microbatches few are executed, also where they go rou
     engine::Times times = sample::times(job);
     times.launch_queue = 64;
     const auto [few, all] = executed(job, times, sample::memory(job));
-    // Of local parallelism every stage goes at its own pace; breadth-first ends each microbatch
-    // behind all forward passes.
+    // With local parallelism every stage has its own pace. Breadth-first ends all microbatches
+    // after all forward passes.
     if (schedule.name == "local" || schedule.name == "breadth-first") continue;
     CHECK(2 * few < all);
     ++schedules;
@@ -624,7 +626,7 @@ TEST_CASE("engine: messages posted ahead come to an end at every size of memory"
       const engine::RunReport reference =
           engine::run(job, times, memory, {.method = Method::reference});
       CHECK(report.step_time > Duration{});
-      // Where memory runs out a real job hangs; who goes on first is the engine's choice.
+      // If memory runs out, a real job hangs. The engines may let different ranks continue first.
       CHECK(report.out_of_memory.empty() == reference.out_of_memory.empty());
       if (report.out_of_memory.empty()) check_equal(report, reference);
     }

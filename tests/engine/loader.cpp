@@ -1,4 +1,4 @@
-// Whether a step waits for its data loaders, and that the wait is accounted for.
+// loader.cpp — whether a step waits for its data loaders, and whether the wait is accounted for.
 #include "sim/engine/loader.h"
 
 #include <catch2/catch.hpp>
@@ -34,14 +34,14 @@ TEST_CASE("loader: workers that keep up cost nothing") {
 }
 
 TEST_CASE("loader: workers that are too slow set the pace") {
-  // Two workers of 3 seconds: a batch every 1.5 seconds, where the GPU needs 1.
+  // Two workers of 3 seconds: a batch every 1.5 seconds; the GPU needs 1.
   CHECK(wait(loaders(3), 100) == Approx(50).epsilon(0.01));
   LoaderTimes more = loaders(3);
   more.workers = 3;
   CHECK(wait(more, 100) == Approx(0).margin(1e-9));
   LoaderTimes pairs = loaders(3);
   pairs.sequences = 2;
-  pairs.microbatches = 50;  // of 2 seconds, and 3 for the data of each
+  pairs.microbatches = 50;  // of 2 seconds, with 3 seconds for the data of each
   CHECK(wait(pairs, 100) == Approx(50).epsilon(0.01));
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("loader: the slowest replica sets the pace where sequences differ") {
     t.many_documents_extra = 2;
     return wait(t, 100);
   };
-  // In the mean a worker takes 1.2 seconds: 0.6 a batch, where the GPU needs 1.
+  // A worker takes 1.2 seconds on average: 0.6 per batch; the GPU needs 1.
   CHECK(step(1) < 10);
   CHECK(step(1) < step(4));
   CHECK(step(4) < step(16));

@@ -1,4 +1,4 @@
-// physics.cpp — closed forms and properties that any replay must have.
+// physics.cpp — closed forms and properties that every replay must have.
 #include <catch2/catch.hpp>
 
 #include "sample.h"
@@ -15,7 +15,7 @@ engine::RunReport run(const program::Plan& plan, auto change_times) {
   return engine::run(job, times, sample::memory(job), {});
 }
 
-// Every kernel lasts 1 us, everything else nothing: a pass lasts as many us as it has kernels.
+// Every kernel lasts 1 us and everything else 0: a pass lasts as many us as it has kernels.
 void only_kernels(engine::Times& t) {
   t = [&] {
     engine::Times zero;
@@ -41,8 +41,8 @@ TEST_CASE("engine: with free transfers one GPU computes all the time") {
 }
 
 TEST_CASE("engine: a uniform pipeline has the bubble of the textbook") {
-  // Stages of equal work: each waits (p - 1) slots of (m + p - 1). The ends of the model make the
-  // first and the last stage slower, so only the products inside layers last anything here.
+  // Stages of equal work: each waits (p - 1) slots of (m + p - 1). The ends of the model would make
+  // the first and last stage slower, so only the products inside layers take time here.
   for (const int p : {2, 4}) {
     for (const int m : {4, 16}) {
       const program::Job job = sample::job(sample::plan(1, 1, p, 1, m));
@@ -105,7 +105,7 @@ TEST_CASE("engine: what a run needs beyond the device is told under every alloca
        {"", "expandable_segments:True", "per_process_memory_fraction:0.5",
         "expandable_segments:True,per_process_memory_fraction:0.5", "max_split_size_mb:20"}) {
     CAPTURE(conf);
-    // A tenth of what it needs: the very first buffers are larger than address ranges reserved for
+    // A tenth of the required memory: even the first buffers are larger than the address ranges of
     // such a device.
     engine::Memory memory = sample::memory(job, Bytes{needs.n / 10});
     memory.options = conf;
@@ -113,15 +113,16 @@ TEST_CASE("engine: what a run needs beyond the device is told under every alloca
     REQUIRE_FALSE(report.fits());
     const engine::ClassReport& who = report.classes[0];
     CHECK(who.capacity.n == needs.n / 10);
-    // Ends early in step 1: the optimizer's state is counted all the same. The rest of a block that
-    // is not split counts as allocated, and when that is differs a little.
+    // The replay ends early in step 1, but the optimizer state is counted. The remainder of an
+    // unsplit block counts as allocated; its bytes depend a little on the time.
     CHECK(who.needed.n > needs.n - needs.n / 100);
     CHECK(who.needed.n < needs.n + needs.n / 100);
     CHECK_FALSE(who.out_of_memory->fragmentation_alone);
   }
 }
 
-// Zero bubble's golden values: passes of one unit on 4 stages, 8 microbatches (arXiv:2401.10241).
+// The golden values of zero bubble: passes of one unit on 4 stages, 8 microbatches
+// (arXiv:2401.10241).
 TEST_CASE("engine: stages that validate later take as long as the busiest, others till the last") {
   struct Golden {
     const char* schedule;

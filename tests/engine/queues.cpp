@@ -1,4 +1,4 @@
-// queues.cpp — the table of queues, and that engines arbitrate the resources that it names.
+// queues.cpp — tests the table of queues, and the engines' use of its resources.
 #include "sim/engine/rank/queues.h"
 
 #include <catch2/catch.hpp>
@@ -11,7 +11,7 @@ using program::Stream;
 
 namespace {
 
-// One rank whose step is kernels of a microsecond on these queues, issued at once.
+// One rank whose step consists of kernels of one microsecond on these queues, issued at once.
 Duration step_of(const std::vector<Stream>& queues, engine::Method method, bool single = false,
                  std::int64_t places = 0) {
   program::Job job = sample::job(sample::plan(1, 1, 1, 1, 1));
@@ -68,7 +68,7 @@ TEST_CASE("engine: work on different resources runs side by side, on one resourc
 
 TEST_CASE("engine: a CPU is ahead of a hardware queue by so many launches as it has places") {
   for (const engine::Method method : {engine::Method::fast, engine::Method::reference}) {
-    // A copy behind ten kernels: issued when the last of them is.
+    // A copy after ten kernels: it is issued when the last kernel is.
     std::vector<Stream> work(10, Stream::compute);
     work.push_back(Stream::pcie_up);
     const auto step = [&](std::int64_t places, bool single = false) {
@@ -76,7 +76,7 @@ TEST_CASE("engine: a CPU is ahead of a hardware queue by so many launches as it 
     };
     CHECK(step(0) == 10);
     CHECK(step(10) == 10);
-    CHECK(step(1) == 10);        // when the ninth starts, at 8, the tenth takes its place
+    CHECK(step(1) == 10);        // when the ninth starts, at 8, the tenth takes its entry
     CHECK(step(1, true) == 10);  // ... and when the tenth starts, at 9, the copy
     work.push_back(Stream::pcie_up);
     CHECK(step(1, true) == 11);
@@ -84,7 +84,7 @@ TEST_CASE("engine: a CPU is ahead of a hardware queue by so many launches as it 
     CHECK(step(0) == 12);
     CHECK(step(3) == 18);  // the tenth kernel is issued when the seventh starts, at 6
     CHECK(step(9) == 12);
-    CHECK(step(9, true) == 21);  // one queue: in turn
+    CHECK(step(9, true) == 21);  // one queue: one after the other
   }
 }
 
@@ -97,12 +97,12 @@ TEST_CASE("engine: a copy of a token goes once to each place with experts of it"
   program::Transfer transfer{};
   transfer.bytes = Bytes{8'000'000};
   const auto bytes = [&] { return engine::sent(transfer, groups, cluster).n; };
-  CHECK(bytes() == 8'000'000);  // of an all-to-all that copies to every expert
+  CHECK(bytes() == 8'000'000);  // an all-to-all that copies to every expert
   transfer.choices.of_token = 8;
   // Over 4 nodes: 4 (1 - (3/4)^8) of 8 copies.
   const double nodes = 4 * (1 - std::pow(0.75, 8)) / 8;
   CHECK(bytes() == std::llround(8e6 * nodes));
-  // A group in each node is inside of it: 8 (1 - (7/8)^8) of 8 by rank.
+  // A group inside each node: 8 (1 - (7/8)^8) of 8 copies, by rank.
   groups.ranks = {{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}};
   CHECK(bytes() == std::llround(8e6 * (1 - std::pow(7.0 / 8, 8))));
   // Two of four groups of experts: two nodes of four, 2 (1 - (1/2)^8) of 8.
@@ -111,7 +111,7 @@ TEST_CASE("engine: a copy of a token goes once to each place with experts of it"
   transfer.choices.top_groups = 2;
   CHECK(bytes() == std::llround(8e6 * 2 * (1 - std::pow(0.5, 8)) / 8));
   transfer.choices = {1};
-  CHECK(bytes() == 8'000'000);  // never more than all
+  CHECK(bytes() == 8'000'000);  // never more than all copies
   transfer.bytes = Bytes{1};
   transfer.choices = {8};
   CHECK(bytes() == 1);

@@ -1,6 +1,5 @@
-// random_plans.cpp — the laws of laws.h on plans drawn at random from all that is legal; one that
-// breaks a law is made as small as it goes. The hidden case takes thousands: test_replay
-// "[thousands]".
+// random_plans.cpp — checks the laws of laws.h on random legal plans. A plan that breaks a law is
+// reduced to a minimal one. A hidden case takes thousands of plans: test_replay "[thousands]".
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
@@ -15,7 +14,7 @@ using namespace sim;
 
 namespace {
 
-// What the drawn plans combine, so that no mechanism falls out of the draw unseen.
+// The features that the drawn plans combine, so that the draw covers every mechanism.
 struct Combined {
   std::set<std::string> schedules;
   int splits_fp8 = 0, splits_adapters = 0, splits_recompute = 0;
@@ -88,10 +87,11 @@ TEST_CASE("engine: 10,000 plans drawn from all that is legal break no law",
 }
 
 TEST_CASE("engine: plans that broke a law once break none") {
-  // Events of exchanges that were open where memory alone went on; frames that grow with a cycle;
-  // an allocation of the reference that waited for the device without need; a cycle that no cut
-  // ends; a step that was validated behind what waits for its validation; ranks that wait for each
-  // other's memory without need; driver calls that only the layout behind a decided outcome needed.
+  // Causes of the past failures. Events of exchanges were open when memory was replayed alone.
+  // Frames grew with a cycle. An allocation of the reference waited for the device without need. A
+  // cycle ended at no cut. A step was validated after work that waited for its validation. Ranks
+  // waited for each other's memory without need. Driver calls were needed only by the layout after
+  // a decided outcome.
   for (const std::uint64_t number :
        {101'119, 101'200, 100'024, 105'919, 109'889, 108'333, 101'367, 105'508}) {
     INFO("draw " << number);

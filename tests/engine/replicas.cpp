@@ -1,4 +1,4 @@
-// replicas.cpp — replicas on unlike GPUs that share a step unevenly, against closed forms.
+// replicas.cpp — replicas on unequal GPUs that share a step unevenly, against closed forms.
 #include <catch2/catch.hpp>
 
 #include "sample.h"
@@ -7,7 +7,7 @@ using namespace sim;
 
 namespace {
 
-// One GPU a replica; those of the second take twice as long for everything.
+// Each replica has one GPU. The GPUs of the second replica take twice as long for everything.
 engine::RunReport run(int first, int second) {
   program::Plan p = sample::plan(1, 1, 1, 2, 1);
   p.batch.replica_microbatches = {first, second};
@@ -28,11 +28,11 @@ Duration waits(const engine::RunReport& report, std::size_t replica) {
 
 TEST_CASE("engine: a GPU twice as slow with half the microbatches ends with the other") {
   const engine::RunReport even = run(6, 6), fair = run(8, 4);
-  // Neither waits for the other; with as many each the fast one waits half of the step.
+  // Neither replica waits for the other. With equal shares, the fast one waits half of the step.
   const double step = seconds(fair.step_time);
   CHECK(std::abs(seconds(waits(fair, 0)) - seconds(waits(fair, 1))) < 0.02 * step);
   CHECK(seconds(waits(even, 0)) > 0.4 * seconds(even.step_time));
-  // 6 x 2 against 8 x 1, beside what a step takes once.
+  // 6 x 2 against 8 x 1, plus the work done once per step.
   CHECK(step < 0.75 * seconds(even.step_time));
   CHECK(step > 8.0 / 12 * seconds(even.step_time));
   // The same work in all.
@@ -41,7 +41,7 @@ TEST_CASE("engine: a GPU twice as slow with half the microbatches ends with the 
 
 TEST_CASE("engine: the slower replica alone decides how long a step is") {
   CHECK(run(8, 2).step_time == run(8, 3).step_time);
-  // Beyond, each microbatch adds what it takes there.
+  // Beyond that, each further microbatch adds its time.
   const Duration six = run(8, 6).step_time, seven = run(8, 7).step_time;
   const Duration more = seven - six;
   CHECK(six - run(8, 5).step_time == more);

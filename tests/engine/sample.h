@@ -1,4 +1,4 @@
-// sample.h — plans and times for tests of the replay: round numbers of no real machine, so that
+// sample.h — plans and times for tests of the replay. They use round numbers of no real machine, so
 // the engines are tested without devices and networks.
 #pragma once
 

@@ -1,5 +1,5 @@
-// lanes.cpp — jobs of many microbatches, whose memory is replayed in sub-pools once times repeat,
-// against the same jobs run to the end.
+// sub_pools.cpp — jobs of many microbatches, whose memory is replayed in sub-pools once times
+// repeat. The result must equal that of the same jobs run to the end.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -39,7 +39,8 @@ void check_capacity(const program::Job& job, const engine::Times& times, Bytes c
   REQUIRE(a.out_of_memory == shared.out_of_memory);
   options.shortcuts = false;
   const engine::RunReport b = engine::run(job, times, memory, options);
-  // Where classes wait for memory the order decides in which they are asked, sub-pools or not.
+  // If classes wait for memory, the result depends on the order in which they are asked, with or
+  // without sub-pools.
   const auto waits = [](const engine::ClassReport& c) {
     return c.out_of_memory || c.alloc_retries > 0;
   };
@@ -49,12 +50,13 @@ void check_capacity(const program::Job& job, const engine::Times& times, Bytes c
   counts.shorter += a.replayed < b.replayed;
 }
 
-// A drawn plan with so many microbatches, with room and nearly as tight as it runs at all.
+// A drawn plan with `microbatches` microbatches, once with ample memory and twice with almost too
+// little.
 void check_draw(std::uint64_t number, int microbatches, Counts& counts) {
   program::Plan plan = sample::draw_legal(number);
   plan.batch.global_batch = microbatches * plan.mesh.dp * plan.batch.micro_batch;
   plan.batch.replica_microbatches.clear();
-  if (!problems(plan).empty()) return;  // so many do not do
+  if (!problems(plan).empty()) return;  // this number of microbatches breaks a rule
   const program::Job job = sample::job(plan);
   const engine::Times times = sample::times(job, number % 3 == 0 ? 300 : 4);
   INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan));
@@ -67,7 +69,7 @@ void check_draw(std::uint64_t number, int microbatches, Counts& counts) {
     check_capacity(job, times, Bytes{reserved / 100 * percent}, counts);
 }
 
-// Of the schedules whose times settle soonest.
+// Draws only schedules whose times settle soonest.
 void check_draws(std::uint64_t first, int count, int microbatches, Counts& counts) {
   const std::vector<std::string>& names = sample::schedules_that_run();
   for (std::uint64_t number = first; count > 0; ++number) {

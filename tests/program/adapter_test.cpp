@@ -1,4 +1,4 @@
-// adapter_test.cpp — what training low-rank adapters alone changes (INVENTORY.md, section 17).
+// adapter_test.cpp — the effects of training only low-rank adapters (INVENTORY.md, section 17).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -11,7 +11,7 @@ using namespace sim::program;
 
 namespace {
 
-// Llama-3.1-8B at tp 2, rank 16, beside linear_qkv alone.
+// Llama-3.1-8B at tp 2, rank 16, with an adapter only on linear_qkv.
 Plan adapted() {
   Plan plan = sample::llama_8b();
   plan.lora.rank = 16;
@@ -26,7 +26,7 @@ std::int64_t total(const std::map<std::string, std::int64_t>& bytes, const std::
   return found == bytes.end() ? 0 : found->second;
 }
 
-// All bytes that set-up leaves under a label.
+// Bytes that remain after set-up, by label.
 std::int64_t set_up(const Program& program, const std::string& label) {
   sample::Walk walk(program);
   std::int64_t sum = 0;
@@ -61,9 +61,9 @@ TEST_CASE("program: in fp8 an adapter has an input of its own in 16 bits") {
 }
 
 TEST_CASE("program: adapters behind row-parallel products trade columns for rows") {
-  // A gather brings all columns of all rows, U = 2 T h; a rank trades its columns of all rows for
-  // all columns of its rows, U / 2 at tp 2 [NeMo parallel_adapters.py: all2all_hp2sp]. Of four
-  // adapters two stand beside row-parallel products; the others gather rank 16.
+  // A gather brings all columns of all rows, U = 2 T h. The all-to-all exchanges a rank's columns
+  // of all rows for all columns of its rows, U / 2 at tp 2 [NeMo parallel_adapters.py:
+  // all2all_hp2sp]. Two of four adapters extend row-parallel products; the others gather rank 16.
   Plan plan = sample::llama_8b();
   plan.lora.rank = 16;
   const auto exchanged = [](const Plan& of, std::string_view block, collective::Kind kind) {
@@ -86,7 +86,7 @@ TEST_CASE("program: adapters behind row-parallel products trade columns for rows
   CHECK(exchanged(plan, "layer forward", Kind::all_to_all) == 2 * whole / 2);
   CHECK(exchanged(plan, "layer backward", Kind::all_gather) == 0);
   CHECK(exchanged(plan, "layer backward", Kind::all_to_all) == 2 * whole / 2);
-  plan.mesh.sequence_parallel = false;  // then every rank wants all rows
+  plan.mesh.sequence_parallel = false;  // then every rank needs all rows
   CHECK(exchanged(plan, "layer forward", Kind::all_to_all) == 0);
   CHECK(exchanged(plan, "layer forward", Kind::all_gather) == 2 * (whole + narrow));
 }
@@ -113,7 +113,7 @@ TEST_CASE("program: an offloaded layer holds nothing once the next one is done")
   const std::int64_t all = sample::at_head(plan);
   plan.policy.offload_layers = 20;
   REQUIRE(problems(plan).empty());
-  // Section 8: what a layer keeps, and 16 bytes of random state.
+  // Section 8: the saved tensors of a layer, and 16 bytes of random state.
   CHECK(all - sample::at_head(plan) == 20LL * (570'982'400 + 16));
   plan.policy.offload_layers = 32;
   CHECK(problems(plan).front().message ==

@@ -1,5 +1,5 @@
-// balance_test.cpp — slots of every kind of plan: filled when empty, emptied when full, and between
-// steps only what stays.
+// balance_test.cpp — slots of every kind of plan: only empty slots are filled, only full ones
+// emptied, and only permanent tensors remain between steps.
 #include <catch2/catch.hpp>
 #include <string>
 

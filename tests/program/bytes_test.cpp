@@ -1,5 +1,5 @@
-// bytes_test.cpp — bytes of single tensors at single moments, where a source decides them. Every
-// case names the line of sim/program/INVENTORY.md by its section.
+// bytes_test.cpp — bytes of single tensors at single moments, if a source defines them. Each case
+// names the section of sim/program/INVENTORY.md.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <map>
@@ -12,7 +12,7 @@ using namespace sim::program;
 
 namespace {
 
-// Calls `look` when `label` has been allocated inside a block; `times`: how often at most.
+// Calls `look` when `label` has been allocated inside a block; `times`: at most that often.
 void when(const Program& program, const std::string& block, const std::string& label,
           const std::function<void(const sample::Walk&)>& look, int times = 1) {
   sample::Walk walk(program);
@@ -38,8 +38,8 @@ TEST_CASE("program: a GPT layer with unfused attention keeps s b h (34 + 5 a s /
   const auto left = sample::left_by(sample::job(plan).classes[0], "layer forward");
   std::int64_t sum = 0;
   for (const auto& [label, bytes] : left) sum += bytes;
-  // Korthikanti et al. 2022 (arXiv 2205.05198), equation 1, without parallelism; they leave out the
-  // statistics of the norms: mu and rsigma of two, 4 bytes a token each.
+  // Korthikanti et al. 2022 (arXiv 2205.05198), equation 1, without parallelism. It omits the
+  // statistics of the norms: mu and rsigma of two norms, 4 bytes per token each.
   const std::int64_t s = 2048, h = 1024, a = 16;
   CHECK(sum == 34 * s * h + 5 * a * s * s + 16 * s);
   // q, k and v are views of one tensor (section 14).
@@ -48,8 +48,8 @@ TEST_CASE("program: a GPT layer with unfused attention keeps s b h (34 + 5 a s /
   CHECK(left.count("value") == 0);
 }
 
-// Section 16: a byte an element in the buffer and a byte of its transposed copy, instead of two and
-// two; what the data-parallel group gathers halves too.
+// Section 16: one byte per element in the buffer and one in its transposed copy, instead of two and
+// two. The data-parallel gather halves as well.
 TEST_CASE("program: matrices held in fp8 are two bytes an element instead of four") {
   Plan plan = sample::llama_8b();
   plan.numerics.fp8 = true;
@@ -139,7 +139,7 @@ TEST_CASE("program: selective recomputation saves the arguments of the core of a
   CHECK(left.at("key") == 2 * 8192 * 512);
   CHECK(left.count("value") == 0);
   CHECK(left.count("lse") == 0);
-  // The projection clears its input by hand before the core runs again.
+  // The projection frees its input explicitly before the core is recomputed.
   plan = one_layer(plan);
   when(sample::job(plan).classes[0], "layer backward", "value",
        [](const sample::Walk& w) { CHECK(w.bytes("attention output") == 0); });
@@ -172,12 +172,12 @@ TEST_CASE("program: ring attention holds all its buffers and partial outputs unt
       // Step 0 and steps 1..r have whole queries, the others half of them.
       CHECK(w.bytes("partial output") == query * (1 + r) + query / 2 * (3 - r));
       CHECK(w.bytes("running statistics in fp64") == 2 * lse);
-      // Halves of the last two steps, by the Python variables that name them.
+      // Halves of the last two steps, held by Python variables.
       const int first = 2 - std::min(2, 3 - r);
       CHECK(w.bytes("second half of q") == 0);  // one sequence: a view
       CHECK(w.bytes("first half of k and v") == first * kv / 2);
     });
-    // Rotated keys stay a variable of Attention.forward; v's copy went with the module.
+    // Rotated keys stay a variable of Attention.forward; the copy of v was freed with the module.
     when(program, "layer forward", "row-parallel output", [&](const sample::Walk& w) {
       CHECK(w.bytes("key") == kv / 2);
       CHECK(w.bytes("value") == 0);
@@ -193,7 +193,7 @@ TEST_CASE("program: ring attention holds all its buffers and partial outputs unt
   for (const Instruction& i : block->code)
     if (i.op == Op::alloc && i.stream == Stream::cp_compute)
       second[program.labels[i.label]] += i.value;
-  // Rank 1: step 1 (whole queries, half the keys; it asks for buffer 2) and step 3 (half queries).
+  // Rank 1: step 1 (whole queries, half the keys; it requests buffer 2) and step 3 (half queries).
   CHECK(second.at("k and v of the ring") == kv);
   CHECK(second.at("partial output") == query + query / 2);
 }
@@ -205,7 +205,7 @@ TEST_CASE("program: a ring's backward returns dk and dv as views of one buffer")
     plan.stack.attention = backend;
     const Job job = sample::job(plan);
     const std::int64_t S = 2048, query = 2 * S * 2048, kv = 2 * 2 * S * 512, lse = 4 * 16 * S;
-    // Rank 1 goes back through second halves, second halves (steps 3, 2), first keys, its own.
+    // The backward pass of rank 1: second halves, second halves (steps 3, 2), first keys, its own.
     const Program& program = job.classes[1];
     when(program, "layer backward", "key gradient before rope", [&](const sample::Walk& w) {
       CHECK(w.bytes("ring buffer of kv and dkv") == 2 * kv);
@@ -241,7 +241,7 @@ TEST_CASE("program: a ring copies halves of q, out and dout of two sequences, no
     const Job job = sample::job(plan);
     const std::int64_t half = batch == 1 ? 0 : 2 * 2 * 1024 * 2048;  // bf16, two sequences
     const std::int64_t kv = 2 * 2 * batch * 2048 * 512;
-    // Rank 1: steps 2 and 3 of the way there, steps 0 and 1 of the way back.
+    // Rank 1: forward steps 2 and 3, backward steps 0 and 1.
     when(job.classes[1], "layer forward", "lse",
          [&](const sample::Walk& w) { CHECK(w.bytes("second half of q") == 2 * half); });
     int step = 0;
@@ -418,7 +418,7 @@ TEST_CASE("program: cross entropy holds three times the logits in both direction
   });
   when(program, "head and loss backward", "logits gradient", [&](const sample::Walk& w) {
     CHECK(w.bytes("logits gradient") + w.bytes("fp32 logits, then softmax") == 3 * l);
-    // What forward_step's caller named is gone, what autograd saved is not.
+    // forward_step's local variables are freed; tensors that autograd saved are not.
     CHECK(w.bytes("labels") == 0);
     CHECK(w.bytes("tokens") == 0);
     CHECK(w.bytes("token losses") == 0);

@@ -1,5 +1,5 @@
-// context_test.cpp — programs of every way to share a sequence: bytes in closed form, the order of
-// what is issued, shapes that cannot be.
+// context_test.cpp — programs of every context-parallel method: bytes in closed form, the order of
+// instructions, and impossible shapes.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -31,7 +31,7 @@ mesh::Communicator who(Stream stream) {
                                      : mesh::Communicator::ulysses;
 }
 
-// Bytes that a rank sends in blocks of a name.
+// Bytes that a rank sends in blocks with a name.
 std::int64_t sent(const Job& job, const std::string& block, Kind kind) {
   const Program& program = job.classes.front();
   std::int64_t bytes = 0;
@@ -52,7 +52,8 @@ std::int64_t sent(const Job& job, const std::string& block, Kind kind) {
   return bytes;
 }
 
-// "compute kernel query layout", what the context's streams and attention are given, in order.
+// The instructions of the context's streams and of attention in order, as "compute kernel query
+// layout".
 std::string picture(const Program& program, const std::string& name) {
   const auto block = std::ranges::find(program.blocks, name, &Block::name);
   std::string text;
@@ -79,7 +80,7 @@ TEST_CASE("program: Ulysses exchanges q, k, v and the output, and their gradient
     const Plan plan = shared("ulysses", cp);
     REQUIRE(problems(plan).empty());
     const Job job = sample::job(plan);
-    // S b d x 2 bytes of a head; 4 groups are repeated until cp divides them.
+    // S b d x 2 bytes per head; 4 groups are repeated until cp divides them.
     const std::int64_t head = 4096 / cp * 128 * 2, keys = std::lcm(4, cp);
     CHECK(sent(job, "layer forward", Kind::all_to_all) ==
           head * (2 * 16 + 2 * keys) * (cp - 1) / cp);
@@ -102,7 +103,8 @@ TEST_CASE("program: gathered keys come twice and their gradients are scattered o
 TEST_CASE("program: two levels exchange among neighbours and go round what is left") {
   for (const char* way : {"hierarchical", "usp"})
     for (const int ulysses : {1, 2, 4, 8}) {
-      if (ulysses == 8 && std::string_view(way) == "hierarchical") continue;  // of 4 groups
+      // It never repeats its 4 groups.
+      if (ulysses == 8 && std::string_view(way) == "hierarchical") continue;
       const Plan plan = shared(way, 8, ulysses);
       CAPTURE(way, ulysses);
       REQUIRE(problems(plan).empty());
@@ -115,8 +117,8 @@ TEST_CASE("program: two levels exchange among neighbours and go round what is le
       const bool engine = std::string_view(way) == "hierarchical";
       CHECK(sent(job, "layer backward", Kind::all_to_all) ==
             head * ((engine ? 3 : 2) * 16 + 2 * keys) * (ulysses - 1) / ulysses);
-      // A ring's k and v: u times the tokens, a u-th of the heads. Backward: k and v, both, dk, dv;
-      // yunchang's gradients are in fp32 and go all the way round.
+      // A ring moves k and v with u times the tokens and 1/u of the heads. Backward: k, v, dk and
+      // dv. yunchang's gradients are in fp32 and travel the whole ring.
       CHECK(sent(job, "layer forward", Kind::ring_exchange) == (ring - 1) * 2 * head * keys);
       const std::int64_t rounds = engine ? 2 * ring - 2 : ring - 1 + 2 * ring;
       CHECK(sent(job, "layer backward", Kind::ring_exchange) ==

@@ -1,5 +1,5 @@
-// deepspeed_zero3_test.cpp — DeepSpeed's ZeRO-3, its optimizer on the GPU or on the CPU: bytes and
-// memory in closed form.
+// deepspeed_zero3_test.cpp — DeepSpeed's ZeRO-3 with its optimizer on the GPU or on the CPU:
+// traffic and memory in closed form.
 #include "sim/program/parallel/deepspeed/deepspeed_zero3.h"
 
 #include <catch2/catch.hpp>
@@ -34,13 +34,13 @@ Plan offloaded() {
   return p;
 }
 
-// Elements of a rank, by where their state is.
+// Elements of a rank, by the home of their state.
 struct Elements {
   std::int64_t all = 0, cpu = 0, fetched = 0, gpu = 0, last_fetched = 0;
 };
 
-// Of a layer: qkv 1536 x 1024, projection, fc1 and fc2 of 1024 x 1024, 5632 x 1024, 1024 x 2816,
-// two norms; a table on either side and a norm. In the order of the model, a quarter of each.
+// A layer: qkv 1536 x 1024, projection, fc1 and fc2 of 1024 x 1024, 5632 x 1024, 1024 x 2816, two
+// norms. The ends: a table on either side and a norm. In the order of the model, a quarter of each.
 Elements by_hand(const Plan& plan, const Program& program) {
   offload::Shape shape;
   const auto add = [&](std::int64_t whole) { shape.tensors.push_back(whole / 4); };
@@ -93,16 +93,17 @@ TEST_CASE("program: ZeRO-3 on the CPU sends gradients down and parameters up, by
           const Program program = job(plan).classes[0];
           const Elements n = by_hand(plan, program);
           auto bytes = host_bytes_of(program);
-          // Sums of gradients lie on the CPU: down and up again, each microbatch.
+          // Sums of gradients lie on the CPU: each microbatch copies them down and up again.
           const std::int64_t sums = 2 * n.all * microbatches;
           CHECK(bytes[Stream::pcie_down] == sums + (async ? 4 : 2) * n.cpu + 12 * n.fetched);
           CHECK(bytes[Stream::pcie_up] == sums + 2 * n.cpu + 12 * n.fetched);
-          // Parameters go up by blocking copies, but for Deep Optimizer States.
+          // Parameters go up by blocking copies, except with Deep Optimizer States.
           CHECK(bytes[Stream::cpu] == (stride == 0 ? 36 + 12 : 36) * n.cpu + 24 * n.fetched);
         }
 }
 
-// Ordered by ranks, where they are scattered, and divided; the norm of what is left in double.
+// The bucket is sorted by rank before it is scattered, and divided; the norm of the shard is in
+// double.
 TEST_CASE("program: ZeRO-3 on the CPU passes over a gradient as DeepSpeed's reduction does") {
   for (const bool wide : {false, true})
     for (const bool all_reduce : {false, true}) {
@@ -124,7 +125,7 @@ TEST_CASE("program: ZeRO-3 on the CPU passes over a gradient as DeepSpeed's redu
     }
 }
 
-// In a step; the reductions' on their stream.
+// Bytes in a step; those of reductions on their stream.
 std::map<std::string, std::int64_t> passes_of(const Program& program, bool reductions) {
   std::map<std::string, std::int64_t> bytes;
   each_of_step(program, [&](const Instruction& i) {
@@ -174,7 +175,7 @@ TEST_CASE("program: ZeRO-3 of DeepSpeed adds gradients in 16 bits and updates by
     }
 }
 
-// Of 500,000,000 elements: the whole model here, or less than one layer.
+// Buckets of 500,000,000 elements: the whole model, or less than one layer.
 TEST_CASE("program: ZeRO-3 of DeepSpeed reduces a bucket that has no room for the next layer") {
   for (const bool large : {false, true})
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
@@ -187,7 +188,7 @@ TEST_CASE("program: ZeRO-3 of DeepSpeed reduces a bucket that has no room for th
       each_of_step(program, [&](const Instruction& i) {
         reductions += i.op == Op::collective && program.labels[i.label] == "gradient reduction";
       });
-      CHECK(reductions == plan.architecture.layers + 1);  // and what is left of the model
+      CHECK(reductions == plan.architecture.layers + 1);  // and the rest of the model
       int full = 0, passes = 0;
       for (const Template& pattern : program.templates) {
         passes += pattern.kind == PassKind::backward;
@@ -204,7 +205,7 @@ TEST_CASE("program: ZeRO-3 of DeepSpeed reduces a bucket that has no room for th
     }
 }
 
-// Nothing is widened: pinned memory takes the copy as it is.
+// Nothing is widened: pinned memory takes the copy in its own type.
 TEST_CASE(
     "program: ZeRO-3 on the CPU has no use for pageable memory where gradients are in fp32") {
   for (const bool wide : {false, true}) {
@@ -261,7 +262,7 @@ TEST_CASE("program: the CPUs hold sums of gradients beside the state that ZeRO-3
   CHECK(host_gradient_sums(plan) == 0);
 }
 
-// Of a layer: A [8, 1024] and B [1536, 8] beside qkv, [8, 1024] and [1024, 8] beside the
+// A layer's adapters: A [8, 1024] and B [1536, 8] for qkv, [8, 1024] and [1024, 8] for the
 // projection, [8, 1024] and [5632, 8], [8, 2816] and [1024, 8] in the MLP.
 TEST_CASE("program: ZeRO-3 on the CPU has the state of adapters there, and of nothing else") {
   constexpr std::int64_t adapters =

@@ -1,7 +1,7 @@
-// draw.h — plans drawn at random from all that a plan can say: small models, every combination.
+// draw.h — random plans over everything that a plan can express: small models, every combination.
 //
-// Invariant: plan n is the same for ever. A new field is drawn behind all others, or from a
-// generator of its own, so that older plans stay what they were.
+// Invariant: plan n never changes. A new field is drawn after all others, or from a separate
+// generator, so that older plans stay the same.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Draw {
   }
   bool one_in(std::uint64_t n) { return random_.next() % n == 0; }
 
-  // Every trait by itself, so that Llama's and GPT's mix.
+  // Each trait is drawn separately, so that Llama's and GPT's mix.
   void architecture(sim::model::Architecture& a) {
     using namespace sim::model;
     a.hidden = 1024;
@@ -127,7 +127,7 @@ class Draw {
     p.stack.check_for_nan = !one_in(3);
     p.environment.avoid_record_streams = one_in(4);
     p.stack.kept_gradient_handles = one_in(4);
-    // As in torchtitan; drawn with what is there, so that the plans of a seed stay what they are.
+    // As in torchtitan. It reuses existing draws, so that the plans of a seed do not change.
     p.stack.separate_products = p.stack.layer_kernels == LayerKernels::eager;
     p.stack.gradient_clipping = !one_in(4);
     p.stack.logs_optimizer_state = one_in(8);
@@ -167,7 +167,7 @@ inline sim::program::Plan draw(std::uint64_t number) {
   return Draw(number).plan();
 }
 
-// ZeRO-1 as DeepSpeed has it.
+// DeepSpeed's ZeRO-1.
 inline void deepspeed(sim::program::Plan& p) {
   p.sharding.deepspeed_optimizer = p.sharding.distributed_optimizer = true;
   p.sharding.overlap_grad_reduce = p.sharding.overlap_param_gather = false;
@@ -184,15 +184,15 @@ inline const std::vector<std::string>& schedules_that_run() {
   return names;
 }
 
-// Each replica does so many microbatches, the first some more.
+// Gives each replica its own number of microbatches, the first ones more.
 inline void share_unevenly(sim::program::Plan& p, int microbatches, int more) {
   p.batch.replica_microbatches.assign(static_cast<std::size_t>(p.mesh.dp), microbatches);
   p.batch.replica_microbatches.front() += more;
   p.batch.global_batch = p.batch.micro_batch * (p.mesh.dp * microbatches + more);
 }
 
-// A legal plan of any schedule that runs, each in turn: plan draw(m) for the first m behind
-// `number` that such a pipeline of 2 to 5 stages (or one) makes legal.
+// A legal plan of any schedule that runs, each schedule in turn. It is plan draw(m) for the first m
+// after `number` that is legal with a pipeline of 2 to 5 stages (or one).
 inline sim::program::Plan draw_legal(std::uint64_t number) {
   const std::string& name = schedules_that_run()[number % schedules_that_run().size()];
   const sim::schedule::Schedule& row = *sim::schedule::find(name);

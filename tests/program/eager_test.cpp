@@ -1,4 +1,4 @@
-// eager_test.cpp — PyTorch's own kernels: which ones a plan without fused ones runs.
+// eager_test.cpp — PyTorch's own kernels: the kernels of a plan without fused ones.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Kernels {
   double flops = 0;
 };
 
-// Of the whole second step.
+// Counts over the whole second step.
 Kernels kernels(const Program& program, std::string_view name) {
   Kernels found;
   each_of_step(program, [&](const Instruction& i) {
@@ -75,7 +75,7 @@ TEST_CASE("program: PyTorch's RMSNorm is operators, or the kernels of its LayerN
     CHECK(of(fused, name).count == norms);
     CHECK(of(fused, name).bytes == of(centred, name).bytes);
   }
-  // Kernels that are no eager ones are as before.
+  // Kernels that exist in both modes are unchanged.
   plan.stack.layer_kernels = LayerKernels::fused;
   const Job te = job(plan);
   plan.stack.norm_fusion = false;
@@ -92,7 +92,7 @@ TEST_CASE("program: eager modules hand views to attention") {
 }
 
 TEST_CASE("program: Adam of operators moves 20 numbers an element, tensor by tensor") {
-  // 2 + 3 + 2 + 3 + 2 + 2 + 2 + 4 numbers of four bytes: 80 bytes, where the fused one moves 28.
+  // 2 + 3 + 2 + 3 + 2 + 2 + 2 + 4 numbers of four bytes: 80 bytes; the fused kernel moves 28.
   Plan plan = sharded();
   const std::int64_t fused = kernels(job(plan).classes.front(), "adam").bytes;
   plan.stack.fused_optimizer = false;
@@ -119,7 +119,7 @@ TEST_CASE("program: separate products do the same work in five where two were") 
     CHECK(many.count == parts * one.count);
     CHECK(many.flops == one.flops);
   }
-  // Two sums of three gradients of the input, one of two, a layer and microbatch.
+  // For each layer and microbatch: two sums of three input gradients, and one of two.
   const Kernels sums = kernels(apart.classes.front(), "add input gradients");
   CHECK(kernels(joined.classes.front(), "add input gradients").count == 0);
   CHECK(sums.count == 3 * plan.architecture.layers * plan.microbatches());
@@ -177,7 +177,7 @@ TEST_CASE("program: tensors in fp32 are not cast, and PyTorch masks their scores
       most = std::max(most, now.bytes("fp32 logits, then softmax") + now.bytes("log softmax"));
     });
     CHECK(most == logits);
-    // masked_fill_ costs as 13 bytes an element of 4; backward a copy is filled.
+    // masked_fill_ costs 13 bytes per element of 4; the backward pass fills a copy.
     CHECK(per_pass(program, "mask scores") == scores / 4 * 13);
     CHECK(per_pass(program, "clone gradient of masked scores") == 2 * scores);
     CHECK(per_pass(program, "mask backward") == scores / 4 * 13);
@@ -240,9 +240,10 @@ TEST_CASE("program: PyTorch's cross entropy holds five times its logits, in back
 }
 
 TEST_CASE("program: a compiler puts weight gradients behind what the pass goes on with") {
-  // As recorded (results/captured-steps): fc2's behind the activation's gradient, those of qkv and
-  // the projection behind their norm's; where a layer runs again nobody reads the activation's
-  // output before, and one kernel makes it and the gradients.
+  // As recorded (results/captured-steps). fc2's weight gradient runs after the activation's
+  // gradient; those of qkv and the projection run after their norm's gradient. In a recomputed
+  // layer the activation's output has no earlier reader, so one kernel computes it with the
+  // gradients.
   Plan plan = sharded();
   plan.mesh.tp = 1;
   plan.architecture.hidden_dropout = 0;
@@ -295,13 +296,13 @@ TEST_CASE("program: a checkpoint that stops early lacks the last product of each
         const Job stopped = job(plan);
         const Program &a = whole.classes.front(), &b = stopped.classes.front();
         CAPTURE(group, fp8);
-        // A function of fp8 saves its operands behind its kernel; a compiler sees who reads what.
+        // A function of fp8 saves its operands after its kernel; a compiler sees all readers.
         const bool stops = how == LayerKernels::compiled || !fp8;
         const int left_out = stops ? plan.microbatches() * 4 / group : 0;
         CHECK(kernels(a, "fc2").count - kernels(b, "fc2").count == left_out);
         CHECK(kernels(a, "residual add").count - kernels(b, "residual add").count == left_out);
         CHECK(kernels(a, "fc1").count == kernels(b, "fc1").count);
-        // Something behind it saves a tensor: then it runs.
+        // A later operator saves a tensor, so the product runs.
         plan.architecture.hidden_dropout = 0.1;
         const Job dropped = job(plan);
         CHECK(kernels(dropped.classes.front(), "fc2").count == kernels(a, "fc2").count);

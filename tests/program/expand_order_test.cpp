@@ -1,4 +1,5 @@
-// walk_test.cpp — what a stage does for its passes, for every schedule over all small shapes.
+// expand_order_test.cpp — the actions of a stage around its passes, for every schedule over all
+// small shapes.
 #include "sim/program/parallel/pipeline/expand_order.h"
 
 #include <catch2/catch.hpp>
@@ -46,7 +47,8 @@ TEST_CASE("program: gradients of a chunk begin in the first pass that adds to th
   for_each_walk(
       [](const Schedule&, const Shape&, const std::vector<std::vector<StageAction>>& walks) {
         for (const std::vector<StageAction>& acts : walks) {
-          // Of layers: joined and weight passes. Of the ends of the model: joined and input passes.
+          // Gradients of layers: combined and weight passes. Gradients of the model's ends:
+          // combined and input passes.
           std::map<std::pair<int, bool>, std::vector<Position>> positions;
           for (const StageAction& act : acts) {
             if (act.kind != StageAction::Kind::pass) continue;
@@ -64,7 +66,7 @@ TEST_CASE("program: gradients of a chunk begin in the first pass that adds to th
       });
 }
 
-// On each wire: kind of message, direction of travel, stages.
+// By wire: the kind of message, its direction, and the stages.
 TEST_CASE("program: every message that is sent is received, in the same order") {
   for_each_walk([](const Schedule& schedule, const Shape& shape,
                    const std::vector<std::vector<StageAction>>& walks) {
@@ -78,7 +80,7 @@ TEST_CASE("program: every message that is sent is received, in the same order") 
         const bool up = act.messages & upward;
         const int behind = (stage + (up ? shape.stages - 1 : 1)) % shape.stages;
         const int ahead = (stage + (up ? 1 : shape.stages - 1)) % shape.stages;
-        // What a batch sends is what the pass before it made.
+        // A batch sends the output of the pass before it.
         std::size_t made = i;
         while (acts[made].kind != StageAction::Kind::pass && made > 0) --made;
         const Step& sender = schedule.wire.batched ? acts[made].step : act.step;
@@ -118,7 +120,7 @@ TEST_CASE("program: a pass has its input before it runs, from a message or at a 
   });
 }
 
-// Collectives over all stages meet in the order in which each stage joins them.
+// All stages run collectives over all stages in the same order.
 TEST_CASE("program: shares of a vocabulary meet in one order on all stages") {
   int shared = 0;
   for_each_walk([&](const Schedule& schedule, const Shape& shape,
@@ -129,14 +131,15 @@ TEST_CASE("program: shares of a vocabulary meet in one order on all stages") {
     for (const std::vector<StageAction>& acts : walks) {
       std::vector<Meeting>& own = meetings.emplace_back();
       std::map<StageAction::Kind, int> seen;
-      std::map<int, int> backward, rows;  // places of a microbatch's passes and of its rows
+      std::map<int, int> backward, rows;  // places of a microbatch's passes, and of its rows
       for (std::size_t i = 0; i < acts.size(); ++i) {
         const StageAction& act = acts[i];
         const bool gradients = act.step.pass == Pass::output_gradient;
         if (act.kind == StageAction::Kind::pass && act.step.pass == Pass::backward)
           backward[act.step.microbatch] = static_cast<int>(i);
         if (act.kind == StageAction::Kind::look_up) rows[act.step.microbatch] = static_cast<int>(i);
-        // A stage has looked up what its forward pass needs, and shares gradients that it has.
+        // A stage has looked up the rows of its forward pass, and shares only gradients that it
+        // has.
         if (act.kind == StageAction::Kind::pass && act.step.pass == Pass::forward)
           CHECK(rows.count(act.step.microbatch) == 1);
         if (act.kind == StageAction::Kind::share_rows && own.size() < 1000 &&

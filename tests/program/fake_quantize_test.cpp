@@ -1,5 +1,5 @@
-// fake_quantize_test.cpp — quantisation-aware training: how often each operand is rounded, what
-// stays rounded, what clipping costs, and what is refused.
+// fake_quantize_test.cpp — quantisation-aware training: the number of roundings of each operand,
+// the rounded tensors that are kept, the cost of clipping, and refused plans.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -31,7 +31,7 @@ std::int64_t moved(const Plan& plan, const std::string& name) {
   return bytes;
 }
 
-// Of all layers of a rank, and of a microbatch.
+// For all layers of a rank, and for one microbatch.
 std::int64_t weight_bytes(const Plan& p) {
   const model::Architecture& a = p.architecture;
   return 2 * a.layers * a.hidden * (2 * a.query_width() + 2 * a.kv_width() + 3 * a.ffn) / p.mesh.tp;
@@ -94,7 +94,7 @@ TEST_CASE("program: what is rounded stays for its backward pass, in the place of
   CHECK(most_alive(plan, "norm output") == 2 * plan.architecture.layers * norms);
   plan.policy.recompute = Recompute::full;
   CHECK(most_alive(plan, "rounded weight") == weight_bytes(plan) / plan.architecture.layers);
-  // A copy of the weights for each microbatch that is under way.
+  // A copy of the weights for each microbatch in flight.
   plan = rounded(FakeQuantization::weights);
   plan.mesh.pp = 4;
   CHECK(most_alive(plan, "rounded weight") == 4 * weight_bytes(plan) / 4);

@@ -1,5 +1,5 @@
-// fingerprint_test.cpp — what ranks issue stays what it was: plans that use every tensor, and plans
-// drawn at random from all that is legal. The grid's are in tests/input/fingerprint_test.cpp.
+// fingerprint_test.cpp — programs must not change unintentionally: plans that use every tensor, and
+// random legal plans. Those of the grid are in tests/input/fingerprint_test.cpp.
 #include "draw.h"
 #include "sample.h"
 #include "tests/program/fingerprints.h"
@@ -18,7 +18,7 @@ TEST_CASE(
     if (problems(plan).empty())
       lines.push_back(fmt::format("{} draw {}", fingerprints::of(plan), number));
   }
-  // Of every schedule, with what else a plan may say.
+  // Plans of every schedule, with other options of a plan.
   for (std::uint64_t number = 1000; number < 1400; ++number)
     lines.push_back(
         fmt::format("{} legal {}", fingerprints::of(sample::draw_legal(number)), number));

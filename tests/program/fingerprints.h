@@ -1,6 +1,6 @@
-// fingerprints.h — programs against the fingerprints that were written down for them, a line per
-// plan in a text file. REHEARSE_UPDATE_FINGERPRINTS=1 writes those of today instead: do so where a
-// change mends a named fault or adds plans, and say which lines changed and why.
+// fingerprints.h — compares programs with recorded fingerprints, one line per plan in a text file.
+// REHEARSE_UPDATE_FINGERPRINTS=1 writes the present ones instead. Use it only if a change fixes a
+// known fault or adds plans, and explain which lines changed and why.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 namespace fingerprints {
 
-// Of all rank classes of a plan.
+// The fingerprint of all rank classes of a plan.
 inline std::string of(const sim::program::Plan& plan) {
   std::uint64_t all = 0;
   const sim::program::Job job =

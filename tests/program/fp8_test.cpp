@@ -1,4 +1,5 @@
-// Casts to fp8: passes over tensors whose scale is not known, and who agrees on it.
+// fp8_test.cpp — casts to fp8: kernels over tensors with unknown scales, and the agreement of ranks
+// on a scale.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -52,20 +53,21 @@ TEST_CASE("program: a tensor that is cast with its own scale is read once more b
   plan.numerics.fp8_recipe = Fp8Recipe::tensorwise;
   const Found own = found(plan);
   const std::int64_t each = own.microbatches * own.layers;
-  // Of a layer: what projection and fc2 read, and the gradients of four outputs. Norms find it.
+  // For each layer: the inputs of projection and fc2, and the gradients of four outputs. Norms
+  // compute the scale themselves.
   CHECK(own.count.at("largest magnitude") == 6 * each);
   CHECK(own.count.at("scale of fp8") == 8 * each);
   const std::int64_t tokens = plan.batch.sequence, tp = plan.mesh.tp;
   const std::int64_t hidden = 4096, ffn = 14336 / tp, qkv = (4096 + 2 * 1024) / tp;
   const std::int64_t columns = hidden / tp + ffn + qkv + 2 * ffn;  // of all tokens
   CHECK(own.bytes.at("largest magnitude") == 2 * tokens * (columns + 2 * hidden / tp) * each);
-  // The norms write 16 bits, which are cast behind them.
+  // The norms write 16 bits, which a later kernel casts.
   CHECK(own.bytes.at("norm") - known.bytes.at("norm") == 2 * tokens * hidden / tp * each);
   CHECK(own.bytes.at("norm output to fp8") == 2 * 3 * tokens * hidden / tp * each);
-  // Ranks agree where the sequence is gathered: two norms' outputs, two outputs' gradients.
+  // Ranks agree on scales if the sequence is gathered: two norms' outputs, two outputs' gradients.
   CHECK(own.agreed == 4 * each);
   CHECK(own.followed == own.agreed);
-  // Weights are cast once a step, and looked at before.
+  // Weights are cast once per step, after their maxima are found.
   CHECK(3 * own.bytes.at("largest magnitude of weights") * 2 ==
         3 * known.bytes.at("weights to fp8"));
 
@@ -86,7 +88,7 @@ TEST_CASE("program: a compiler finds largest magnitudes in the kernels that make
   const std::int64_t each = own.microbatches * own.layers;
   CHECK(own.count.at("largest magnitude") == each);  // of attention's output
   CHECK(own.count.at("scale of fp8") == 8 * each);
-  // DTensors' parts agree, whichever way they are cut.
+  // The parts of a DTensor agree, however they are split.
   CHECK(own.agreed == 8 * each);
   CHECK(own.followed == 4 * each);
   plan.mesh.tp = 1;

@@ -1,4 +1,5 @@
-// fsdp_test.cpp — parameters in shards: what a rank holds, and how often it gathers and reduces.
+// fsdp_test.cpp — sharded parameters: the memory of a rank, and the number of gathers and
+// reductions.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -86,7 +87,7 @@ TEST_CASE("program: every unit is gathered twice in a microbatch and reduced onc
 }
 
 TEST_CASE("program: whole parameters are there for as long as the mode says") {
-  // The root, the layer at work and, in the backward pass, the one gathered ahead.
+  // The root, the current layer and, in the backward pass, the layer gathered ahead.
   Plan p = sharded(DataParallelism::fsdp1);
   CHECK(most_alive(job(p).classes.front(), "flat parameters") == 3);
   p.sharding.fsdp.backward_prefetch = 0;
@@ -95,8 +96,8 @@ TEST_CASE("program: whole parameters are there for as long as the mode says") {
   CHECK(most_alive(job(p).classes.front(), "flat parameters") == 5);
   p.sharding.fsdp.reshard_after_forward = false;
   CHECK(most_alive(job(p).classes.front(), "flat parameters") == 5);
-  // FSDP2 copies out: 6 parameters a layer, 3 in the root; what was gathered for the layer before
-  // stays until this one's is there.
+  // FSDP2 copies 6 parameters per layer and 3 in the root. The gathered tensor of the previous
+  // layer lives until the one of this layer exists.
   p = sharded(DataParallelism::fsdp2);
   CHECK(most_alive(job(p).classes.front(), "unsharded parameter") == 3 + 6);
   CHECK(most_alive(job(p).classes.front(), "all-gather output") == 2);
@@ -140,7 +141,7 @@ TEST_CASE("program: uneven stages share all layers") {
   CHECK(says(problems(p), "pp 4 does not divide the 14 layers"));
   p.pipeline.account_for_embedding = p.pipeline.account_for_loss = true;
   CHECK(problems(p).empty());
-  // 16 places, of which the embedding and the head take one each.
+  // 16 places; the embedding and the head take one each.
   CHECK(p.chunk_layers(0, 0) == 3);
   CHECK(p.chunk_layers(1, 0) == 4);
   CHECK(p.chunk_layers(3, 0) == 3);
@@ -153,7 +154,7 @@ TEST_CASE("program: uneven stages share all layers") {
   CHECK(p.chunk_layers(3, 0) == 4);
   p.pipeline.last_stage_layers = 3;
   CHECK(says(problems(p), "leave 9 layers for 2 other stages"));
-  // Eight chunks of one place each: the first is the embedding alone, the last the head alone.
+  // Eight chunks of one place each: the first holds only the embedding, the last only the head.
   Plan alone = llama_8b();
   alone.architecture.layers = 6;
   alone.mesh.pp = 2;
@@ -164,11 +165,11 @@ TEST_CASE("program: uneven stages share all layers") {
   CHECK(alone.chunk_layers(0, 0) == 0);
   CHECK(alone.chunk_layers(0, 1) == 1);
   CHECK(alone.chunk_layers(1, 3) == 0);
-  alone.pipeline.virtual_stages = 1;  // a stage without layers is none
+  alone.pipeline.virtual_stages = 1;  // a stage must have layers
   alone.pipeline.schedule = "1f1b";
   alone.mesh.pp = 8;
   CHECK(says(problems(alone), "not a multiple (at least 2) of pp x virtual_stages = 8"));
-  // Global numbers run through the stages in order.
+  // Global layer numbers continue from stage to stage.
   p.pipeline.last_stage_layers = 4;
   const Job made = job(p);
   std::vector<int> first;

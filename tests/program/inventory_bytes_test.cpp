@@ -1,5 +1,5 @@
-// inventory_bytes_test.cpp — the columns `bytes` and `category` of INVENTORY.md against every
-// allocation of a catalog of plans: the formulas are read as they stand in the text.
+// inventory_bytes_test.cpp — checks the columns `bytes` and `category` of INVENTORY.md against
+// every allocation of a catalog of plans. The formulas are parsed from the text.
 #include <catch2/catch.hpp>
 #include <cctype>
 #include <cmath>
@@ -19,14 +19,14 @@ namespace {
 using namespace sim::program;
 using Values = std::map<std::string, double, std::greater<>>;
 
-// Of a rank's keys, repeated as often as the exchange of heads asks.
+// Bytes of a rank's keys, with the repetition that the exchange of heads needs.
 double repeated_width(const Plan& plan) {
   const sim::context::Shape shape = context_shape(plan);
   const sim::context::Method& method = context_method(plan);
   return static_cast<double>(method.groups(shape) * method.exchanging(shape) * shape.head_dim);
 }
 
-// Letters as INVENTORY.md defines them, longest first.
+// The letters that INVENTORY.md defines, longest first.
 Values values_of(const Plan& plan) {
   const sim::model::Architecture& a = plan.architecture;
   const double t = plan.mesh.tp, c = plan.mesh.cp;
@@ -69,7 +69,7 @@ Values values_of(const Plan& plan) {
           {"SMs", 108}};
 }
 
-// Products, quotients and sums; a space multiplies. Reads as far as it can.
+// Evaluates products, quotients and sums; a blank multiplies. Parses as far as it can.
 class Formula {
  public:
   Formula(const std::string& text, const Values& values) : text_(text), values_(values) {}
@@ -133,7 +133,7 @@ class Formula {
   char take(const std::string& signs) {
     skip();
     if (at_ >= text_.size() || signs.find(text_[at_]) == std::string::npos) return 0;
-    // An x between words is no sign.
+    // An x between words is not a sign.
     if (text_[at_] == 'x' && at_ + 1 < text_.size() && text_[at_ + 1] != ' ') return 0;
     return text_[at_++];
   }
@@ -143,7 +143,7 @@ class Formula {
   std::size_t at_ = 0;
 };
 
-// "e T q, then e T k", "Kk, or half", "e T F, or 2 e T F with SwiGLU": each value that is meant.
+// "e T q, then e T k", "Kk, or half", "e T F, or 2 e T F with SwiGLU": all values in the text.
 std::vector<double> meant(const std::string& cell, const Values& values) {
   std::vector<double> found;
   for (std::size_t from = 0; from < cell.size();) {
@@ -186,14 +186,14 @@ std::multimap<std::string, Line> lines() {
   return found;
 }
 
-// Whose bytes the text says in words ("e x the weight", "profile", "padded"), or whose line counts
-// several tensors at once; tests of their own hold them.
+// Lines whose text gives the bytes in words ("e x the weight", "profile", "padded"), or that count
+// several tensors. Separate tests check them.
 const std::set<std::string> in_words = {
-    // In the steps of a ring: those of the step's size.
+    // Tensors of a ring's steps: the size of the step.
     "cuDNN workspace", "dk expanded", "dv expanded", "dq_accum", "softmax_d",
-    // Of gathered keys: those up to the chunk's end.
+    // Gathered keys up to the chunk's end.
     "keys or values of a chunk", "dk of a chunk", "dv of a chunk",
-    // Behind keys repeated for all heads: those of all heads.
+    // Keys of all heads, after repetition.
     "dk", "dv",
     // Whole numbers of rows.
     "embedding gradient by segment", "sorted ids",
@@ -204,10 +204,10 @@ const std::set<std::string> in_words = {
     "buffer of offloaded gradients", "gradient to the CPU", "reduce bucket", "fp32 main parameter",
     "gradient buffer", "kept gradient handle", "parameter buffer", "shard clone",
     "weight gradient handle",
-    // Of slices: those up to a slice, or in front of it. Of two copies: what the mirror sends.
+    // Slices: keys up to a slice, or before it. Two copies: the messages of the mirror.
     "attention mask", "keys of slices", "values of slices", "gradients of earlier keys",
     "gradients of the mirror",
-    // Libraries' own.
+    // Memory of libraries.
     "TransformerEngine workspace", "cuBLAS workspace of the backward thread",
     "cuBLAS workspace of the forward thread"};
 

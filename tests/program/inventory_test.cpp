@@ -1,4 +1,5 @@
-// inventory_test.cpp — INVENTORY.md against the programs of a catalog of plans, label by label.
+// inventory_test.cpp — compares INVENTORY.md with the programs of a catalog of plans, label by
+// label.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
@@ -8,7 +9,7 @@
 
 namespace {
 
-// First cells of table rows, where they are code: "| `label` | ...".
+// The first cells of table rows that are code: "| `label` | ...".
 std::set<std::string> named() {
   std::ifstream file(REHEARSE_SOURCE_DIR "/sim/program/INVENTORY.md");
   REQUIRE(file.good());

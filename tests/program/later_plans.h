@@ -1,5 +1,4 @@
-// later_plans.h — plans of sample::catalog() that came later: contexts, ZeRO++, optimizers on the
-// CPU.
+// later_plans.h — further plans of sample::catalog(): contexts, ZeRO++, optimizers on the CPU.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,7 +29,7 @@ void add_rounded_plans(Add add, const sim::program::Plan& llama) {
             });
 }
 
-// Products in fp8 whose tensors have scales of their own.
+// fp8 products whose tensors have their own scales.
 template <class Add>
 void add_scaled_plans(Add add, const sim::program::Plan& llama) {
   using namespace sim::program;
@@ -124,7 +123,7 @@ void add_later_plans(Add add, const sim::program::Plan& llama) {
           p.sharding.fsdp.quantized_weights = weights;
           p.sharding.fsdp.quantized_gradients = secondary > 1;
         });
-  // Norms and biases that few families have, under every policy that touches a layer's products.
+  // Norms and biases of rare model families, under every policy that affects a layer's products.
   const auto traits = [&](const char* name, auto change) {
     for (const int way : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
       add(name, llama, [&](Plan& p) {

@@ -1,5 +1,5 @@
-// layer_choices_test.cpp — layers that keep, swap or run again by choice: their text, their rules,
-// and what each choice makes of the program.
+// layer_choices_test.cpp — layers that keep, swap or recompute by choice: their text, their rules,
+// and the effect of each choice on the program.
 #include "sim/program/plan/layer_choices.h"
 
 #include <catch2/catch.hpp>
@@ -38,7 +38,7 @@ TEST_CASE("program: choices of layers are read as they are written") {
   for (const char* text :
        {"kept", "keep*0", "keep*", "keep*x", "keep*2x", "keep*2 ", "keep,,swap", "keep*99999"})
     CHECK_FALSE(read_layer_choices(text).problem.empty());
-  // 65536 layers, and no more in all.
+  // 65536 layers, and no more in total.
   CHECK(read_layer_choices("keep*65536").choices.size() == 65536);
   CHECK(read_layer_choices("keep*65535,swap").choices.size() == 65536);
   for (const char* text : {"keep*65537", "keep*65536,swap", "keep*65535,swap*2"})
@@ -71,7 +71,8 @@ TEST_CASE("program: each layer does what was chosen for it") {
     CHECK(calls[move] == 3 * m);
   CHECK(calls["free layer input"] == 19 * m);
 
-  // A copy down has until the next layer that swaps is done, one up begins when that is back.
+  // A copy down may last until the next swapped layer is done; a copy up starts when that layer is
+  // back.
   std::vector<std::pair<std::string, int>> moves;
   for (const Pass& pass : program.step) {
     const Template& t = program.templates[pass.pattern];

@@ -1,4 +1,4 @@
-// parts_test.cpp — layers that stages and chunks do not divide.
+// layer_partition_test.cpp — numbers of layers that stages and chunks do not divide.
 #include "sim/program/plan/layer_partition.h"
 
 #include <catch2/catch.hpp>
@@ -35,12 +35,12 @@ std::vector<int> layers(const Plan& plan) {
 }  // namespace
 
 TEST_CASE("program: padding is taken from the last part, then from the first ones") {
-  // 22 layers on 8 stages are 24 less two.
+  // 22 layers on 8 stages are 24 minus two.
   Plan plan = of(22, 8, 1);
   plan.pipeline.layer_split = LayerSplit::padded;
   CHECK(part_problems(plan).empty());
   CHECK(layers(plan) == std::vector<int>{2, 3, 3, 3, 3, 3, 3, 2});
-  // With three chunks a stage the embedding and the head stand alone.
+  // With three chunks per stage the embedding and the head are chunks of their own.
   plan = of(22, 8, 3);
   plan.pipeline.layer_split = LayerSplit::padded;
   CHECK(part_problems(plan).empty());
@@ -79,7 +79,8 @@ TEST_CASE("program: every rule deals out every layer once") {
           for (int stage = 0; stage < pp; ++stage) {
             int sum = 0;
             for (int chunk = 0; chunk < v; ++chunk) sum += plan.chunk_layers(stage, chunk);
-            CHECK((sum > 0 || stage == 0 || stage == pp - 1));  // the ends may stand alone
+            // The ends may be chunks without layers.
+            CHECK((sum > 0 || stage == 0 || stage == pp - 1));
           }
         }
 }
@@ -132,7 +133,7 @@ TEST_CASE("program: listed parts must be as many as the plan has and hold every 
   CHECK(says(plan) ==
         std::vector<std::string>{"part 2 of the model would have -2 layers; fewer stages, or "
                                  "embedding and head counted as fewer layers, would do"});
-  // The embedding and the head may stand alone.
+  // The embedding and the head may be chunks of their own.
   plan.pipeline.layers_of_parts = {0, 4, 4, 0};
   CHECK(part_problems(plan).empty());
   plan.pipeline.layer_split = LayerSplit::padded;

@@ -1,5 +1,5 @@
-// Layers with experts: what a rank saves and sends by the formulas of the dispatcher, whose
-// parameters it holds, how routes are drawn, and which plans are impossible.
+// mixture_test.cpp — layers with experts: saved and sent bytes by the dispatcher's formulas, the
+// parameters of a rank, drawn routes, and impossible plans.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -36,7 +36,7 @@ std::map<std::string, std::int64_t> saved_of(const Plan& plan) {
   return bytes;
 }
 
-// Names, labels and streams of what the first block of that name issues.
+// Names, labels and streams of the instructions in the first block with that name.
 std::vector<std::string> issued(const Program& p, std::string_view block_name) {
   std::vector<std::string> found;
   for (const Block& block : p.blocks) {
@@ -60,7 +60,7 @@ std::ptrdiff_t place(const std::vector<std::string>& in, std::string_view what) 
   return at - in.begin();
 }
 
-// Bytes of each collective of the step's first pass that has it.
+// Bytes of each collective in the step's first pass that has it.
 std::int64_t bytes_of(const Plan& plan, std::string_view label) {
   const Job job = sample::job(plan);
   const Program& p = job.classes.front();
@@ -73,8 +73,8 @@ std::int64_t bytes_of(const Plan& plan, std::string_view label) {
 }  // namespace
 
 TEST_CASE("mixture: a layer saves what the formulas of its dispatcher say") {
-  // Of R = n K rows: input 2 h, output of the product up 4 f, activation 2 f, probabilities 4;
-  // router: logits, probabilities and map of n E, and the row map 4 n (2 E + 1).
+  // For R = n K rows: input 2 h, output of the product up 4 f, activation 2 f, probabilities 4.
+  // Router: logits, probabilities and map of n E, and the row map 4 n (2 E + 1).
   const Plan plan = sample::mixture();
   const std::int64_t n = 2048, rows = 2 * n, h = 1024, f = 1024, experts = 8;
   auto saved = saved_of(plan);
@@ -85,7 +85,7 @@ TEST_CASE("mixture: a layer saves what the formulas of its dispatcher say") {
   CHECK(saved["router logits"] == 2 * n * experts);
   CHECK(saved["row id map"] == 4 * n * (2 * experts + 1));
   CHECK(saved["expert norm output"] == 2 * n * h);
-  // Over two tensor ranks that share the experts: half the tokens each, all rows, half the columns.
+  // Two tensor-parallel ranks share the experts: half the tokens each, all rows, half the columns.
   Plan split = plan;
   split.mesh.tp = split.mesh.etp = 2;
   saved = saved_of(split);
@@ -98,7 +98,7 @@ TEST_CASE("mixture: what leaves a rank is its copies, or one for each rank with 
   Plan plan = sample::mixture();
   CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 2 * 1024);
   CHECK(bytes_of(plan, "dispatch scores") == 4 * 2048 * 2);
-  // All copies; how many of them travel the network says, by its nodes.
+  // All copies; the network computes from its nodes how many travel.
   plan.experts.dispatcher = Dispatcher::flex;
   CHECK(bytes_of(plan, "dispatch") == 2 * 2048 * 2 * 1024);
   CHECK(bytes_of(plan, "dispatch scores") == 0);
@@ -108,14 +108,14 @@ TEST_CASE("mixture: what leaves a rank is its copies, or one for each rank with 
 }
 
 TEST_CASE("mixture: a token of K choices has experts on so many places") {
-  // Of 4 places 4 (1 - (3/4)^2); of 1 that one.
+  // With 4 places 4 (1 - (3/4)^2); with 1 place 1.
   CHECK(Choices{2}.places(4) == Approx(1.75));
   CHECK(Choices{8}.places(1) == Approx(1));
-  // DeepSeek-V3: 8 choices in 4 of 8 groups, a group to a node: 4 (1 - (3/4)^8) nodes; of 64 ranks
+  // DeepSeek-V3: 8 choices in 4 of 8 groups, a group per node: 4 (1 - (3/4)^8) nodes; of 64 ranks
   // the 32 of these groups.
   CHECK(Choices{8, 8, 4}.places(8) == Approx(4 * (1 - std::pow(0.75, 8))));
   CHECK(Choices{8, 8, 4}.places(64) == Approx(32 * (1 - std::pow(31.0 / 32, 8))));
-  // Two groups to a place: a place is missed by 4 of 8 groups with 6/8 x 5/7 x 4/6 x 3/5 = 3/14.
+  // Two groups per place: 4 of 8 groups miss a place with 6/8 x 5/7 x 4/6 x 3/5 = 3/14.
   const double left = 4 * (1 - 3.0 / 14);
   CHECK(Choices{8, 8, 4}.places(4) == Approx(left * (1 - std::pow(1 - 1 / left, 8))));
 }
@@ -123,7 +123,7 @@ TEST_CASE("mixture: a token of K choices has experts on so many places") {
 TEST_CASE("mixture: shares that are given say how many rows each expert gets") {
   Plan plan = sample::mixture();
   plan.experts.routing = Routing::skewed;
-  // Ranks 0 ... 3 hold two experts each; the first rank gets half of all.
+  // Ranks 0 ... 3 hold two experts each; the first rank receives half of all.
   plan.experts.shares = {{0.25, 0.25, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05}};
   const std::int64_t n = 2048;
   const Routes routes = drawn_routes(plan, n, {1, 2, false});
@@ -172,7 +172,7 @@ TEST_CASE("mixture: routes are drawn by seed, layer and microbatch, and lose no 
   CHECK(load({1, 2, false}, 0).arriving == load({1, 2, false}, 0).arriving);
   CHECK(load({1, 2, false}, 0).arriving != load({1, 3, false}, 0).arriving);
   CHECK(load({1, 2, false}, 0).arriving != load({2, 2, false}, 0).arriving);
-  // Even choices: the fullest of four ranks is within 5 sigma of the mean n K, sigma^2 about
+  // Equal probabilities: the fullest of four ranks is within 5 sigma of the mean n K, sigma^2 about
   // 3/4 n K x 4/4.
   const std::int64_t even = load({1, 2, false}, 0).busiest;
   CHECK(even < 2 * n + 5 * 64);
@@ -205,7 +205,7 @@ TEST_CASE("mixture: a shared expert beside the exchanges is issued behind each o
   CHECK(place(forward, "combine") < place(forward, "shared fc2 on side"));
   CHECK(place(forward, "shared fc2 on side") < place(forward, "unpermute"));
   CHECK(place(forward, "alloc shared fc1 output on side") > 0);
-  // The gradients' dispatch carries what the combination sends back.
+  // The dispatch of the gradients carries the rows that combine sends back.
   const auto backward = issued(p, "layer backward");
   CHECK(place(backward, "dispatch") < place(backward, "shared fc2 on side"));
   CHECK(place(backward, "shared fc2 on side") < place(backward, "expert fc2"));
@@ -214,7 +214,7 @@ TEST_CASE("mixture: a shared expert beside the exchanges is issued behind each o
 }
 
 TEST_CASE("mixture: with sequence parallelism an overlapped shared expert saves whole rows") {
-  // 2 T h bytes that in line are gathered again on the way back.
+  // 2 T h bytes; without overlap they are gathered again in the backward pass.
   Plan plan = sample::mixture();
   sample::make_latent(plan);
   plan.mesh.tp = 2;
@@ -246,7 +246,7 @@ TEST_CASE("mixture: frozen experts save no inputs of their products, and have no
   CHECK(saved.count("expert activation output") == 0);
   CHECK(saved.count("expert fc1 output") == 1);
   const auto backward = issued(sample::job(plan).classes.front(), "layer backward");
-  // One product for the input's gradient each, none for the weight's.
+  // One product for each input gradient, none for the weight.
   CHECK(std::ranges::count(backward, "expert fc1") == 1);
   CHECK(std::ranges::count(backward, "expert fc2") == 1);
   sample::make_latent(plan);
@@ -256,7 +256,7 @@ TEST_CASE("mixture: frozen experts save no inputs of their products, and have no
 }
 
 TEST_CASE("mixture: experts of a rank share an adapter, whose gradients their ranks sum") {
-  // r (h + 2 f) beside the products up and r (f + h) beside those down, of each layer.
+  // r (h + 2 f) for the products up and r (f + h) for those down, in each layer.
   Plan plan = sample::mixture();
   const std::int64_t h = 1024, f = 1024, r = 16;
   plan.lora.rank = r;
@@ -265,12 +265,12 @@ TEST_CASE("mixture: experts of a rank share an adapter, whose gradients their ra
   plan.lora.fc1 = plan.lora.fc2 = true;
   CHECK(sample::job(plan).classes.front().parameters == without + 2 * r * (h + 2 * f + f + h));
   CHECK(bytes_of(plan, "adapter gradient of experts") == 2 * r * h);
-  // Where one rank has all experts there is nobody to sum with.
+  // If one rank has all experts, there is no rank to sum with.
   Plan alone = plan;
   alone.mesh.ep = 1;
   CHECK(bytes_of(plan, "adapter gradient of experts") > 0);
   CHECK(bytes_of(alone, "adapter gradient of experts") == 0);
-  // The adapter's own input is saved, where the frozen product's is not.
+  // The adapter's own input is saved, unlike that of the frozen product.
   auto saved = saved_of(plan);
   CHECK(saved["expert input"] == 2 * 2 * 2048 * h);
   CHECK(saved["expert adapter's narrow rows"] == 2 * 2 * 2 * 2048 * r);
@@ -376,7 +376,7 @@ TEST_CASE("program: gradients of experts by grouped_gemm are made whole and adde
   CHECK(adds(plan) == std::pair<std::ptrdiff_t, std::ptrdiff_t>{0, 0});
   plan.experts.legacy_grouped_gemm = true;
   CHECK(adds(plan) == std::pair<std::ptrdiff_t, std::ptrdiff_t>{2, 2});
-  // The gradient is there before the product that fills it, which reads no main_grad.
+  // The gradient exists before the product that fills it, and the product reads no main_grad.
   const Job made = sample::job(plan);
   const std::vector<std::string> found = issued(made.classes.front(), "layer backward");
   const std::ptrdiff_t gradient = place(found, "alloc gradient of all experts");

@@ -11,7 +11,7 @@
 
 namespace sample {
 
-// 8 experts of which a token goes to 2, on two stages.
+// 8 experts, 2 for each token, on two stages.
 inline sim::program::Plan mixture() {
   sim::program::Plan p;
   sim::model::Architecture& a = p.architecture;

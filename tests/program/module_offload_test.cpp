@@ -1,5 +1,5 @@
-// module_offload_test.cpp — modules of layers on the CPU: bytes that travel and what stays, in
-// closed form; which group comes up where.
+// module_offload_test.cpp — modules of layers on the CPU: bytes copied and bytes kept in closed
+// form, and the time at which each group comes up.
 #include "sim/program/parallel/offload/module_offload.h"
 
 #include <array>
@@ -15,7 +15,7 @@ using enum sim::program::OffloadModule;
 
 namespace {
 
-// Bytes of a step's copies on both ways.
+// Bytes of a step's copies in both directions.
 struct Moved {
   std::int64_t down = 0, up = 0;
 };
@@ -35,14 +35,13 @@ std::uint8_t bits(std::initializer_list<OffloadModule> modules) {
   return all;
 }
 
-// Of a layer of Llama-3.1-8B with 8,192 tokens on two tensor-parallel ranks: INVENTORY.md
-// section 8.
+// A layer of Llama-3.1-8B with 8,192 tokens on two tensor-parallel ranks: INVENTORY.md section 8.
 constexpr std::int64_t residual = 33'554'432, normed = 33'554'432, query = 33'554'432,
                        keys = 16'777'216, attended = 33'554'432, lse = 524'288;
 
 struct Travel {
   std::uint8_t modules;
-  std::int64_t travels, leaves;  // of a layer
+  std::int64_t travels, leaves;  // per layer
 };
 
 }  // namespace
@@ -52,9 +51,10 @@ TEST_CASE("program: modules of all layers but the last go down and come back") {
   const std::int64_t all = sample::at_head(plan);
   for (const auto& [modules, travels, leaves] :
        {Travel{bits({qkv_linear}), residual + normed, residual + normed},
-        // The projection saves the core's output too, so a copy alone frees nothing of it.
+        // The projection also saves the core's output, so offloading one of them frees nothing of
+        // it.
         Travel{bits({core_attn}), query + keys + attended, query + keys},
-        // Both save it, and each sends it.
+        // Both save it, and each copies it.
         Travel{bits({core_attn, attn_proj}), query + keys + 2 * attended, query + keys + attended},
         Travel{bits({qkv_linear, core_attn, attn_proj}),
                residual + normed + query + keys + 2 * attended,
@@ -77,7 +77,7 @@ TEST_CASE("program: tensors below the least size stay on the GPU") {
     plan.policy.offload_min_elements = least;
     return moved(sample::job(plan).classes[0]).down / plan.microbatches() / 31;
   };
-  // Elements, not bytes: those of lse are fp32.
+  // The limit counts elements, not bytes; lse is in fp32.
   CHECK(down(lse / 4) == query + keys + attended + lse);
   CHECK(down(lse / 4 + 1) == query + keys + attended);
   CHECK(down(keys / 4 + 1) == query + attended);
@@ -93,7 +93,7 @@ TEST_CASE("program: a stage keeps its last groups where their backward pass is t
   const std::int64_t travels = residual + normed + query + keys + 2 * attended;
   const Job job = sample::job(plan);
   for (const Program& program : job.classes) {
-    // The first microbatch's everywhere, and every one's on the last stage.
+    // The first microbatch's last groups stay on all stages, every microbatch's on the last stage.
     const int kept = program.stage == 3 ? 12 : 1;
     INFO(program.stage);
     CHECK(moved(program).down == (12 * 8 - kept) * travels);
@@ -101,8 +101,8 @@ TEST_CASE("program: a stage keeps its last groups where their backward pass is t
   }
 }
 
-// Megatron-LM's post_warmup_callback: the last group of each name of the first pass stays, then as
-// many bytes as the stage's number asks for, then a share of what is left of each pass.
+// Megatron-LM's post_warmup_callback. The last group of each name of the first pass stays. Then
+// bytes stay by the stage's number, then a share of the rest of each pass.
 TEST_CASE("program: a stage keeps more groups than the one before it, and a share of them") {
   Plan plan = sample::llama_8b();
   plan.mesh.pp = 4;
@@ -119,13 +119,13 @@ TEST_CASE("program: a stage keeps more groups than the one before it, and a shar
     return bytes.down;
   };
   const std::int64_t all = (12 * 8 - 1) * layer;
-  // A layer's bytes and one more: two layers and a group for stage 2, then a whole group.
+  // A layer's bytes plus one: two layers and a group for stage 2, then a whole group.
   plan.policy.offload_delta_bytes = layer + 1;
   CHECK(down(0) == all);
   CHECK(down(1) == all - layer - of_group[0]);
   CHECK(down(2) == all - 2 * layer - of_group[0]);
-  // Of 24 groups of a pass, 21 of the first: int(24 x 0.3) = 7 and int(21 x 0.3) = 6 stay, the last
-  // ones, which on the last stage would stay in part anyway.
+  // A pass has 24 groups, the first one 21: int(24 x 0.3) = 7 and int(21 x 0.3) = 6 of the last
+  // ones stay. On the last stage, some of these would stay anyway.
   plan.policy.offload_delta_bytes = 0;
   plan.policy.activation_offload_fraction = 0.7;
   CHECK(down(0) == all - 11 * (2 * layer + of_group[2]) - 2 * layer);
@@ -136,7 +136,7 @@ TEST_CASE("program: a stage keeps more groups than the one before it, and a shar
   CHECK(!sample::rules(plan).empty());
 }
 
-// As many microbatches as are under way, each with what travels of it.
+// The microbatches in flight, each with its offloaded bytes.
 TEST_CASE("program: the CPUs hold what travels of the microbatches under way") {
   Plan plan = sample::llama_8b();
   plan.mesh.pp = 4;
@@ -148,7 +148,7 @@ TEST_CASE("program: the CPUs hold what travels of the microbatches under way") {
   const Job made = sample::job(plan);
   for (const Program& program : made.classes) {
     INFO(program.stage);
-    // The last group of each name stays of the first pass, and of every one on the last stage.
+    // The last group of each name stays in the first pass, and on the last stage in every pass.
     CHECK(host_activations(program) == (4 - program.stage) * 8 * layer - layer);
   }
 }
@@ -160,7 +160,7 @@ TEST_CASE("program: a group comes up while as many others go back as a layer has
   plan.batch.global_batch = 8;
   plan.policy.offload_modules = bits({core_attn, attn_proj});
   const Program first = sample::job(plan).classes[0];
-  // Of each group's copies up the number of waits on the way back until its own.
+  // For each copy up: the number of waits of the backward pass before that for its own group.
   std::map<std::uint16_t, int> on_their_way;
   int most = 0, least = 1 << 20, waits = 0;
   sample::each_of_step(first, [&](const Instruction& i) {
@@ -185,7 +185,7 @@ TEST_CASE("program: experts leave their inputs and what the activation reads") {
   plan.mesh.pp = 1;
   plan.mesh.dp = 8;
   const model::Architecture& a = plan.architecture;
-  // 2,048 tokens with two experts each; as many rows come to a rank as leave it.
+  // 2,048 tokens with two experts each; a rank receives as many rows as it sends.
   const std::int64_t rows = 2 * 2048, tokens = 2048;
   const std::int64_t fc1 = 2 * rows * a.hidden, act = 2 * rows * 2 * a.experts.ffn;
   const std::int64_t probabilities = 4 * rows, stream_bytes = 2 * tokens * a.hidden;

@@ -1,4 +1,4 @@
-// offload_test.cpp — what goes to the CPU and back: bytes in closed form, and what waits for what.
+// offload_test.cpp — copies to the CPU and back: bytes in closed form, and their dependencies.
 #include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
@@ -11,7 +11,7 @@ using namespace sim::program;
 
 namespace {
 
-// Bytes of a step's work on each stream of the host.
+// Bytes of a step's work on each host stream.
 std::map<Stream, std::int64_t> moved(const Program& program) {
   std::map<Stream, std::int64_t> bytes;
   sample::each_of_step(program, [&](const Instruction& i) {
@@ -37,7 +37,7 @@ TEST_CASE("program: offloaded layers go down and come back once a microbatch") {
   for (const int layers : {1, 20, 31}) {
     plan.policy.offload_layers = layers;
     const Program program = sample::job(plan).classes[0];
-    // INVENTORY.md section 8: what a layer keeps, and 16 bytes of random state.
+    // INVENTORY.md section 8: the saved tensors of a layer, and 16 bytes of random state.
     const std::int64_t bytes = plan.microbatches() * layers * (570'982'400LL + 16);
     CHECK(moved(program)[Stream::pcie_down] == bytes);
     CHECK(moved(program)[Stream::pcie_up] == bytes);
@@ -55,7 +55,7 @@ TEST_CASE("program: Adam on the CPU has its gradients brought down and sends par
       const Program program = sample::job(plan).classes[0];
       auto bytes = moved(program);
       const std::int64_t elements = bytes[Stream::pcie_down] / 4;
-      // Whole tensors, so a little more than the share of what the rank owns.
+      // Whole tensors are offloaded, so a little more than the share of the rank's elements.
       const double owned = static_cast<double>(program.parameters) / plan.mesh.dp;
       CHECK(static_cast<double>(elements) >= share * owned * 0.99);
       CHECK(static_cast<double>(elements) <= (share + 0.05) * owned + 1e6);
@@ -77,8 +77,8 @@ TEST_CASE("program: the CPUs hold 16 bytes of each offloaded element") {
   CHECK(host_bytes(plan) == Approx(0.5 * 16 * (all + (tp - 1) * norms) / 8).epsilon(1e-9));
 }
 
-// Llama's last stage has half of the layers, the final norm and the output's table; the first one's
-// table is the input's.
+// Llama's last stage holds half of the layers, the final norm and the output table; the first one
+// holds the input table.
 TEST_CASE("program: of stages the CPUs hold what the fullest one has") {
   Plan plan = sample::llama_8b();
   plan.optimizer.precision_aware = true;
@@ -92,8 +92,8 @@ TEST_CASE("program: of stages the CPUs hold what the fullest one has") {
         Approx(16 * ((all - 2 * table - norm) / 2 + table + norm) / 4).epsilon(1e-9));
 }
 
-// ZeRO-3 sends M + M + M a step (arXiv:2306.10209, table 1); quantised weights halve the first,
-// second copies keep the second in the node, quantised gradients quarter the third.
+// ZeRO-3 sends M + M + M per step (arXiv:2306.10209, table 1). Quantised weights halve the first,
+// second copies keep the second in the node, and quantised gradients quarter the third.
 TEST_CASE("program: ZeRO++ sends what its paper says") {
   Plan plan = sample::llama_8b();
   plan.architecture.layers = 4;
@@ -121,7 +121,7 @@ TEST_CASE("program: ZeRO++ sends what its paper says") {
   REQUIRE(problems(plan).empty());
   const auto across = sent(plan, Stream::shard), near = sent(plan, Stream::shard_near),
              far = sent(plan, Stream::shard_far);
-  // Forward gathers the layers and the root, backward the layers again.
+  // The forward pass gathers the layers and the root, the backward pass the layers again.
   const std::int64_t forward = 2 * across.at(Kind::all_gather);
   CHECK(forward + near.at(Kind::all_gather) == plain.at(Kind::all_gather));
   CHECK(near.at(Kind::all_to_all) == gradients / 4);

@@ -135,8 +135,8 @@ TEST_CASE("program: each broken rule is named with the values that would do") {
 }
 
 TEST_CASE("program: all broken rules are named at once") {
-  // tp 3: heads, key-value heads, MLP (14336 = 3 x 4778 + 2), 8192 not a multiple of 3. pp 5:
-  // layers. dp 7: batch.
+  // tp 3 does not divide heads, key-value heads, the MLP (14336 = 3 x 4778 + 2) and 8192. pp 5 does
+  // not divide the layers, dp 7 not the batch.
   const auto found = problems_after([](Plan& p) {
     p.mesh.tp = 3;
     p.mesh.pp = 5;
@@ -162,7 +162,8 @@ TEST_CASE("program: more microbatches than are replayed are refused with what wo
 TEST_CASE("program: the suggested values do keep the rule") {
   for (int tp = 1; tp <= 33; ++tp) {
     const auto found = problems_after([&](Plan& p) { p.mesh.tp = tp; });
-    CHECK(found.empty() == (8 % tp == 0));  // 8 key-value heads bind; 8192 is a multiple of each
+    // 8 key-value heads limit tp; 8192 is a multiple of each
+    CHECK(found.empty() == (8 % tp == 0));
   }
   for (int dp = 1; dp <= 40; ++dp) {
     const auto found = problems_after([&](Plan& p) { p.mesh.dp = dp; });

@@ -1,4 +1,4 @@
-// program_test.cpp — what a rank allocates and computes, against the sums that the sources give.
+// program_test.cpp — the bytes and FLOPs of a rank, against the formulas of the sources.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -56,7 +56,7 @@ TEST_CASE("program: a query attends to its window alone") {
     plan.architecture.sliding_window = window;
     CAPTURE(window);
     REQUIRE(problems(plan).empty());
-    // Of a causal triangle of n rows a window of w = n / k keeps 2 / k - 1 / k^2.
+    // Of a causal triangle with n rows, a window w = n / k keeps 2 / k - 1 / k^2.
     const double k = std::max(1.0, 8192.0 / static_cast<double>(window));
     const double part = 2 / k - 1 / (k * k);
     CHECK(attention().first == forward * part);
@@ -132,7 +132,7 @@ TEST_CASE("program: a step frees what it allocates and balances its slots") {
           for (const auto* passes : {&program.setup, &program.first_step, &program.step}) {
             walk.run(*passes);
             CHECK(walk.broken().empty());
-            // Between steps nothing but fixed slots is held.
+            // Between steps only fixed slots hold tensors.
             CHECK(walk.holds_only_fixed());
           }
         }
@@ -149,7 +149,7 @@ TEST_CASE("program: sends and receives of neighbours match") {
       plan.batch.global_batch = 8 * plan.mesh.dp;
       REQUIRE(problems(plan).empty());
       const Job job = sample::job(plan);
-      // Messages by (from, to, channel): as many sends as receives.
+      // Messages by (from, to, channel): equal numbers of sends and receives.
       std::map<std::tuple<int, int, int>, int> sends, receives;
       for (const Program& program : job.classes)
         sample::each_of_step(program, [&](const Instruction& i) {

@@ -1,5 +1,5 @@
-// replicas_test.cpp — replicas that do unlike numbers of microbatches: whose program they run, what
-// they meet in, and what cannot go with them.
+// replicas_test.cpp — replicas with different numbers of microbatches: the program of each, their
+// common collectives, and refused combinations.
 #include "sim/program/plan/replicas.h"
 
 #include <catch2/catch.hpp>
@@ -140,7 +140,7 @@ TEST_CASE("program: what unlike replicas cannot do is refused with the rule and 
         }) ==
         "replica_microbatches: 1 microbatches are fewer than the 2 data-parallel replicas; write "
         "global_batch 2 or more, or less dp");
-  // Each number by itself.
+  // Each setting alone.
   CHECK(said([](Plan& p) {
           p.pipeline.schedule = "interleaved-1f1b";
           p.pipeline.virtual_stages = 2;
@@ -150,7 +150,7 @@ TEST_CASE("program: what unlike replicas cannot do is refused with the rule and 
            {"reset_attention_mask",
             [](Plan& p) { p.stack.attention_mask = p.stack.reset_attention_mask = true; }}})
     CHECK(said(change).starts_with(field + ": replica_microbatches lets replicas do unlike"));
-  // Experts within a replica's ranks of a stage are its own.
+  // Experts within a replica's ranks of a stage belong to it alone.
   const auto experts = [](int tp, int cp, int ep, int etp) {
     Plan p = sample::mixture();
     p.mesh.tp = tp;

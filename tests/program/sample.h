@@ -1,4 +1,4 @@
-// sample.h — plans and a walk through what a rank allocates, for tests of the workload.
+// sample.h — plans for tests of programs, and a walk through the allocations of a rank.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@ inline Job job(const Plan& plan) {
   return build(plan, {Bytes{4 << 20}, Bytes{8 << 20}, 108});
 }
 
-// Calls visit(instruction) for all that a rank issues in a step after the first, in order.
+// Calls visit(instruction) for all instructions of a later step, in order.
 template <typename Visit>
 void each_of_step(const Program& program, Visit visit) {
   for (const Pass& pass : program.step)
@@ -81,15 +81,15 @@ struct Tensor {
   Stream pool = Stream::compute;
 };
 
-// What a plan breaks, a line each.
+// The rules that a plan breaks, one per line.
 inline std::string rules(const Plan& plan) {
   std::string text;
   for (const Diagnostic& p : problems(plan)) text += p.where + ": " + p.message + "\n";
   return text;
 }
 
-// Walks passes in order and keeps what is allocated. `at(instruction, block, live)` runs behind
-// every instruction.
+// Walks passes in order and tracks allocations. `at(instruction, block, live)` runs after every
+// instruction.
 class Walk {
  public:
   explicit Walk(const Program& program) : program_(program) {}
@@ -109,7 +109,7 @@ class Walk {
     run(passes, [](const Instruction&, const Block&, const Walk&) {});
   }
 
-  // Bytes that are alive under a label; all bytes with an empty one.
+  // Bytes alive under a label; with an empty label, all bytes.
   std::int64_t bytes(const std::string& label = "") const {
     std::int64_t sum = 0;
     for (const auto& [slot, t] : live_)
@@ -122,7 +122,7 @@ class Walk {
   }
   const std::string& name(const Instruction& i) const { return program_.labels[i.label]; }
   const std::set<std::string>& seen() const { return seen_; }
-  // What went wrong with slots: a full one filled, an empty one emptied.
+  // Errors with slots: a full one filled, an empty one emptied.
   const std::vector<std::string>& broken() const { return broken_; }
   bool holds_only_fixed() const {
     return std::all_of(live_.begin(), live_.end(),
@@ -171,7 +171,7 @@ class Walk {
   std::vector<std::string> broken_;
 };
 
-// The most bytes that are alive under a label in a later step.
+// The maximum bytes alive under a label in a later step.
 inline std::int64_t most_in_step(const Program& program, const std::string& label) {
   Walk walk(program);
   walk.run(program.setup);
@@ -183,7 +183,7 @@ inline std::int64_t most_in_step(const Program& program, const std::string& labe
   return most;
 }
 
-// Bytes that are alive where the head of a later step's first microbatch begins, in class 0.
+// Bytes alive at the begin of the head of a later step's first microbatch, in class 0.
 inline std::int64_t at_head(const Plan& plan) {
   const Program program = job(plan).classes[0];
   Walk walk(program);
@@ -196,8 +196,8 @@ inline std::int64_t at_head(const Plan& plan) {
   return bytes;
 }
 
-// Bytes that a block leaves allocated, by label. Blocks that make a library's workspace are
-// skipped: a later one looks alike.
+// Bytes that a block leaves allocated, by label. Blocks that create a library's workspace are
+// skipped, because a later block is otherwise equal.
 inline std::map<std::string, std::int64_t> left_by(const Program& program,
                                                    const std::string& name) {
   for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
@@ -218,7 +218,7 @@ inline std::map<std::string, std::int64_t> left_by(const Program& program,
   return {};
 }
 
-// Plans that between them allocate every tensor of INVENTORY.md.
+// Plans that together allocate every tensor of INVENTORY.md.
 inline std::vector<std::pair<std::string, Plan>> catalog() {
   std::vector<std::pair<std::string, Plan>> plans;
   const auto add = [&plans](std::string name, Plan p, auto change) {
@@ -610,7 +610,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
           p.pipeline.virtual_stages = schedule.chunks;
           p.policy.recompute = recompute;
         });
-        // Not every schedule has programs, and not every one takes every policy.
+        // Some schedules have no programs, and some do not support every policy.
         if (!problems(plans.back().second).empty()) plans.pop_back();
       }
   add_later_plans(add, llama_8b());

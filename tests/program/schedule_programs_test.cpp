@@ -1,5 +1,5 @@
-// schedule_programs_test.cpp — programs of schedules that train in another way than the others: two
-// copies of each part, slices of a sequence, losses of each part's own.
+// schedule_programs_test.cpp — programs of schedules that train differently: two copies of each
+// part, slices of sequences, a loss for each part.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -37,7 +37,7 @@ TEST_CASE("program: stages that mirror each other hold the same parts and share 
   Plan single = of_four_stages("1f1b", 1);
   const Job alone = sample::job(single);
   REQUIRE(job.classes.size() == 4);
-  // What leaves a stage for its mirror, by channel.
+  // Bytes that a stage sends to its mirror, by channel.
   std::map<std::tuple<int, int, int>, std::int64_t> sent, received;
   for (const Program& program : job.classes)
     sample::each_of_step(program, [&](const Instruction& i) {
@@ -57,12 +57,13 @@ TEST_CASE("program: stages that mirror each other hold the same parts and share 
   for (int stage = 0; stage < 4; ++stage) {
     const auto own = static_cast<std::size_t>(stage), mirror = static_cast<std::size_t>(3 - stage);
     CAPTURE(stage);
-    // Two parts, of which one is the mirror's own.
+    // Two parts; one of them belongs to the mirror.
     CHECK(job.classes[own].parameters == job.classes[mirror].parameters);
     CHECK(job.classes[own].parameters ==
           alone.classes[own].parameters + alone.classes[mirror].parameters);
-    // fp32 gradients of half of the mirror's part, for the two replicas have reduced them, and the
-    // 16-bit parameters of the own one back. Buffers are padded by less than a thousandth.
+    // It sends fp32 gradients of half of the mirror's part, because the two replicas have reduced
+    // them. It receives the 16-bit parameters of its own part. Padding of buffers is less than a
+    // thousandth.
     const auto half = [&](std::size_t of) {
       return static_cast<double>(alone.classes[of].parameters) / 2;
     };
@@ -70,7 +71,7 @@ TEST_CASE("program: stages that mirror each other hold the same parts and share 
           Approx(4 * half(mirror)).epsilon(1e-3));
     CHECK(static_cast<double>(sent[{stage, 3 - stage, 5}]) == Approx(2 * half(own)).epsilon(1e-3));
   }
-  // Optimizer state of one part alone.
+  // The optimizer state of a single part.
   const auto state = [](const Program& program) {
     std::int64_t bytes = 0;
     for (const auto* passes : {&program.setup, &program.first_step})
@@ -101,7 +102,7 @@ TEST_CASE("program: slices of a sequence attend to as much as the whole sequence
     return flops;
   };
   const auto in_slices = attention(plan), at_once = attention(whole);
-  // Slice k of n tokens: n queries of (k + 1/2) n keys in the mean; of K slices K^2 n^2 / 2.
+  // Slice k of n tokens has n queries and (k + 1/2) n keys on average: K^2 n^2 / 2 for K slices.
   for (const auto kind : {model::OperationKind::attention_forward,
                           model::OperationKind::attention_backward, model::OperationKind::gemm})
     CHECK(in_slices.at(kind) == Approx(at_once.at(kind)).epsilon(1e-12));

@@ -1,4 +1,4 @@
-// sharding_test.cpp — when parameters are gathered and gradients reduced, for every schedule.
+// sharding_test.cpp — the times of parameter gathers and gradient reductions, for every schedule.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -41,7 +41,7 @@ TEST_CASE("program: gradients are reduced in the last pass of a chunk that adds 
   for (const schedule::Schedule& schedule : schedule::catalog()) {
     CAPTURE(schedule.name);
     const Plan plan = two_stages(schedule);
-    if (!problems(plan).empty()) continue;  // the schedule has a picture alone
+    if (!problems(plan).empty()) continue;  // the schedule exists only as a picture
     for (const Program& program : job(plan).classes) {
       std::vector<const Pass*> last(static_cast<std::size_t>(plan.pipeline.virtual_stages),
                                     nullptr);
@@ -74,7 +74,7 @@ std::int64_t main_parameters(const Program& program) {
   return walk.bytes("fp32 main parameter");
 }
 
-// What a rank sends through its shard group, or its data-parallel group, in a step after the first.
+// Bytes that a rank sends through its shard group, or its data-parallel group, in a later step.
 std::int64_t moved(const Program& program, const std::string& label) {
   std::int64_t bytes = 0;
   each_of_step(program, [&](const Instruction& i) {
@@ -92,7 +92,8 @@ int times(const Program& program, const std::string& label) {
   return count;
 }
 
-// Llama with 1,024 wide layers, on so many stages and chunks; all sizes are multiples of 128.
+// Llama with 1,024 wide layers, on given numbers of stages and chunks; all sizes are multiples of
+// 128.
 Plan small(DataParallelism kind, int pp, int chunks) {
   Plan p = llama_8b();
   model::Architecture& a = p.architecture;
@@ -114,8 +115,8 @@ Plan small(DataParallelism kind, int pp, int chunks) {
   return p;
 }
 
-// Of a layer: qkv (1024 + 2 x 256) x 1024, projection 1024 x 1024, fc1 5632 x 1024, fc2 1024 x
-// 2816, two norms. Of the ends: a table of 32000 x 1024 on either side and a norm on the last.
+// A layer: qkv (1024 + 2 x 256) x 1024, projection 1024 x 1024, fc1 5632 x 1024, fc2 1024 x 2816,
+// two norms. The ends: a table of 32000 x 1024 on either side, and a norm on the last.
 constexpr std::int64_t matrices = 1024LL * (1536 + 1024 + 5632 + 2816);
 constexpr std::int64_t norms = 2 * 1024;
 constexpr std::int64_t layer = matrices + norms;
@@ -159,7 +160,7 @@ TEST_CASE("program: what a step gathers and reduces is the parameters once where
       plan = small(kind, pp, chunks);
       plan.sharding.fsdp.reshard_after_forward = false;
       plan.sharding.fsdp.no_sync = true;
-      // Without stages FSDP2 gives parameters back behind each backward pass.
+      // Without stages FSDP2 frees parameters after each backward pass.
       check(pp == 1 && kind == DataParallelism::fsdp2 ? 2 * 3 : 2, 4);
       plan.numerics.fp32_gradients = false;
       check(pp == 1 && kind == DataParallelism::fsdp2 ? 2 * 3 : 2, 2);
@@ -181,7 +182,7 @@ TEST_CASE("program: copies of the optimizer reduce inside a group, then over the
     CHECK(moved(program, "gradient all-reduce") == 4 * program.parameters / 2);
     CHECK(moved(program, "parameter gather") == 2 * program.parameters);
     CHECK(built.mesh.groups(mesh::Communicator::shard).ranks.front().size() == 2);
-    // Half of the state that four ranks would share in quarters.
+    // Half of the state; without copies each of four ranks would hold a quarter.
     Plan one = plan;
     one.sharding.optimizer_replicas = 1;
     CHECK(main_parameters(program) == 2 * main_parameters(job(one).classes.front()));
@@ -189,7 +190,7 @@ TEST_CASE("program: copies of the optimizer reduce inside a group, then over the
 }
 
 // Greedy, the largest first: tables of 32,768,000 to ranks 0 and 1, two fc1 of 5,767,168 to ranks 2
-// and 3, and nothing more for a rank that has a table.
+// and 3. A rank with a table gets nothing else.
 TEST_CASE("program: of whole parameters the rank with most keeps the state of one table") {
   Plan plan = small(DataParallelism::ddp, 1, 1);
   plan.sharding.whole_parameters = true;
@@ -199,8 +200,8 @@ TEST_CASE("program: of whole parameters the rank with most keeps the state of on
   CHECK(main_parameters(built.classes.front()) == 4LL * 1024 * 32000);
 }
 
-// Autograd's gradients stay from the first backward pass on; later ones are added to them. A flat
-// tensor of weights and one of the rest, of which two ranks have a half each.
+// Autograd's gradients live from the first backward pass on; later ones are added to them. The
+// weights and the other parameters are one flat tensor each, and two ranks hold a half of each.
 TEST_CASE("program: DeepSpeed's ZeRO-1 keeps gradients as tensors until the step ends") {
   Plan plan = small(DataParallelism::ddp, 2, 1);
   deepspeed(plan);
@@ -212,7 +213,7 @@ TEST_CASE("program: DeepSpeed's ZeRO-1 keeps gradients as tensors until the step
     CHECK(moved(program, "parameter gather") == 2 * program.parameters);
     Walk walk(program);
     walk.run(program.setup);
-    // Behind the set-up and behind a step: weights, master weights and moments alone.
+    // After set-up and after a step only weights, master weights and moments remain.
     const auto held = [&] { return walk.bytes(); };
     const std::int64_t state = program.parameters * (2 + 12 / plan.mesh.dp);
     CHECK(held() == state);
@@ -225,8 +226,8 @@ TEST_CASE("program: DeepSpeed's ZeRO-1 keeps gradients as tensors until the step
   }
 }
 
-// 16-bit parameters alone stay on the GPU; gradients of the part go down in fp32, Adam is the
-// CPU's.
+// The GPU keeps only 16-bit parameters. Gradients of the part are copied down in fp32, and the CPU
+// runs Adam.
 TEST_CASE("program: DeepSpeed's ZeRO-1 leaves its state to the CPU where it is told to") {
   Plan plan = small(DataParallelism::ddp, 2, 1);
   deepspeed(plan);
@@ -259,7 +260,7 @@ TEST_CASE("program: DeepSpeed's ZeRO-1 leaves its state to the CPU where it is t
   CHECK(says(problems(plan), "updates on the CPU behind all copies"));
 }
 
-// Every rank gets every sum: twice what reductions to their owners send.
+// Every rank receives every sum: twice the bytes of reductions to their owners.
 TEST_CASE("program: DeepSpeed sums whole buckets on all ranks where it is told to") {
   Plan plan = small(DataParallelism::ddp, 2, 1);
   deepspeed(plan);
@@ -279,8 +280,8 @@ TEST_CASE("program: DeepSpeed sums whole buckets on all ranks where it is told t
   CHECK(says(problems(plan), "turn deepspeed_optimizer on"));
 }
 
-// A bucket takes 500 million elements; a larger gradient is summed by itself, and what is scaled is
-// the whole bucket where less is in it. Nothing is where none is in it.
+// A bucket takes 500 million elements, and a larger gradient is summed by itself. The whole bucket
+// is scaled even if partly filled; an empty one is not.
 TEST_CASE(
     "program: DeepSpeed scales a bucket for each gradient that does not fit, and one of the "
     "rest") {
@@ -297,7 +298,7 @@ TEST_CASE(
     return elements;
   };
   CHECK(scaled() == std::vector<std::int64_t>{500'000'000});
-  // Embedding and head do not fit; behind the head is a norm.
+  // Embedding and head do not fit; a norm follows the head.
   plan.architecture.vocab = 585'984;
   plan.architecture.tied_embeddings = false;
   const std::int64_t large = plan.architecture.vocab * plan.architecture.hidden;
@@ -343,7 +344,7 @@ TEST_CASE("program: DeepSpeed's ZeRO-1 has rules") {
     CHECK(says(found, rule));
 }
 
-// What a function still names stays although nobody reads it any more.
+// A tensor held by a function's local variable stays, although nothing reads it any more.
 TEST_CASE("program: older layers name the scores until attention returns") {
   using sim::program::LayerCode;
   const auto live_at = [](LayerCode code, const char* tensor, const char* at) {
@@ -403,7 +404,7 @@ TEST_CASE("program: chunks in rounds are gathered one ahead of the one that runs
   CHECK(gathered == std::vector<int>{2, 3, 4, 4});
 }
 
-// Each wait is for the bucket that is used, while the next one, of whichever chunk, is under way.
+// Each wait is for the bucket in use, while the next one, of any chunk, is in flight.
 TEST_CASE("program: where no loop gathers chunks a bucket's first use dispatches the next one") {
   const auto waited = [](const char* schedule, int chunks) {
     Plan plan = small(DataParallelism::ddp, 4, chunks);
@@ -424,7 +425,7 @@ TEST_CASE("program: where no loop gathers chunks a bucket's first use dispatches
     CHECK(waited(schedule, 2) == std::vector{1, 2});
   CHECK(waited("breadth-first", 3) == std::vector{1, 2, 3});
   CHECK(waited("1f1b", 1) == std::vector{1});
-  // Of a part that is there twice either copy may be used first.
+  // If a part exists twice, either copy may be used first.
   CHECK(waited("dualpipe", 2) == std::vector{2, 2});
 }
 
@@ -436,17 +437,18 @@ TEST_CASE("program: units that go behind a forward pass are gathered as often as
       plan.batch.global_batch = plan.mesh.dp * m;
       REQUIRE(problems(plan).empty());
       for (const Program& program : job(plan).classes) {
-        // w forward passes in front of the first backward pass gather two layers each, later ones
-        // find what the backward pass before them gathered; of the backward passes those behind a
-        // forward pass gather, m - w + 1. The root is gathered once.
+        // The w forward passes before the first backward pass gather two layers each. Later ones
+        // find the parameters that the backward pass before them gathered. Backward passes after a
+        // forward pass gather: m - w + 1. The root is gathered once.
         const bool has_root = program.stage == 0 || program.stage == pp - 1;
         CHECK(times(program, "parameter gather") == 2 * (m + 1) + has_root);
         CHECK(times(program, "gradient reduction") == 2 + has_root);
       }
       plan.sharding.data_parallel = DataParallelism::fsdp1;
       for (const Program& program : job(plan).classes) {
-        // FSDP1 gives layers back behind both passes, the root behind backward passes: each that
-        // follows another one, and each forward pass behind one, gathers it again.
+        // FSDP1 frees layers after both passes, and the root after backward passes. The root is
+        // gathered again by each backward pass that follows another one, and by each forward pass
+        // after one.
         CHECK(times(program, "gradient reduction") ==
               2 + (program.stage == 0 || program.stage == pp - 1));
         CHECK(moved(program, "gradient reduction") == 4 * (2 * layer + root(program, pp)));
@@ -510,7 +512,7 @@ TEST_CASE("program: with adapters in shards only they are reduced and have state
     const bool flat = kind == DataParallelism::fsdp1;
     for (const Program& program : job(plan).classes) {
       const std::int64_t frozen = 2 * layer + root(program, 2);
-      // A flat parameter is reduced whole where any of it is trained, and has one type.
+      // A flat parameter is reduced whole if any part of it is trained, and has a single type.
       CHECK(moved(program, "gradient reduction") == 4 * (adapters + (flat ? 2 * layer : 0)));
       Walk walk(program);
       walk.run(program.setup);
@@ -547,7 +549,7 @@ TEST_CASE("program: layers that are recomputed together are gathered once more t
   // Three microbatches; the root and four layers, forward and backward.
   CHECK(times(job(plan).classes.front(), "parameter gather") == 3 * (1 + 4 + 4));
   plan.policy.recompute_layers =
-      2;  // the first layer of each pair goes again before its backward pass
+      2;  // the first layer of each pair is gathered again before its backward pass
   REQUIRE(problems(plan).empty());
   CHECK(times(job(plan).classes.front(), "parameter gather") == 3 * (1 + 4 + 4 + 2));
 }

@@ -1,4 +1,4 @@
-// shrink.h — the smallest plan that still does what a drawn one did.
+// shrink.h — finds the smallest plan that still fails as a drawn one did.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,11 @@ namespace sample {
 
 struct Simplification {
   void (*apply)(sim::program::Plan&);
-  bool again = false;  // each time it makes a number smaller; otherwise the second changes nothing
+  // Each application makes a number smaller; otherwise a second application changes nothing.
+  bool again = false;
 };
 
-// Ways to say less: each makes a plan smaller or plainer by one thing.
+// Simplifications: each makes one setting of a plan smaller or plainer.
 inline const std::vector<Simplification>& simplifications() {
   using sim::program::Plan;
   static const std::vector<Simplification> all = {
@@ -59,7 +60,8 @@ inline const std::vector<Simplification>& simplifications() {
   return all;
 }
 
-// REQUIRES: fails(plan). A legal plan that fails too and that no simplification makes smaller.
+// REQUIRES: fails(plan). Returns a legal plan that also fails and that no simplification makes
+// smaller.
 inline sim::program::Plan shrink(sim::program::Plan plan,
                                  const std::function<bool(const sim::program::Plan&)>& fails) {
   const std::vector<Simplification>& all = simplifications();

@@ -1,4 +1,4 @@
-// stage_tensors_test.cpp — what PyTorch's pipeline stages hold beyond a microbatch.
+// stage_tensors_test.cpp — tensors that PyTorch's pipeline stages hold longer than a microbatch.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -25,12 +25,12 @@ Plan staged(const char* schedule = "1f1b", int chunks = 1) {
   return p;
 }
 
-// What travels: bf16 rows of this rank's tokens.
+// The size of a message: bf16 rows of this rank's tokens.
 std::int64_t message(const Plan& p) {
   return 2 * p.batch.micro_batch * (p.batch.sequence / p.mesh.tp) * p.architecture.hidden;
 }
 
-// Of every stage: what is alive under a label when so many later steps are over.
+// By stage: the bytes alive under a label after `steps` later steps.
 std::vector<int> left(const Plan& plan, const std::string& label, int steps = 1) {
   std::vector<int> counts;
   for (const Program& program : job(plan).classes) {
@@ -45,7 +45,7 @@ std::vector<int> left(const Plan& plan, const std::string& label, int steps = 1)
   return counts;
 }
 
-// ... and the most that is alive in one of its backward passes of layers.
+// ... and the maximum in one of its backward passes of layers.
 int most_beside_layers(const Plan& plan, std::size_t stage, const std::string& label) {
   const Job made = job(plan);
   const Program& program = made.classes[stage];
@@ -80,7 +80,7 @@ TEST_CASE("program: PyTorch's stages receive into a buffer for each microbatch, 
   CHECK(walk.bytes("receive buffer") == m * message(staged()));
   CHECK(walk.bytes("gradient receive buffer") == m * message(staged()));
   CHECK(walk.seen().count("received activations") == 0);
-  // Megatron-LM's receive into tensors of their own.
+  // Megatron-LM receives into new tensors.
   Plan whole = staged();
   whole.sharding.data_parallel = DataParallelism::ddp;
   CHECK(left(whole, "receive buffer") == Counts{0, 0, 0, 0});
@@ -90,8 +90,8 @@ TEST_CASE("program: PyTorch's stages receive into a buffer for each microbatch, 
 }
 
 TEST_CASE("program: what a neighbour on the same rank made takes the place of a receive buffer") {
-  // In a V the last stage has parts 3 and 4: the second part of the model's second half is fed
-  // there, and its gradient goes back there.
+  // In a V the last stage holds parts 3 and 4. The second half of the model starts there, and its
+  // gradient ends there.
   constexpr int m = microbatches;
   const Plan plan = staged("zb-v", 2);
   CHECK(left(plan, "receive buffer") == Counts{m, 2 * m, 2 * m, m});

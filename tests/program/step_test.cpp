@@ -39,7 +39,7 @@ TEST_CASE("program: a shared embedding is a bucket of its own on the first and t
   REQUIRE(!first.empty());
   CHECK(first.back() == 51200 * h);
 
-  // Without the distributed optimizer nothing is cut into shards, and nothing is set apart.
+  // Without the distributed optimizer nothing is sharded, and no parameter has a separate bucket.
   plan.sharding.distributed_optimizer = plan.sharding.overlap_param_gather = false;
   CHECK(buckets(sample::job(plan).classes[1], 4).size() == 1);
 }
@@ -77,8 +77,8 @@ TEST_CASE("program: the gradient of learned positions is not summed over tensor 
   walk.run(job.classes[0].step, [&](const Instruction& i, const Block&, const sample::Walk& w) {
     if (i.op == Op::alloc && w.name(i) == "flattened norm gradients") flattened += i.value;
   });
-  // Two norms of weight and bias and two biases of row-parallel products in 8 layers, the final
-  // norm: h elements each, fp32.
+  // 8 layers have two norms with weight and bias and two biases of row-parallel products, plus the
+  // final norm: h elements each, fp32.
   CHECK(flattened == (8 * 6 + 2) * 1024 * 4);
 }
 
@@ -97,8 +97,8 @@ TEST_CASE("program: a microbatch's data comes over PCIe, with the mask that its 
     });
     return sum;
   };
-  // Words, labels and positions in 8 bytes, the loss mask in 4; a byte a number of the mask. Of 64
-  // sequences a replica of 4 reads 16.
+  // Words, labels and positions take 8 bytes, the loss mask 4, the attention mask 1 byte per entry.
+  // A replica of 4 reads 16 of 64 sequences.
   const std::int64_t s = 8192, sequences = 16;
   CHECK(copied(plan) == sequences * (28 * s + s * s));
   plan.stack.attention_mask = false;

@@ -1,5 +1,6 @@
-// tensor_grid_test.cpp — tensors in rows, columns and depth: what each communicator carries, in
-// closed form over all small grids, what a rank holds, and what is refused.
+// tensor_grid_test.cpp — AxoNN's grid of tensor-parallel ranks with rows, columns and depth:
+// traffic of each communicator in closed form over all small grids, memory of a rank, and refused
+// plans.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -27,7 +28,7 @@ Plan grid(int rows, int columns, int depth, int replicas) {
   return p;
 }
 
-// Bytes of a step by communicator and kind of collective, inside of layers.
+// Bytes of a step by communicator and kind of collective, inside layers.
 std::map<std::pair<Stream, collective::Kind>, std::int64_t> carried(const Plan& plan) {
   REQUIRE(problems(plan).empty());
   const Job built = job(plan);
@@ -47,8 +48,8 @@ std::map<std::pair<Stream, collective::Kind>, std::int64_t> carried(const Plan& 
 
 }  // namespace
 
-// arXiv:2305.13525 section V and its code: a column-parallel product sums its output over the
-// columns and its input's gradient over the rows, a row-parallel one the other way round.
+// arXiv:2305.13525 section V and its code. A column-parallel product sums its output over the
+// columns and its input gradient over the rows. A row-parallel product does the reverse.
 TEST_CASE("program: rows and columns of a grid carry what their products make") {
   for (const int rows : {1, 2, 4})
     for (const int columns : {2, 4}) {
@@ -74,7 +75,7 @@ TEST_CASE("program: rows and columns of a grid carry what their products make") 
     }
 }
 
-// Of a layer's weights each visit gathers all, and their gradients are scattered once.
+// Each visit gathers all weights of a layer, and their gradients are scattered once.
 TEST_CASE("program: weights over several ranks are gathered around each of their products") {
   for (const int depth : {2, 4})
     for (const bool overlaps : {true, false})
@@ -90,7 +91,7 @@ TEST_CASE("program: weights over several ranks are gathered around each of their
         const std::int64_t gathers = recompute == Recompute::full ? 3 : 2;
         CHECK(bytes.at({Stream::shard, collective::Kind::all_gather}) == gathers * 2 * matrices);
         CHECK(bytes.at({Stream::shard, collective::Kind::reduce_scatter}) == 2 * matrices);
-        // What autograd saved is not gathered again.
+        // Weights that autograd saved are not gathered again.
         plan.stack.saved_depth_weights = true;
         const auto saved = carried(plan);
         CHECK(saved.at({Stream::shard, collective::Kind::all_gather}) ==
@@ -169,7 +170,7 @@ TEST_CASE("program: what a grid of tensors does not go with is said") {
   CHECK(rules(p).find("pp: tensor_columns goes with one stage; write pp 1") != std::string::npos);
 }
 
-// Each by itself, for a rule that names two must be broken by either.
+// Each option alone, because a rule that names two must be broken by either.
 TEST_CASE("program: all that a grid of tensors does not go with is refused by its name") {
   const auto names = [](const char* field, void (*change)(Plan&)) {
     Plan p = grid(2, 2, 1, 2);

@@ -1,5 +1,5 @@
-// tensor_reduce_test.cpp — sums over tensor-parallel ranks without sequence parallelism: how many a
-// layer has, and what runs beside them.
+// tensor_reduce_test.cpp — sums over tensor-parallel ranks without sequence parallelism: their
+// number per layer, and the products beside them.
 #include <catch2/catch.hpp>
 #include <string_view>
 
@@ -41,7 +41,7 @@ Sums sums_of(const Plan& plan) {
 
 }  // namespace
 
-// Each half of a layer sums its output, and its input's gradient beside the weight's.
+// Each half of a layer sums its output, and its input gradient beside the weight gradient.
 TEST_CASE("program: a layer's halves are summed one by one, gradients beside products") {
   const Plan plan = halves_side_by_side();
   const int layers = static_cast<int>(plan.architecture.layers) * plan.microbatches();
@@ -59,7 +59,7 @@ TEST_CASE("program: joined halves are summed once, their inputs' gradients each 
   CHECK(sums_of(plan).backward == 2 * layers);
   plan.policy.recompute = Recompute::full;
   CHECK(sums_of(plan).backward == 3 * layers);
-  // One behind the other, the second half reads what the first one gives.
+  // If they run one after the other, the second half reads the output of the first.
   plan.architecture.input_norms = model::InputNorms::each;
   CHECK(sums_of(plan).forward == 2 * layers);
   plan.mesh.sequence_parallel = true;

@@ -1,5 +1,5 @@
-// torch_context_test.cpp — PyTorch's context_parallel: bytes in closed form, what waits for what,
-// and heads that are repeated.
+// torch_context_test.cpp — PyTorch's context_parallel: bytes in closed form, dependencies, and
+// repeated heads.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -31,7 +31,7 @@ const Block& block(const Program& program, const std::string& name) {
   return *found;
 }
 
-// Bytes of a block's messages of a kind among the context's ranks.
+// Bytes of a block's messages of one kind among the context-parallel ranks.
 std::int64_t bytes(const Program& program, const std::string& name, Kind kind) {
   std::int64_t sum = 0;
   for (const Instruction& i : block(program, name).code)
@@ -41,7 +41,7 @@ std::int64_t bytes(const Program& program, const std::string& name, Kind kind) {
   return sum;
 }
 
-// What attention's core issues, line by line.
+// The instructions of attention's core, line by line.
 std::string picture(const Program& program, const std::string& name) {
   std::string text;
   bool inside = false;

@@ -1,7 +1,7 @@
 // catalog.cpp — every collective algorithm, in one table.
 //
-// To add one: write collective/<name>.cpp, then add its two lines here: `list collectives` and the
-// tests that every algorithm must pass read this table. Times of a step do not (collective.h).
+// To add one: write collective/<name>.cpp, then add its two lines here. `list collectives` and the
+// shared tests of algorithms read this table. Step times do not depend on it (collective.h).
 #include <array>
 #include <cassert>
 

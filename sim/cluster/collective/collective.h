@@ -1,15 +1,14 @@
-// collective.h — what a collective algorithm is: the rounds of messages that carry it out. A
-// round's messages all start together; the next round starts on a rank when that rank's messages
-// of this round have arrived.
+// collective.h — collective algorithms as rounds of messages. All messages of a round start
+// together. A rank starts the next round when its messages of this round have arrived.
 //
-// What the rounds are for: packets (cluster/network/packet_check.cpp) send them message by message,
-// to hold the fluid answer against; the counts below are theirs; tests hold rounds to what a
-// collective is. How long one lasts in a step is NCCL's own cost model on solved rates
-// (cluster/network/cost.h, flows.h), which picks among NCCL's algorithms and knows no other: a row
-// added here changes no step time.
+// Packet simulation sends the rounds message by message, to check the fluid model
+// (cluster/network/packet_check.cpp). The functions at the end count bytes and steps of the rounds.
+// Tests check the rounds against the definition of each collective. Rounds do not affect the time
+// of a step. It follows NCCL's cost model on solved rates (cluster/network/cost.h, flows.h), which
+// only chooses among NCCL's algorithms.
 //
-// The buffer is cut into `ranks` equal chunks. An algorithm moves chunks; it never sees bytes,
-// links or time. What a rank starts and ends with, by kind:
+// The buffer is divided into `ranks` equal chunks. An algorithm moves chunks and never sees bytes,
+// links or time. Each kind defines what a rank holds before and after:
 //
 //     all_reduce      its share of every chunk          every chunk, summed over all ranks
 //     reduce_scatter  its share of every chunk          chunk r on rank r, summed over all ranks
@@ -39,7 +38,7 @@ enum class Kind : std::uint8_t {
 struct Message {
   int from, to;
   int first_chunk, chunks;  // a contiguous run, wrapping past the end
-  bool reduce;              // add into the receiver's chunk, rather than replace it
+  bool reduce;              // adds to the receiver's chunk instead of replacing it
 };
 using Round = std::vector<Message>;
 using Rounds = std::vector<Round>;
@@ -56,13 +55,13 @@ std::span<const Algorithm> catalog();
 const Algorithm* find(std::string_view name);  // nullptr when there is none
 std::string_view name(Kind kind);
 
-// Bytes that every edge of a ring carries, per byte of the whole array: nccl-tests' factor between
-// algorithm and bus bandwidth (NVIDIA/nccl-tests doc/PERFORMANCE.md). All-reduce 2(n-1)/n,
-// all-gather, reduce-scatter and all-to-all (n-1)/n, the others 1. REQUIRES: ranks >= 1.
+// Bytes that each edge of a ring carries, per byte of the whole array: nccl-tests' factor from
+// algorithm to bus bandwidth (NVIDIA/nccl-tests doc/PERFORMANCE.md). All-reduce: 2(n-1)/n;
+// all-gather, reduce-scatter and all-to-all: (n-1)/n; others: 1. REQUIRES: ranks >= 1.
 double bus_factor(Kind kind, int ranks);
 
-// Steps one after the other that a ring takes: all-reduce 2(n-1), all-gather, reduce-scatter and
-// all-to-all n-1, broadcast n-1, one exchange 1. A ring of one rank takes none.
+// Sequential steps of a ring: all-reduce 2(n-1); all-gather, reduce-scatter, all-to-all and
+// broadcast n-1; one exchange 1. A ring of one rank has no steps.
 int ring_steps(Kind kind, int ranks);
 
 }  // namespace sim::collective

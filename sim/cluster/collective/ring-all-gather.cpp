@@ -1,11 +1,12 @@
-// ring-all-gather.cpp — every rank passes on what it got last, to the right, n - 1 times.
+// ring-all-gather.cpp — every rank sends the chunk that it received last to the right, n - 1 times.
 //
 //     step k:  rank r sends chunk r - k to rank r + 1            0 -> 1 -> 2 -> 3 -> 0
 //
-// n - 1 chunks per rank, the lower bound: each rank lacks n - 1 chunks and receives each once.
+// A rank receives n - 1 chunks. This is the minimum: each rank lacks n - 1 chunks and receives each
+// once.
 //
-// Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
-// J. Parallel Distrib. Comput. 69 (2009), section 4; NCCL's ring all-gather.
+// Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J.
+// Parallel Distrib. Comput. 69 (2009), section 4; NCCL's ring all-gather.
 #include "sim/cluster/collective/collective.h"
 
 namespace sim::collective {

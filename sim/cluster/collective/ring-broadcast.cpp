@@ -1,8 +1,8 @@
-// ring-broadcast.cpp — rank 0's buffer goes down the chain in n pieces, one behind the other.
+// ring-broadcast.cpp — rank 0 sends its buffer down the chain in n chunks, one after the other.
 //
 //     round k:  rank r sends chunk k - r to rank r + 1, where that chunk exists
 //
-// Every rank but the root receives n chunks, the lower bound; 2n - 2 rounds fill and drain the
+// Every rank except the root receives n chunks, the minimum; 2n - 2 rounds fill and drain the
 // chain. NCCL's broadcast (ring only).
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// ring-exchange.cpp — every rank sends one block to its right neighbour: one step of ring
-// attention, in which keys and values go around while each rank works on the block it has.
+// ring-exchange.cpp — every rank sends one block to its right neighbour. This is one step of ring
+// attention: keys and values travel around the ring while each rank works on its current block.
 //
 // Liu, Zaharia and Abbeel, "Ring Attention with Blockwise Transformers for Near-Infinite Context",
 // ICLR 2024 (arXiv:2310.01889), algorithm 1.

@@ -1,11 +1,11 @@
-// tree-all-reduce.cpp — sums go up a tree to its root and come down again; two trees (tree.h), each
-// with half of the chunks, so that every rank is a leaf in one of them.
+// tree-all-reduce.cpp — sums go up a tree to its root and come down again. Two trees (tree.h) take
+// half of the chunks each, so every rank is a leaf in one of them.
 //
 //     up    a rank sends to its parent once its children have sent to it
 //     down  a rank sends to its children once its parent has sent to it
 //
-// Per chunk n - 1 messages up and n - 1 down: the lower bound of an all-reduce in total, in about
-// 2 log2 n rounds where a ring takes 2(n - 1).
+// Each chunk takes n - 1 messages up and n - 1 down, the minimum for an all-reduce. This takes
+// about 2 log2 n rounds; a ring takes 2(n - 1).
 #include <algorithm>
 
 #include "sim/cluster/collective/collective.h"

@@ -7,8 +7,8 @@
 //
 //     tree 2: the same with k -> n - 1 - k for even n, shifted by one rank for odd n.
 //
-// Invariants: depth <= 1 + log2 n; at most two children; for even n a rank that has children in one
-// tree is a leaf in the other (for odd n rank 0 may have one child in tree 1 as well).
+// Invariants: depth <= 1 + log2 n; at most two children. A rank with children in one tree is a leaf
+// in the other, if n is even. If n is odd, rank 0 may also have one child in tree 1.
 //
 // Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
 // scan", Parallel Computing 35 (2009); NVIDIA/nccl src/graph/trees.cc.
@@ -19,7 +19,7 @@
 
 namespace sim::collective {
 
-// parent[k] of each rank; -1 at the root.
+// parent[k] for each rank k; -1 at the root.
 using Tree = std::vector<int>;
 
 std::array<Tree, 2> double_binary_tree(int ranks);

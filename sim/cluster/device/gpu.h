@@ -1,4 +1,4 @@
-// gpu.h — one GPU as its data sheet states it. The numbers come from topologies/*.textproto.
+// gpu.h — the data sheet of one GPU. The numbers come from topologies/*.textproto.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace sim::device {
 struct Gpu {
   std::string name;                // "A100-SXM4-40GB"
   std::string profile;             // calibration/<profile>.textproto
-  Bytes memory{};                  // what PyTorch reports as total capacity
+  Bytes memory{};                  // the total capacity that PyTorch reports
   double memory_marketing_gb = 0;  // the number in the product's name: 40, 80, 94
   Bandwidth hbm{};                 // peak
   int sms = 0;

@@ -58,8 +58,8 @@ double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) 
   const GemmProfile& gemm = profile.gemm;
   const double sms = gpu.sms;
   const std::int64_t aligned = 16 / model::bytes_of(o.precision);
-  // Numbers in a row of what is read and written: a weight gradient's operands have rows of m and
-  // of n, one for each token.
+  // Numbers in a row of an operand or result. The operands of a weight gradient have rows of m and
+  // n numbers, one row for each token.
   const std::int64_t other = o.role == GemmRole::weight_gradient ? o.m : o.k;
   const bool misaligned = o.n % aligned != 0 || other % aligned != 0;
   const double rate_per_sm = gpu.peak(o.precision) * peak_fraction(gemm, o.precision) *
@@ -109,7 +109,7 @@ double head_cost(const std::vector<HeadEfficiency>& table, std::int64_t head_dim
   return static_cast<double>(head_dim) / table.back().fraction;
 }
 
-// The implementation of that name; what the GPU's runs use where it was not measured.
+// The implementation with this name; the profile's first one if it was not measured.
 const AttentionProfile& implementation_of(const Profile& profile, std::string_view name) {
   const auto found =
       std::find_if(profile.attention.begin(), profile.attention.end(),
@@ -118,9 +118,8 @@ const AttentionProfile& implementation_of(const Profile& profile, std::string_vi
 }
 
 // Forward blocks own queries and walk over keys; backward blocks own keys and walk over queries.
-// Causal queries that are fewer than the keys are the last ones: of the blocks that all queries
-// would make, the last of which walks over all keys and the mean over half of them, those that
-// there are stand at the end.
+// Fewer causal queries than keys are the last queries. Their blocks are the last of the blocks of
+// all queries: the last block walks over all keys, the mean block over half.
 double walked_by_block(const Operation& o, bool backward, std::int64_t block) {
   const auto queries = static_cast<double>(o.query), keys = static_cast<double>(o.key);
   if (o.window > 0) return mean_keys(o);
@@ -147,7 +146,7 @@ double attention_seconds(const Operation& o, const Gpu& gpu, const Profile& prof
   const double sms = gpu.sms;
   const double rate_per_sm = gpu.peak(o.precision) * attention.sustained / sms;
   assert(rate_per_sm > 0);
-  // Where the shape decides how many blocks there are, each walks over several in turn.
+  // If the operation fixes the number of blocks, each block does the work of several in turn.
   const double turns =
       o.blocks > 0 && blocks >= static_cast<double>(o.blocks)
           ? std::ceil(static_cast<double>(o.blocks) / sms) * blocks / static_cast<double>(o.blocks)

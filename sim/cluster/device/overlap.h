@@ -1,10 +1,10 @@
-// overlap.h — how much a kernel and a collective that run at the same time slow each other down.
+// overlap.h — the slow-down of a kernel and a collective that run at the same time.
 //
-// NCCL runs one thread block per channel and each owns an SM (NVIDIA/nccl issue 689), so a kernel
-// bound by compute keeps (1 - channels / SMs) of the GPU, times what cache, HBM and power leave it
-// (OverlapProfile::compute). A kernel bound by memory does not miss the SMs, only the bandwidth.
-// Averages to compare with: compute slows by 18.9 % on average and 40 % at most on 4 x A100 and
-// 4 x H100 (arXiv 2507.03114, abstract).
+// NCCL runs one thread block per channel, and each block occupies an SM (NVIDIA/nccl issue 689). A
+// compute-bound kernel keeps (1 - channels / SMs) of the GPU, times the share that cache, HBM and
+// power leave (OverlapProfile::compute). A memory-bound kernel loses only bandwidth. Published
+// averages: compute slows by 18.9 % on average and 40 % at most on 4 x A100 and 4 x H100 (arXiv
+// 2507.03114, abstract).
 #pragma once
 
 #include "sim/cluster/device/gpu.h"

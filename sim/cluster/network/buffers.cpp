@@ -14,7 +14,8 @@ Bytes collective_buffers(const CommunicationProfile& profile, const Situation& s
     if (!b.lazy) sum += channels * b.tree_channel;
   }
   if (s.shape.nodes > 1) {
-    // Every channel enters the node at one rank and leaves it at one; they are dealt out evenly.
+    // Every channel enters the node at one rank and leaves it at one rank. Channels are distributed
+    // evenly.
     const int ends = (2 * channels + s.shape.locals - 1) / s.shape.locals;
     sum += ends * b.network_channel;
   }

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// The functions are compiled in: the program then needs no library for them at its start.
+// xxhash is compiled in (header only), so the program needs no library for it at start.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

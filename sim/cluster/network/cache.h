@@ -1,9 +1,10 @@
-// cache.h — answers of the solver on disk, so that the next process need not start it.
+// cache.h — a disk cache of the solver's answers, so that later processes need not start the
+// solver.
 //
-// One file per query, named by the 128-bit xxh3 hash of its text; written under another name and
-// renamed, so a reader sees all of it or nothing. A file that is not exactly what was written
-// (length, checksum) is ignored. Times are written so that they read back to the same bits: answers
-// with and without the cache are equal. A folder that cannot be written is no error.
+// Each query has one file, named by the 128-bit xxh3 hash of its text. The file is written under
+// another name and renamed, so a reader sees all of it or nothing. A damaged file (length,
+// checksum) is ignored. Times are written so that they read back to the same bits: answers with and
+// without the cache are equal. An unwritable folder is not an error.
 #pragma once
 
 #include <optional>

@@ -6,8 +6,8 @@
 namespace sim::network {
 namespace {
 
-// Rings of one speed that fit. A pair of links of width p carries floor(p / speed) of them each
-// way.
+// The number of rings of one speed that fit. A pair of links of bandwidth p carries floor(p /
+// speed) of them in each direction.
 int rings(const NcclModel& model, const topology::Node& node, const Shape& shape, double speed) {
   const double link = rate(model.nvlink_payload);
   switch (node.interconnect) {

@@ -1,12 +1,14 @@
-// channels.h — the rings NCCL's graph search finds for a group, and how many channels it launches.
+// channels.h — the rings that NCCL's graph search finds for a group, and the number of channels
+// that it launches.
 //
-// One node: the largest (channels x speed) that the NVLinks of a GPU carry, by trying a list of
-// speeds downwards while the next is above 0.49 of the best. Several nodes: a channel per owned NIC
-// at the largest listed speed that NIC and PCIe reach. Fast channels are then split in two at half
-// the speed, and the number is doubled for the launch (one thread block, hence one SM, each).
+// One node: the largest (channels x speed) that the NVLinks of a GPU carry. The search tries a list
+// of speeds downwards while the next speed is above 0.49 of the best. Several nodes: one channel
+// per owned NIC, at the largest listed speed that NIC and PCIe reach. Fast channels are then split
+// in two at half the speed. The launch doubles the number (one thread block, hence one SM, each).
 //
 // NVIDIA/nccl v2.27: src/graph/search.cc (ncclTopoCompute, ncclTopoDupChannels), connect.cc
-// (ncclTopoPostset), topo.h. These are NCCL's beliefs: it knows nothing of fabrics beyond the NIC.
+// (ncclTopoPostset), topo.h. These are NCCL's assumptions; it knows nothing of fabrics beyond the
+// NIC.
 #pragma once
 
 #include "sim/cluster/network/layout.h"

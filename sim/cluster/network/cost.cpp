@@ -18,7 +18,7 @@ bool reduces_bandwidth_by_rank(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::all_gather || kind == Kind::reduce_scatter;
 }
 
-// Steps that NCCL counts: bus bandwidth x n / steps is algorithm bandwidth.
+// NCCL's number of steps: bus bandwidth x n / steps is algorithm bandwidth.
 int counted_steps(Kind kind, int ranks) {
   if (kind == Kind::all_reduce) return 2 * (ranks - 1);
   return reduces_bandwidth_by_rank(kind) ? ranks - 1 : ranks;
@@ -46,7 +46,8 @@ double latency(const NcclModel& model, const Situation& s, Kind kind, Choice c) 
   const bool simple = c.protocol == Protocol::simple;
   const AlgorithmLatency& local =
       s.node.interconnect == topology::GpuInterconnect::pcie ? model.pcie : model.nvlink;
-  // A group with one GPU per node has no inside; NCCL prices its hops as those of a tree.
+  // A group with one GPU per node has no steps inside a node; NCCL prices its hops as those of a
+  // tree.
   const Algorithm hop = shape.locals == 1 ? Algorithm::tree : c.algorithm;
   const double base = seconds(model.base.of(c.algorithm, c.protocol));
   const double intra = seconds(local.of(c.algorithm, c.protocol));
@@ -74,7 +75,7 @@ double latency(const NcclModel& model, const Situation& s, Kind kind, Choice c) 
   return base + intra + 2.0 * levels * inter;
 }
 
-// Bus bandwidth after what the protocol costs.
+// Bus bandwidth after the cost of the protocol.
 double protocol_bus(const NcclModel& model, const Situation& s, Choice c, double bus) {
   const int nodes = s.shape.nodes;
   const double channels = s.graph.channels;

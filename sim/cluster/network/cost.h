@@ -1,11 +1,11 @@
-// cost.h — NCCL's cost model: for every algorithm and protocol a latency and a bandwidth, of which
-// it takes the cheapest.
+// cost.h — NCCL's cost model: a latency and a bandwidth for every algorithm and protocol. NCCL
+// takes the cheapest combination.
 //
 //     T = latency x factor + bytes / bandwidth        bytes: the whole array
 //
-// The same formulas serve twice: with the speeds NCCL believes they say which combination it picks;
-// with the rates that the solver found they say how long that one takes. Notation: n ranks on N
-// nodes, p = n / N on a node, C channels of the search graph, bus = their total speed.
+// The same formulas serve twice. With the speeds that NCCL assumes, they give its choice. With the
+// rates that the solver found, they give the duration of that choice. Notation: n ranks on N nodes,
+// p = n / N on a node, C channels of the search graph, bus = their total speed.
 //
 //     Ring        latency: base + (steps - s) max(intra, o) + s inter, s = 2(N-1) (AR), N-1
 //                 LL min(llMax, bus/2); LL128 min(0.92 bus, C ll128); Simple bus; x n / steps
@@ -26,19 +26,19 @@
 
 namespace sim::network {
 
-// A group as the cost model sees it.
+// The properties of a group that the cost model uses.
 struct Situation {
   Shape shape;
   topology::Node node;
   SearchGraph graph;
 };
 
-// Bus bandwidths in bytes per second: believed or solved.
+// Bus bandwidths in bytes per second, either assumed by NCCL or solved.
 struct Buses {
   double ring = 0;       // all channels of the ring
   double tree = 0;       // twice the algorithm bandwidth that the tree's links carry
-  double nvls = 0;       // algorithm bandwidth of NVLS inside a node; 0: there is none
-  double nvls_tree = 0;  // algorithm bandwidth of NVLSTree; 0: there is none
+  double nvls = 0;       // algorithm bandwidth of NVLS inside a node; 0: not available
+  double nvls_tree = 0;  // algorithm bandwidth of NVLSTree; 0: not available
 };
 
 struct Terms {
@@ -53,19 +53,19 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// What NCCL takes its own channels to carry.
+// The bandwidths that NCCL assumes for its channels.
 Buses believed(const NcclModel& model, const Situation& situation);
 
-// Latency and bandwidth at a size, or nothing where NCCL does not run the combination.
-// REQUIRES: at least two ranks; the kind is one that NCCL runs as a collective (not a send).
+// Latency and bandwidth at a size; nullopt if NCCL does not run the combination. REQUIRES: at least
+// two ranks; the kind is one that NCCL runs as a collective (not a send).
 std::optional<Terms> terms(const NcclModel& model, const Situation& situation,
                            collective::Kind kind, Choice choice, const Buses& buses, Bytes bytes);
 
-// What NCCL picks for a message of this size.
+// NCCL's choice for a message of this size.
 Choice choose(const NcclModel& model, const Situation& situation, collective::Kind kind,
               Bytes bytes);
 
-// NVLS runs for this group: inside one node (true) or as NVLSTree between nodes.
+// Whether NVLS runs for this group: inside one node, or as NVLSTree between nodes.
 bool has_nvls(const NcclModel& model, const Situation& situation);
 
 }  // namespace sim::network

@@ -15,9 +15,9 @@ using topology::GpuInterconnect;
 using topology::Path;
 using topology::Routes;
 
-constexpr int nobody = -1;  // a GPU of a node whose own links do not count
+constexpr int nobody = -1;  // a GPU of a node whose own links are left out
 
-// Of groups, by their nodes.
+// The double binary trees of groups, by their nodes.
 class Trees {
  public:
   const std::array<collective::Tree, 2>& of(const Spread& spread) {
@@ -46,7 +46,7 @@ class Builder {
     places_.seen.resize(static_cast<std::size_t>(routes.link_count()));
   }
 
-  // Which nodes' own links count from here on; empty: all nodes'.
+  // Sets the nodes whose own links count from here on; empty: all nodes.
   void show(std::vector<bool> nodes) { shown_ = std::move(nodes); }
   void ring(int group, const Spread& spread);
   void tree(int group, const Spread& spread, bool chain);
@@ -92,15 +92,14 @@ class Builder {
   const topology::Node& node_;
   std::array<double, 4> efficiency_;  // by kind of link
   int send_channels_;
-  int exchange_nics_;  // of a node, that rings of sends use; 0: all
+  int exchange_nics_;  // NICs of a node that rings of sends use; 0: all
   Trees& trees_;
   Traffic& out_;
   LinkPlaces& places_;
   std::vector<bool> shown_;
 };
 
-// More crossings of a link by the flow that is being built; a link that no flow crossed before
-// joins the query.
+// Adds crossings of a link to the current flow. A link that no flow has crossed joins the query.
 void Builder::count(int link, std::vector<Use>& uses, int times) {
   LinkPlaces::Seen& seen = places_.seen[static_cast<std::size_t>(link)];
   if (seen.query != places_.query) {
@@ -119,8 +118,8 @@ void Builder::count(int link, std::vector<Use>& uses, int times) {
   uses[static_cast<std::size_t>(seen.use)].weight += times;
 }
 
-// The group's GPUs of a node in the order a channel passes them: first the one that owns the NIC,
-// last another one that owns it, if there is one.
+// The group's GPUs of a node in the order in which a channel passes them. The owner of the NIC
+// comes first, and another owner of the NIC last, if there is one.
 std::vector<int> Builder::chain(const Locals& locals, int nic) const {
   std::vector<int> order = locals.gpus;
   const auto first = std::ranges::find_if(order, [&](int gpu) { return owns(gpu, nic); });
@@ -143,8 +142,8 @@ int Builder::owner(int node, int nic) const {
   return -1;
 }
 
-// From a GPU by its NIC `from` to the NIC `to` of another node. Where rails never meet, the message
-// first changes to the GPU of the other NIC's rail.
+// From a GPU by its NIC `from` to the NIC `to` of another node. If rails never meet, the message
+// first moves to the GPU of the other NIC's rail.
 void Builder::cross(int gpu, int from, int to, Path& crossed) const {
   if (!routes_.rails_meet() && from % node_.nics != to % node_.nics) {
     const int node = from / node_.nics;
@@ -231,7 +230,7 @@ void Builder::ring(int group, const Spread& spread) {
 
 void Builder::tree(int group, const Spread& spread, bool with_chain) {
   if (spread.size() == 1) {
-    // Both trees are the same chain, so each of its edges carries a byte each way.
+    // Both trees are the same chain, so each of its edges carries a byte in each direction.
     Path crossed;
     const std::vector<int>& gpus = spread[0].gpus;
     double bytes = 1.0;
@@ -250,7 +249,7 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
   const std::array<collective::Tree, 2>& trees = trees_.of(spread);
   const int channels = shape_of(spread).nics;
   for (int channel = 0; channel < channels; ++channel) {
-    Path crossed;  // by one node's part at a time
+    Path crossed;  // reused for one node's part at a time
     std::vector<Use> uses;
     const auto take = [&](int times) {
       for (const int link : crossed.links) count(link, uses, times);
@@ -266,7 +265,7 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
           routes_.between_gpus(order[i - 1], order[i], crossed);
           routes_.between_gpus(order[i], order[i - 1], crossed);
         }
-        take(2);  // by each of the trees
+        take(2);  // once for each tree
       }
       for (const collective::Tree& parents : trees) {
         if (parents[k] < 0) continue;
@@ -284,7 +283,8 @@ void Builder::tree(int group, const Spread& spread, bool with_chain) {
   }
 }
 
-// NICs that share a message between nodes: as many as the destination owns and the channels allow.
+// The number of NICs that share a message between nodes: limited by the destination's NICs and by
+// the channels.
 int Builder::message_channels(int from, int to) const {
   if (from / node_.gpus == to / node_.gpus) return 1;
   const auto& own = routes_.nics_of_gpu(to);
@@ -333,13 +333,13 @@ void Builder::sends(int group, const std::vector<int>& ranks, bool around) {
 }
 
 void Builder::all_to_all(int group, const std::vector<int>& ranks) {
-  Path crossed;  // by one message at a time: there are n^2 of them
+  Path crossed;  // reused for one message at a time: there are n^2 of them
   std::vector<Use> uses;
   bool inside = true;
   for (const int from : ranks) {
     for (const int to : ranks) {
       if (from == to) continue;
-      // Over the rails in turn, so that every NIC of the destination takes its share.
+      // The rails are used in turn, so that every NIC of the destination takes its share.
       const int channel = (from + to) % message_channels(from, to);
       message(from, to, channel, crossed);
       for (const int link : crossed.links) count(link, uses);
@@ -361,7 +361,7 @@ void Builder::pairs(int group, const std::vector<int>& ranks) {
   }
 }
 
-// One node of all those that are alike in what rings and trees put on their own links.
+// Selects one node of each set of nodes whose own links have the same flows of rings and trees.
 std::vector<bool> one_of_alike(Pattern pattern, const std::vector<Spread>& groups,
                                const Routes& routes, Trees& trees) {
   const topology::Node& node = routes.cluster().node;
@@ -404,7 +404,7 @@ Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
   out.extra.resize(groups.size());
   const bool sends = pattern == Pattern::sends || pattern == Pattern::exchange ||
                      pattern == Pattern::all_to_all || pattern == Pattern::pairs;
-  // What was measured has its losses in it.
+  // Measured rates already include their losses.
   const std::array<double, 4> efficiency = {sends ? achieved.send_nvlink : achieved.nvlink,
                                             achieved.pcie,
                                             sends ? achieved.send_network : achieved.network, 1};

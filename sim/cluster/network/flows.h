@@ -1,7 +1,7 @@
-// flows.h — the traffic of a collective as flows over links: what the solver is asked.
+// flows.h — the traffic of a collective as flows over links: the input of the solver.
 //
 // A ring of n ranks is n transfers that advance together, so it is one flow over the links of all
-// its edges. Patterns, each for one byte of what is said:
+// its edges. Patterns, each for one byte:
 //
 //     ring        one byte over every edge of the ring; channels share it equally
 //                   one node: NVLink ring. In a mesh NCCL's rings use all pairs; all (k-1)! cyclic
@@ -16,7 +16,7 @@
 //     all_to_all  1/n byte from every rank to every other, all pairs together
 //     pairs       one byte from every rank to every other, a flow for each, in order of ranks
 //
-// Messages between nodes leave by the NIC of the destination's rail where NVLink leads to it (PXN).
+// Messages between nodes leave by the NIC of the destination's rail if NVLink leads to it (PXN).
 //
 // NVIDIA/nccl v2.27: src/graph/connect.cc (rings, trees), paths.cc (PXN), trees.cc.
 #pragma once
@@ -35,17 +35,17 @@ enum class Pattern : std::uint8_t { ring, tree, nvls_tree, sends, exchange, all_
 
 struct Traffic {
   Query query;               // bytes scaled: 1e9 for each byte of the pattern
-  std::vector<int> group;    // of each flow
-  std::vector<bool> inside;  // of each flow: it stays in one node
-  // Latency beyond NCCL's own of the longest step between nodes, of each group.
+  std::vector<int> group;    // by flow
+  std::vector<bool> inside;  // by flow: it stays in one node
+  // By group: the latency of its longest step between nodes, beyond NCCL's own.
   std::vector<Duration> extra;
-  std::vector<int> links;  // of the cluster, behind each of the query's
+  std::vector<int> links;  // the cluster's link for each link of the query
 };
 constexpr double traffic_scale = 1e9;
 
-// Of each link of the cluster: its place in the query at hand, the last flow that crossed it, and
-// where in that. Kept from one query to the next: a cluster has many links, few of which a query
-// has.
+// By link of the cluster: its place in the current query, the last flow that crossed it, and its
+// place in that flow. The table is reused from query to query, because a cluster has many links and
+// a query few.
 struct LinkPlaces {
   struct Seen {
     int query = 0, place = -1, flow = -1, use = 0;
@@ -54,10 +54,11 @@ struct LinkPlaces {
   int query = 0;
 };
 
-// Whose links a query of a ring or a tree has. Nodes where the same GPUs and NICs of the same
-// groups stand, with as many neighbours in the trees, have the same flows on links of their own
-// (NVLink, PCIe, to the leaves): one of them says at what rates. Without conditions, that is, and
-// where rails meet; else, and for other patterns, all have theirs.
+// The nodes whose own links a query contains, for rings and trees. Nodes are alike if they hold the
+// same GPUs and NICs of the same groups, with equal numbers of tree neighbours. Alike nodes have
+// equal flows on their own links (NVLink, PCIe, to the leaves), so one of them determines the
+// rates. This needs a cluster without conditions or measured rates, whose rails meet. Otherwise,
+// and for other patterns, all nodes' links are included.
 enum class Of : std::uint8_t { all_nodes, one_of_alike };
 
 // REQUIRES: at least two ranks in each group.

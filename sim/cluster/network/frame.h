@@ -1,8 +1,9 @@
-// frame.h — how the program and rehearse-network talk: framed messages over a stream socket.
+// frame.h — the protocol between the program and rehearse-network: framed messages over a stream
+// socket.
 //
 //     "RN1\n"  id (8 bytes)  length (8 bytes)  text       numbers in the machine's own byte order
 //
-// A frame that does not start so, or is longer than a query may be, ends the conversation.
+// A frame with another start, or longer than a query may be, ends the connection.
 #pragma once
 
 #include <algorithm>
@@ -33,12 +34,12 @@ inline std::string encode(const Frame& frame) {
   return out + frame.text;
 }
 
-// Collects bytes as they come and hands out whole frames.
+// Collects arriving bytes and returns whole frames.
 class FrameBuffer {
  public:
   void append(const char* data, std::size_t size) { bytes_.append(data, size); }
 
-  // False once something that is no frame has come; the stream is useless then.
+  // False once invalid data has arrived; the stream is then unusable.
   bool good() const {
     const std::size_t seen = std::min(bytes_.size(), frame_magic.size());
     if (bytes_.compare(0, seen, frame_magic.substr(0, seen)) != 0) return false;

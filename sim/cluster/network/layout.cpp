@@ -10,7 +10,8 @@ namespace sim::network {
 
 namespace {
 
-// The first ring through all GPUs, widest links first; a bounded search, for nodes are small.
+// Finds the first ring through all GPUs, widest links first. The search is bounded; nodes are
+// small.
 class RingSearch {
  public:
   explicit RingSearch(std::vector<std::vector<int>>& left) : left_(left) {}
@@ -79,7 +80,7 @@ std::vector<std::vector<int>> nvlink_rings(const topology::Node& node,
 
 GroupsHash hash_of(const std::vector<std::vector<int>>& groups) {
   if (groups.empty()) return {};
-  // Every group's hash seeds the next, so that cutting the ranks differently changes the result.
+  // Every group's hash seeds the next, so another division of the ranks changes the result.
   XXH128_hash_t hash{groups.size(), 0};
   for (const std::vector<int>& ranks : groups) {
     const XXH128_hash_t one =
@@ -101,7 +102,7 @@ Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster) {
   for (const int rank : ranks) {
     assert(rank >= 0 && rank < cluster.gpus());
     const int node = rank / cluster.node.gpus;
-    // Ranks of a node mostly follow each other: look at the last node first.
+    // Ranks of a node are mostly consecutive, so the last node is checked first.
     auto at = std::find_if(all.rbegin(), all.rend(),
                            [&](const Locals& locals) { return locals.node == node; });
     if (at == all.rend()) {

@@ -1,7 +1,8 @@
-// layout.h — how the groups of one kind lie on the cluster: who shares a node, which NICs they own.
+// layout.h — the placement of the groups of one kind on the cluster: the ranks on each node and the
+// NICs that they own.
 //
 // Groups of one kind have equal sizes but may lie differently (one inside a node, another across
-// two); NCCL decides for each by itself. Groups that lie alike have one Shape.
+// two). NCCL decides for each group separately. Groups with the same layout have one Shape.
 #pragma once
 
 #include <compare>
@@ -14,33 +15,33 @@
 
 namespace sim::network {
 
-// Ranks of a group on one node, in rank order, and the NICs that their GPUs own, ascending.
+// The ranks of a group on one node, in rank order, and the NICs that their GPUs own, ascending.
 struct Locals {
   int node = 0;
-  std::vector<int> gpus;  // of the cluster
-  std::vector<int> nics;  // of the node
-  int nvlink_rings = 0;   // of nodes whose GPUs are joined directly: rings of these GPUs
+  std::vector<int> gpus;  // numbers in the cluster
+  std::vector<int> nics;  // numbers in the node
+  int nvlink_rings = 0;   // if GPUs are joined directly: NVLink rings through these GPUs
 };
 
-// A group's nodes in the order in which its ranks reach them.
+// A group's nodes, in the order in which its ranks reach them.
 using Spread = std::vector<Locals>;
 
 struct Shape {
   int ranks = 1;
   int nodes = 1;
-  int locals = 1;  // most ranks of the group on one node
-  int nics = 0;    // fewest NICs that the group owns on a node: its ring channels between nodes
-  int nvlink_rings = 0;  // within one node of directly joined GPUs; 0: its rings take PCIe
+  int locals = 1;  // maximum ranks of the group on one node
+  int nics = 0;    // minimum NICs that the group owns on a node: its ring channels between nodes
+  int nvlink_rings = 0;  // within one node of directly joined GPUs; 0: its rings use PCIe
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 
-// Rings through all of these GPUs of a node (numbers in the node) over its direct NVLinks, each
-// taking one link in one direction between neighbours, found one after the other until no more fit.
-// One GPU, or GPUs that no such ring joins: none.
+// Rings through all of these GPUs of a node (numbers in the node) over its direct NVLinks. Each
+// ring takes one link in one direction between neighbours. Rings are found one after the other
+// until no more fit; none for one GPU, or if no ring joins the GPUs.
 std::vector<std::vector<int>> nvlink_rings(const topology::Node& node,
                                            const std::vector<int>& gpus);
 
-// Of groups and how they are cut.
+// A hash of groups, including how they are divided.
 using GroupsHash = std::pair<std::uint64_t, std::uint64_t>;
 GroupsHash hash_of(const std::vector<std::vector<int>>& groups);
 

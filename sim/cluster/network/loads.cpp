@@ -1,4 +1,5 @@
-// What groups put on links, and how long pairs that send different amounts take.
+// loads.cpp — the load of groups on links, and the time of all-to-alls whose pairs send different
+// amounts.
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -12,8 +13,8 @@ namespace {
 double pattern_bytes(Kind kind, Algorithm algorithm, int ranks) {
   const double n = ranks;
   if (is_send(kind) || algorithm == Algorithm::tree || algorithm == Algorithm::nvls_tree) return 1;
-  // The switch adds: every GPU sends its array and gets the sum of its share, and the reverse; the
-  // links up and down are those of the ring.
+  // The switch adds. Every GPU sends its array and receives the sum of its share, and the reverse;
+  // the links up and down are those of the ring.
   if (algorithm == Algorithm::nvls) return 1 + 1 / n;
   if (kind == Kind::all_reduce) return 2 * (n - 1) / n;
   return kind == Kind::broadcast ? 1 : (n - 1) / n;
@@ -56,8 +57,8 @@ std::vector<LinkLoad> Network::loads(Kind kind, const Groups& groups, Bytes byte
   return all;
 }
 
-// All messages of a group advance together and end together, so on links that they share with every
-// other group the most loaded one of each says how long.
+// All messages of a group advance and end together. Other groups share links with them, so the most
+// loaded link of each group determines its time.
 Duration Network::State::pairs(Layout& layout, std::span<const std::int64_t> bytes) {
   const std::size_t ranks = layout.ranks.front().size();
   assert(bytes.size() == ranks * ranks);

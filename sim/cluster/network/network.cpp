@@ -10,7 +10,7 @@
 namespace sim::network {
 namespace {
 
-// Loss at this size beyond NCCL's formula.
+// The loss at this size, beyond NCCL's formula.
 double ramp(const Achieved& a, Algorithm algorithm, bool many, Bytes bytes) {
   switch (algorithm) {
     case Algorithm::ring:
@@ -24,7 +24,7 @@ double ramp(const Achieved& a, Algorithm algorithm, bool many, Bytes bytes) {
   return at(many ? a.nvls_many_nodes : a.nvls_one_node, bytes);
 }
 
-// Steps between nodes that pay the fabric's own latency, as cost.h counts them.
+// The number of steps between nodes that pay the fabric's own latency, counted as in cost.h.
 int crossings(const Shape& shape, Kind kind, Algorithm algorithm) {
   if (shape.nodes == 1) return 0;
   if (algorithm != Algorithm::ring) {
@@ -35,8 +35,8 @@ int crossings(const Shape& shape, Kind kind, Algorithm algorithm) {
 
 }  // namespace
 
-// Bytes of the array per second that NVLS inside a node carries: each GPU sends and receives
-// S (1 + 1/n) over its NVLinks, the one with the slowest links leads.
+// Bytes of the array per second that NVLS inside a node carries. Each GPU sends and receives S (1 +
+// 1/n) over its NVLinks; the GPU with the slowest links decides.
 double Network::State::nvls_rate(const Layout& layout, std::size_t shape, Some groups) const {
   const Situation& s = layout.situations[shape];
   double left = 1;
@@ -54,7 +54,7 @@ double Network::State::nvls_rate(const Layout& layout, std::size_t shape, Some g
   return left * links * profile->achieved.nvls / (1.0 + 1.0 / s.shape.locals);
 }
 
-// A collective in the groups of one shape: what NCCL picks, at the speed the links have.
+// A collective in the groups of one shape: NCCL's choice, at the solved speed of the links.
 Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes,
                                           Some groups) {
   const Situation& s = layout.situations[shape];
@@ -71,7 +71,7 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
     extra = solved->extra;
     buses.ring = 1.0 / solved->slowest();
     buses.tree = 2.0 / solved->slowest();
-    // The switch adds inside the node while the tree works between nodes; the slower one leads.
+    // The switch adds inside the node while the tree works between nodes; the slower one decides.
     buses.nvls_tree =
         std::min(1.0 / solved->slowest(), nvls_rate(layout, shape, groups)) * a.nvls_tree;
   }
@@ -88,8 +88,8 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
                 from_seconds(latency), carried};
 }
 
-// Sends: a start, one hop, and the slowest message. All-to-all works through its peers in batches
-// of eight (NCCL's work batch).
+// Sends take a start, one hop, and the time of the slowest message. An all-to-all handles its peers
+// in batches of eight (NCCL's work batch).
 Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Bytes bytes) const {
   const Achieved& a = profile->achieved;
   const NcclModel& m = profile->nccl;
@@ -102,7 +102,7 @@ Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Byt
   const auto consider = [&](double seconds_per_byte, Duration hop, const Ramp& loss, bool ll) {
     if (seconds_per_byte <= 0) return;
     const double latency = seconds(a.send_base) + batches * seconds(hop);
-    // LL carries a flag beside every word of data: half of what moves.
+    // LL sends a flag with every word of data, so half of the traffic is data.
     const double speed = at(loss, bytes) / (seconds_per_byte * (ll ? 2 : 1));
     const Duration time = from_seconds(latency + size / speed);
     if (time <= slowest.duration) return;

@@ -1,21 +1,21 @@
-// network.h — how long a collective takes on a cluster: NCCL's latencies and channels on top of
+// network.h — the duration of a collective on a cluster: NCCL's latencies and channels, with
 // bandwidths that SimGrid solved for all groups that work at the same time.
 //
 //     duration = latency(steps, algorithm, protocol, nodes) + bytes / rate
 //
-// NCCL's own model picks the algorithm and the protocol (cost.h) as it would on this cluster; the
-// rate is what the links carry when every group of the kind runs the collective at once (flows.h),
-// less what the protocol costs and what the profile says is lost at this size. The rate of a
-// pattern is solved once per cluster and set of groups and remembered, in the process and on disk.
+// NCCL's own model picks the algorithm and the protocol (cost.h) as it would on this cluster. The
+// rate is what the links carry when every group of the kind runs the collective at once (flows.h).
+// It is reduced by the protocol's cost and by the profile's losses at this size. The rate of a
+// pattern is solved once per cluster and set of groups, and cached in the process and on disk.
 //
 // Invariants
-//  (1) Durations are whole picoseconds, rounded up. No bytes, or one rank, take no time.
-//  (2) The answer is the same with and without caches, helpers and merging by symmetry, bit for bit
-//      for caches, to 1e-9 for the rest.
-//  (3) Building a Network starts nothing and builds no graph; the first question does. After a fork
-//      each process asks a helper of its own.
+// (1) Durations are whole picoseconds, rounded up. No bytes, or one rank, take no time.
+// (2) Caches, helpers and merging by symmetry do not change the answer: bit for bit for caches, to
+//     1e-9 for the rest.
+// (3) Building a Network starts nothing and builds no graph; the first question does. After a fork
+//     each process starts a helper of its own.
 //
-// Not for two threads at the same time.
+// A Network must not be used by two threads at the same time.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +37,13 @@
 
 namespace sim::network {
 
-// Groups of one kind communicate at the same time and share links. Rank r sits on GPU r % node.gpus
-// of the job's node r / node.gpus, which is that node of the cluster unless the cluster's `hosts`
-// say otherwise. Where a job's nodes may be any (topology::scatters), durations are those of the
-// mean of draws, and loads those of the nodes in front.
+// Groups of one kind communicate at the same time and share links. Rank r runs on GPU r % node.gpus
+// of the job's node r / node.gpus. The cluster's `hosts` map the job's nodes to nodes of the
+// cluster. If a job may get any nodes (topology::scatters), durations are those of the mean of
+// draws. Loads are then those of the first nodes.
 using mesh::Groups;
 
-// Why an answer is what it is, of the slowest group.
+// The answer and its reasons, for the slowest group.
 struct Answer {
   Duration duration{};
   std::string_view
@@ -53,14 +53,14 @@ struct Answer {
   double algorithm_bandwidth = 0;  // bytes of the whole array per second, without the latency
 };
 
-// Bytes that cross a link of the cluster, and how long they keep it busy at what it carries.
+// Bytes that cross a link of the cluster, and how long they keep it busy at its capacity.
 struct LinkLoad {
   int link = 0;
   double bytes = 0, busy_seconds = 0;
-  int flows = 0;  // that cross it
+  int flows = 0;  // flows that cross it
 };
 
-// The helper could not be started, died or fell silent.
+// The helper could not be started, died or did not answer in time.
 class SolverFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -74,38 +74,38 @@ class Network {
 
   // Duration of one collective of `bytes` in the slowest group, all groups at once. `bytes` is the
   // whole array (nccl-tests' size): the gathered array for all_gather and reduce_scatter, the
-  // message for send_receive and ring_exchange. A group of one rank takes no time.
-  // THROWS SolverFailed, for callers that have no other answer; `answer` gives it as a value.
+  // message for send_receive and ring_exchange. A group of one rank takes no time. THROWS
+  // SolverFailed, for callers without another answer; `answer` returns the error as a value.
   Duration duration(collective::Kind kind, const Groups& groups, Bytes bytes);
   Result<Answer> answer(collective::Kind kind, const Groups& groups, Bytes bytes);
-  // Of an all-to-all whose pairs send different amounts, in every group the same: bytes[source x
-  // ranks + destination], what a rank keeps included. Where all pairs send as much it is the
-  // duration of Kind::all_to_all of a rank's sum.
+  // Duration of an all-to-all whose pairs send different amounts, the same in every group:
+  // bytes[source x ranks + destination], including what a rank keeps. If all pairs send the same
+  // amount, it equals the duration of Kind::all_to_all with a rank's sum.
   Duration duration(const Groups& groups, std::span<const std::int64_t> bytes);
 
-  // What one collective in all groups at once puts on the links, in order of first use. Links keep
-  // their numbers until a question needs more nodes than `cover` was told.
+  // The load of one collective in all groups at once on each link, in order of first use. Link
+  // numbers stay valid until a question needs more nodes than `cover` was given.
   std::vector<LinkLoad> loads(collective::Kind kind, const Groups& groups, Bytes bytes);
-  // Routes among the first `nodes` nodes of the job, made at once. REQUIRES: 1 <= nodes <=
+  // Routes among the first `nodes` nodes of the job, computed now. REQUIRES: 1 <= nodes <=
   // cluster().nodes.
   const topology::Routes& cover(int nodes);
 
-  // A name for groups that are asked about often: no look at their ranks each time.
+  // An identifier for groups that are queried often; it saves the hashing of their ranks.
   enum class GroupsId : std::uint32_t {};
   GroupsId remember(const Groups& groups);
   Duration duration(collective::Kind kind, GroupsId groups, Bytes bytes);
-  // All groups at once as before, but of the slowest of those with these numbers.
+  // The same with all groups at once, but the slowest only of the groups with these numbers.
   Duration duration(collective::Kind kind, GroupsId groups, Bytes bytes, std::span<const int> of);
 
-  // Some group has ranks on several nodes.
+  // Whether some group has ranks on several nodes.
   bool crosses_nodes(const Groups& groups) const;
 
-  // Device memory that one communicator of this layout holds outside PyTorch, per rank: the most
-  // of any group.
+  // Device memory of one communicator of this layout outside PyTorch, per rank: the maximum over
+  // the groups.
   enum class Purpose : std::uint8_t { collectives, sends, both };
   Bytes communicator_memory(const Groups& groups, Purpose purpose = Purpose::collectives) const;
 
-  // SMs a collective of this layout occupies while it runs.
+  // SMs that a collective of this layout occupies while it runs.
   int channels(const Groups& groups) const;
 
   const Solver& solver() const;

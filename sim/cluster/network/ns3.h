@@ -1,12 +1,12 @@
-// ns3.h — what ns-3 must be told before it is loaded.
+// ns3.h — defaults of ns-3 that must be set before its library is loaded.
 //
-// It reads its defaults from a variable of the environment as the library is loaded, so whoever
-// starts rehearse-network sets it.
+// ns-3 reads an environment variable at load time, so the process that starts rehearse-network sets
+// it.
 #pragma once
 
 namespace sim::network {
 
-// Nothing that measures time may act, nothing may be dropped, and no window may limit.
+// Disables timers, drops and window limits.
 inline constexpr const char* ns3_variable = "NS_ATTRIBUTE_DEFAULT";
 inline constexpr const char* ns3_defaults =
     "ns3::TcpSocket::SndBufSize=1000000000;ns3::TcpSocket::RcvBufSize=1000000000;"

@@ -16,9 +16,9 @@ namespace {
 
 using collective::Kind;
 
-// One message of the algorithm with the links of its way.
+// A message of the algorithm, and the links of its path.
 struct Sent {
-  int from = 0, to = 0;  // places in the list of GPUs
+  int from = 0, to = 0;  // indices into the list of GPUs
   std::vector<int> links;
   double bytes = 0;
 };
@@ -34,7 +34,7 @@ const collective::Algorithm& algorithm_of(Kind kind) {
 std::vector<SentRound> rounds_of(const topology::Routes& routes, Kind kind,
                                  const std::vector<int>& gpus, double bytes) {
   const int ranks = static_cast<int>(gpus.size());
-  // A message of send_receive and ring_exchange is all of the array; else the array is cut.
+  // A message of send_receive and ring_exchange is the whole array; other kinds divide the array.
   const bool whole = kind == Kind::send_receive || kind == Kind::ring_exchange;
   std::map<std::pair<int, int>, std::vector<int>> ways;
   LinkPlaces places;
@@ -63,12 +63,12 @@ int reverse(int link) {
   return link ^ 1;
 }
 
-// Vertices and cables that the messages use, with numbers of their own.
+// The vertices and cables that the messages use, renumbered.
 class Map {
  public:
   explicit Map(const topology::Routes& routes) : routes_(routes) {}
 
-  // The vertices of a way, from the first to the last.
+  // The vertices of a path, from the first to the last.
   std::vector<int> add(const std::vector<int>& way) {
     std::vector<int> passed = {vertex(routes_.source(way.front()))};
     for (const int link : way) {
@@ -94,7 +94,7 @@ class Map {
     return all;
   }
 
-  // The way is the only one of the fewest cables.
+  // Whether the path is the only one with the fewest cables.
   bool only_way(const std::vector<int>& passed) const {
     std::vector<std::vector<int>> next(static_cast<std::size_t>(query.vertices));
     for (const Cable& c : query.cables) {
@@ -226,7 +226,7 @@ Result<PacketCheck> packet_check(const topology::Routes& routes, Solver& solver,
       if (arrived <= last) continue;
       last = arrived;
       slowest = tcp_time(way, round[i].bytes);
-      // Headers share the cables as their data do.
+      // Headers share the cables in the same way as their data.
       const double segments = std::ceil(round[i].bytes / segment_bytes);
       headers = (*shared)[i] * segments * header_bytes / round[i].bytes;
     }

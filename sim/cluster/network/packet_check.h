@@ -1,9 +1,8 @@
-// packet_check.h — one collective or ring of sends of a group twice: by max-min sharing, and packet
-// by packet; the difference in parts.
+// packet_check.h — simulates one collective or ring of sends of a group twice, by max-min sharing
+// and packet by packet, and splits the difference into parts.
 //
-// Both take the rounds of the catalog's algorithm (collective.h) over the same routes, at raw
-// rates: no profile, one NIC per message. A round starts when the round before has arrived
-// everywhere.
+// Both use the rounds of the catalog's algorithm (collective.h) over the same routes, at raw rates:
+// no profile, one NIC per message. A round starts when the previous round has arrived everywhere.
 #pragma once
 
 #include <vector>
@@ -16,22 +15,22 @@
 
 namespace sim::network {
 
-// Seconds of all rounds together, of the message that ends last in each.
+// Seconds of all rounds together; a round lasts until its last message ends.
 struct PacketCheck {
   int rounds = 0;
   double max_min = 0;
   double packets = 0;
-  // Of the difference, what TCP on idle cables explains (packets.h).
+  // Parts of the difference that TCP on idle cables explains (packets.h).
   double headers = 0, start = 0, slow_start = 0;
   double left() const { return packets - max_min - headers - start - slow_start; }
 };
 
-// Segments times cables that one check may simulate: some seconds.
+// The maximum of segments times cables in one check; this takes some seconds.
 constexpr double most_packet_hops = 200'000;
 
-// An error where ns-3 cannot stand for the network: too much work, or a route that is not the only
-// one with the fewest cables. REQUIRES: ranks are two GPUs or more that the routes cover; the kind
-// is no all-to-all.
+// The query for ns-3. An error if ns-3 cannot represent the network: too much work, or a route that
+// is not the only one with the fewest cables. REQUIRES: ranks are two GPUs or more that the routes
+// cover; the kind is not all-to-all.
 Result<PacketQuery> packet_query(const topology::Routes& routes, collective::Kind kind,
                                  const std::vector<int>& gpus, double bytes);
 Result<PacketCheck> packet_check(const topology::Routes& routes, Solver& solver,

@@ -70,7 +70,7 @@ Parsed<PacketQuery> parse_packets(std::string_view text) {
 
 TcpTime tcp_time(const std::vector<Cable>& way, double bytes) {
   const double segments = std::ceil(bytes / segment_bytes);
-  // Stored and forwarded once on each cable but the slowest: a full segment, if there is one.
+  // A full segment (if there is one) is stored and forwarded on each cable except the slowest.
   const double stored = std::min(bytes, segment_bytes);
   double latency = 0, slowest = 0, per_byte = 0;
   for (const Cable& c : way) {

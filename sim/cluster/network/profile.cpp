@@ -7,7 +7,7 @@
 namespace sim::network {
 namespace {
 
-// Collects what is wrong, each with the field's own name.
+// Collects problems, each with the name of its field.
 struct Checker {
   std::vector<std::string> problems;
 

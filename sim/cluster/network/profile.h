@@ -1,16 +1,16 @@
-// profile.h — what calibration knows about communication: NCCL's own tables, what the links really
-// reach, and what a communicator costs in memory. Values: calibration/*.textproto, section
-// `communication`; no number of a machine is in C++.
+// profile.h — the calibration of communication: NCCL's own tables, the real speed of links, and the
+// memory of a communicator. Values: calibration/*.textproto, section `communication`; C++ contains
+// no numbers of machines.
 //
-// Two parts that must not be mixed. `nccl` is what NCCL believes: with it, it chooses the
-// algorithm, the protocol and the channels. `achieved` is what machines do: with it, the chosen
-// collective is timed. NCCL's beliefs stay as its source has them; only `achieved` is fitted.
+// Two parts must not be mixed. `nccl` is what NCCL assumes: it decides the algorithm, the protocol
+// and the channels. `achieved` is what machines reach: it gives the time of the chosen collective.
+// NCCL's assumptions stay as in its source; only `achieved` is fitted.
 //
-// Invariants (check() names every one that is broken)
-//  (1) An efficiency is a fraction of a raw data-sheet rate, 0 < fraction <= 1.
-//  (2) A latency and a byte count is never negative, a rate is never zero where it is used.
-//  (3) A ramp ascends in bytes, its fractions never fall, and time never falls with size:
-//      between two points (b1, f1), (b2, f2): f2 - f1 <= f1 ln(b2 / b1).
+// Invariants (check() names every broken one)
+// (1) An efficiency is a fraction of a raw data-sheet rate, 0 < fraction <= 1.
+// (2) A latency and a byte count is never negative, a rate is never zero where it is used.
+// (3) A ramp ascends in bytes, its fractions never fall, and time never falls with size:
+//     between two points (b1, f1), (b2, f2): f2 - f1 <= f1 ln(b2 / b1).
 //
 // Source of the tables: NVIDIA/nccl tag v2.27.7-1, src/graph/tuning.cc, topo.h, search.cc,
 // src/transport/*.cc. Formulas that use the fields: cost.h, channels.h, buffers.h.
@@ -51,7 +51,7 @@ struct PerNodes {
   friend bool operator==(const PerNodes&, const PerNodes&) = default;
 };
 
-// Latency of each algorithm and protocol; NVLS and NVLSTree know Simple only. Microseconds.
+// Latency of each algorithm and protocol. NVLS and NVLSTree have only Simple.
 struct AlgorithmLatency {
   PerProtocol<Duration> tree, ring;
   Duration nvls{}, nvls_tree{};
@@ -73,7 +73,7 @@ struct NcclModel {
   AlgorithmLatency pcie;     // per step over PCIe: Ring 1.0/2.5/5.7 us, ...
   AlgorithmLatency network;  // per step between nodes: Ring 2.7/4.0/14 us, ...
   Duration nic{};            // extra per step between nodes, twice for Simple; 0 for InfiniBand
-  // NCCL_NET_OVERHEAD: floor of an intra-node step once a group spans nodes, x3 for Simple.
+  // NCCL_NET_OVERHEAD: minimum of an intra-node step once a group spans nodes, x3 for Simple.
   Duration host_overhead_intel{}, host_overhead_amd{}, host_overhead_arm{};  // 1, 2, 1 us
   double ring_simple_latency_factor = 1;  // Ring Simple AR across nodes, long messages: 1.4
 
@@ -87,7 +87,7 @@ struct NcclModel {
   // (treeCorrectionFactor).
   PerProtocol<std::array<double, 23>> tree_factor{};
 
-  // --- what the graph search believes (topo.h, search.cc) ---
+  // --- assumptions of the graph search (topo.h, search.cc) ---
   Bandwidth nvlink_payload{};              // one link, one direction: 20.0 sm80, 20.6 sm90
   double pcie_payload = 0;                 // of the raw x16 rate: 24 / 31.5 = 48 / 63 = 0.762
   std::vector<Bandwidth> speeds_one_node;  // per channel, descending: sm80 40 30 20 18 15 12
@@ -123,8 +123,9 @@ struct RampPoint {
 };
 using Ramp = std::vector<RampPoint>;  // empty: 1 at every size
 
-// What machines reach. Efficiencies are of long messages and relative to raw rates of the cluster
-// description (cluster/topology/cluster.h); the solver sees raw x efficiency as a link's capacity.
+// The speeds that machines reach. Efficiencies hold for long messages, relative to raw rates of the
+// cluster description (cluster/topology/cluster.h). The solver uses raw x efficiency as a link's
+// capacity.
 struct Achieved {
   double nvlink = 1;     // ring over NVLink: 0.78 A100, 0.82 Hopper
   double pcie = 1;       // GPU - PCIe switch - NIC: 0.76
@@ -134,14 +135,14 @@ struct Achieved {
   double send_nvlink = 1;   // one send over NVLink, of the path's raw rate
   double send_network = 1;  // one send between nodes (2 channels), of the path's raw rate
   // NICs of a node that rings of sends between nodes (ring attention) really use; 0: each GPU's
-  // own. Fitted where measured: TSUBAME4 behaves as if all four GPUs shared one.
+  // own. Fitted from measurements: on TSUBAME4 all four GPUs behave as if they shared one.
   int exchange_nics = 0;
 
-  // Loss at smaller sizes beyond NCCL's own formula, by what carries the data.
+  // Loss at smaller sizes beyond NCCL's own formula, by the links that carry the data.
   Ramp ring_one_node, ring_many_nodes, tree_many_nodes, nvls_one_node, nvls_many_nodes;
   Ramp send_one_node, send_many_nodes;
 
-  // Latency = factor x NCCL's latency + constant (launch and synchronisation that NCCL leaves out).
+  // Latency = factor x NCCL's latency + constant (launch and synchronisation, which NCCL omits).
   double latency_factor_one_node = 1, latency_factor_many_nodes = 1;
   Duration latency_one_node{}, latency_many_nodes{};
   // Send and receive: constant + one hop; NCCL's model has no row for it.
@@ -153,14 +154,14 @@ struct Achieved {
 
 // Device memory of a communicator (transport/p2p.cc, net.cc, nvls.cc); outside PyTorch's pools.
 struct CommunicatorBuffers {
-  Bytes per_communicator{};   // state every communicator holds whatever its size
+  Bytes per_communicator{};   // state of every communicator, whatever its size
   Bytes ring_channel{};       // per channel, one send + one receive peer over NVLink: 12 MiB
   Bytes tree_channel{};       // the same again for chain neighbours of the tree: 12 MiB
   Bytes network_channel{};    // per channel and direction that a rank has at a NIC: 8.69 MiB
-  Bytes send_network{};       // network send/recv buffers, both directions: 128 MiB
-  Bytes send_channel{};       // per channel and peer of send/recv over NVLink: 12 MiB
+  Bytes send_network{};       // network send/receive buffers, both directions: 128 MiB
+  Bytes send_channel{};       // per channel and peer of sends over NVLink: 12 MiB
   Bytes nvls_head_channel{};  // per channel and head: 2 MiB from 2.21 (16 x 8 x 2 = 256 MiB)
-  bool lazy = false;          // from 2.22: only what was used is connected (no unused tree)
+  bool lazy = false;          // from 2.22: only used connections are made (no unused tree)
   friend bool operator==(const CommunicatorBuffers&, const CommunicatorBuffers&) = default;
 };
 

@@ -1,11 +1,12 @@
-// query.h — what the solver is asked: flows that cross links at the same time, and when each ends.
+// query.h — the solver's input: flows that cross links at the same time; and its output: the end of
+// each flow.
 //
-// A flow moves `bytes` over every link it uses, at one rate; using a link with weight w takes w
-// times that rate from it. A ring of n ranks is one flow that crosses the links of all its n edges:
-// its edges advance together, at the pace of the slowest. Rates are max-min fair among the flows.
+// A flow moves `bytes` over every link that it uses, at one rate. A link of weight w loses w times
+// that rate. A ring of n ranks is one flow that crosses the links of all its n edges, because its
+// edges advance together, at the pace of the slowest. Rates are max-min fair among the flows.
 //
-// Invariants: capacities and bytes are finite and positive, weights are positive, links of a flow
-// are distinct and in range. In the text form they ascend.
+// Invariants: capacities and bytes are finite and positive, weights are positive, and the links of
+// a flow are distinct and in range. In the text form links ascend.
 #pragma once
 
 #include <string>
@@ -30,7 +31,7 @@ struct Flow {
 };
 
 struct Query {
-  std::vector<double> capacities;  // of each link, bytes per second
+  std::vector<double> capacities;  // by link, bytes per second
   std::vector<Flow> flows;
   friend bool operator==(const Query&, const Query&) = default;
 };
@@ -38,13 +39,13 @@ struct Query {
 // Seconds until each flow has ended; all start at 0.
 using Finish = std::vector<double>;
 
-// No query is longer than this many bytes of text.
+// The maximum length of a query in bytes of text.
 constexpr std::size_t query_text_limit = std::size_t{1} << 28;
 
 std::string text(const Query& query);
 Parsed<Query> parse_query(std::string_view text);
 
-// "ok 2\n0.5\n1.5\n"; an answer that failed is "error <reason>\n".
+// "ok 2\n0.5\n1.5\n"; a failure is "error <reason>\n".
 std::string text(const Finish& finish);
 Parsed<Finish> parse_finish(std::string_view text);
 

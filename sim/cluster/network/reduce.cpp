@@ -28,10 +28,10 @@ struct User {
   friend bool operator==(const User&, const User&) = default;
 };
 
-// Links with their users, in one array.
+// The users of each link, in one array.
 struct Links {
   std::vector<double> capacity;
-  std::vector<std::uint32_t> begin;  // of each link's users; one more than links
+  std::vector<std::uint32_t> begin;  // first user of each link; one entry more than links
   std::vector<User> users;           // ascending flows
 
   std::size_t size() const { return capacity.size(); }
@@ -49,7 +49,7 @@ Links users_of_links(const Query& query) {
   for (const Flow& flow : query.flows) {
     for (const Use& use : flow.uses) ++all.begin[static_cast<std::size_t>(use.link)];
   }
-  // Where each link's end: the last flow comes first, from there down.
+  // The end of each link's users: the array is filled backwards, the last flow first.
   std::partial_sum(all.begin.begin(), all.begin.end(), all.begin.begin());
   all.users.resize(all.begin.back());
   for (std::size_t f = query.flows.size(); f-- > 0;) {
@@ -61,12 +61,12 @@ Links users_of_links(const Query& query) {
   return all;
 }
 
-// A table of at least twice as many places as entries; a place holds an index or -1.
+// A hash table with at least twice as many places as entries; a place holds an index or -1.
 class Table {
  public:
   explicit Table(std::size_t entries) : places_(std::bit_ceil(2 * entries + 2), -1) {}
 
-  // The first place from the hash's own on whose entry is equal, or that is free.
+  // The first place, starting at the hash's own, whose entry is equal or that is free.
   int& find(Hash hash, auto equal) {
     const std::size_t mask = places_.size() - 1;
     std::size_t at = hash & mask;
@@ -80,10 +80,10 @@ class Table {
   std::vector<int> places_;
 };
 
-// Of all links with the same users and weights only the narrowest; unused links go.
+// Of links with the same users and weights only the narrowest stays; unused links are dropped.
 Links narrowest(const Links& links) {
   std::vector<std::size_t> kept;
-  std::vector<Hash> hashes;  // of the kept
+  std::vector<Hash> hashes;  // of the remaining links
   Table table(links.size());
   for (std::size_t l = 0; l < links.size(); ++l) {
     if (links.first(l) == links.last(l)) continue;
@@ -112,7 +112,8 @@ Links narrowest(const Links& links) {
   return few;
 }
 
-// Numbers equal hashes alike, in order of first appearance. Returns how many there are.
+// Gives equal hashes equal numbers, in order of first appearance. Returns the number of different
+// ones.
 int number(const std::vector<Hash>& hashes, std::vector<int>& classes) {
   classes.resize(hashes.size());
   std::vector<Hash> known;
@@ -163,7 +164,7 @@ Partition refine(const Query& query, const Links& links) {
   }
 }
 
-// Weight of each class of flows on a link, ascending classes.
+// The weight of each class of flows on a link, by ascending class.
 std::vector<Use> class_weights(const Links& links, std::size_t l, const Partition& partition) {
   std::vector<Use> weights;
   for (const User* u = links.first(l); u != links.last(l); ++u) {
@@ -182,9 +183,9 @@ std::vector<Use> class_weights(const Links& links, std::size_t l, const Partitio
   return weights;
 }
 
-// The definition: members of a class of links have one capacity and carry the same weight of each
-// class of flows; members of a class of flows have the same bytes and cross the same classes of
-// links.
+// Checks the definition. Members of a class of links have one capacity and carry the same weight of
+// each class of flows. Members of a class of flows have the same bytes and cross the same classes
+// of links.
 bool is_equitable(const Query& query, const Links& links, const Partition& partition,
                   const std::vector<std::size_t>& first_flow,
                   const std::vector<std::size_t>& first_link) {
@@ -218,7 +219,8 @@ std::vector<std::size_t> first_members(const std::vector<int>& classes, int coun
   return first;
 }
 
-// Which classes meet on a link, directly or through others; alone: a root with one member.
+// Joins classes that meet on a link, directly or through others; a class alone is a root with one
+// member.
 struct Meeting {
   explicit Meeting(int classes) : parent(static_cast<std::size_t>(classes)) {
     std::iota(parent.begin(), parent.end(), 0);
@@ -234,7 +236,8 @@ struct Meeting {
   std::vector<int> parent;
 };
 
-// The quotient: one flow per class, one link per class of links; then what is left for a solver.
+// Builds the quotient (one flow per class, one link per class of links), and the query that remains
+// for a solver.
 Reduced quotient(const Query& query, const Links& links, const Partition& partition,
                  const std::vector<std::size_t>& first_flow,
                  const std::vector<std::size_t>& first_link) {
@@ -267,7 +270,7 @@ Reduced quotient(const Query& query, const Links& links, const Partition& partit
       reduced.alone[front] = std::max(reduced.alone[front], seconds);
       continue;
     }
-    int divisor = 0;  // weights as small as they can be: a solver may cross a link weight times
+    int divisor = 0;  // makes weights minimal, because a solver may cross a link weight times
     for (const Use& use : on_link[k]) divisor = std::gcd(divisor, use.weight);
     const auto id = static_cast<int>(reduced.query.capacities.size());
     reduced.query.capacities.push_back(capacity / divisor);
@@ -287,7 +290,8 @@ Reduced reduce(const Query& query) {
   std::vector<std::size_t> first_flow = first_members(partition.flow, partition.flows);
   std::vector<std::size_t> first_link = first_members(partition.link, partition.links);
   if (!is_equitable(query, links, partition, first_flow, first_link)) {
-    // A collision of hashes: every flow and link on its own is equitable, only larger.
+    // After a collision of hashes, every flow and link is a class of its own: also equitable, only
+    // larger.
     partition.flows = static_cast<int>(partition.flow.size());
     partition.links = static_cast<int>(partition.link.size());
     std::iota(partition.flow.begin(), partition.flow.end(), 0);

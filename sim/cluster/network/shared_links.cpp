@@ -15,7 +15,7 @@ SharedLinks::SharedLinks(const std::vector<SharedKind>& kinds) : uses_(kinds.siz
       links[use.link].emplace_back(kind, use.busy_seconds);
     }
   }
-  // Symmetric fabrics have few different links.
+  // Symmetric fabrics have only a few different links.
   std::map<std::vector<std::pair<std::size_t, double>>, int> distinct;
   for (const auto& [link, users] : links) distinct.try_emplace(users, link);
   for (const auto& [users, link] : distinct) {
@@ -71,17 +71,17 @@ void SharedLinks::set_speed(Time now, Handle handle, Active& transfer, double sp
   changed_.push_back(handle);
 }
 
-// Water-filling: `level` is the rate that every flow not yet held back has reached.
+// Water-filling: `level` is the rate of every flow that is not yet limited.
 void SharedLinks::share(Time now) {
   struct Load {
-    double held = 0;    // share taken by transfers whose speed is settled
-    double rising = 0;  // share per unit of level of the others
+    double held = 0;    // share used by transfers with a final speed
+    double rising = 0;  // share per unit of level of the other transfers
   };
   std::map<std::size_t, Load> loads;
   struct Rising {
     Handle handle;
     Active* transfer;
-    double full;  // level at which it is at full speed
+    double full;  // level at which it reaches full speed
   };
   std::vector<Rising> rising;
   for (auto& [handle, transfer] : active_) {
@@ -113,7 +113,7 @@ void SharedLinks::share(Time now) {
         level = std::min(level, std::max(0.0, 1 - load.held) / load.rising);
       }
     }
-    // Those at full speed, and those that cross a link that is full now.
+    // Transfers at full speed, and transfers that cross a link that is full now, are final.
     std::vector<Rising> still, done;
     for (const Rising& r : rising) {
       const bool full = level >= r.full * (1 - slack);
@@ -124,7 +124,7 @@ void SharedLinks::share(Time now) {
       (full || held ? done : still).push_back(r);
     }
     assert(!done.empty());
-    // A transfer that is held back to nothing by rounding still moves.
+    // A transfer whose speed rounds to zero still moves.
     for (const Rising& r : done) settle(r, std::clamp(level / r.full, 1e-9, 1.0));
     rising = std::move(still);
   }
@@ -132,7 +132,7 @@ void SharedLinks::share(Time now) {
   for (auto& [handle, transfer] : active_) {
     const Handle leader = transfer.follows == 0 ? handle : transfer.follows;
     const auto speed = speeds.find(leader);
-    // A leader that has ended leaves its followers at full speed.
+    // If its leader has ended, a follower runs at full speed.
     set_speed(now, handle, transfer, speed == speeds.end() ? 1.0 : speed->second);
   }
 }

@@ -1,19 +1,17 @@
-// shared_links.h — transfers that come and go on links they share: who progresses how fast, as
-// time goes on.
+// shared_links.h — the speed over time of transfers that come and go on shared links.
 //
-// A transfer has a duration that it takes alone; that is its full speed, and it never goes faster.
-// At full speed it keeps each link that it crosses busy for a share of the time. When the shares of
-// the transfers on a link sum to more than 1, rates are max-min fair among the flows: the rate of
-// every flow rises at one pace until its transfer is at full speed or a link that it crosses is
-// full.
+// A transfer has a duration that it takes alone. This is its full speed, and it never goes faster.
+// At full speed it keeps each of its links busy for a share of the time. If the shares on a link
+// sum to more than 1, rates are max-min fair among the flows. The rates of all flows rise at one
+// pace until a flow's transfer is at full speed or one of its links is full.
 //
 // Invariants
-//  (1) A transfer that never met a full link ends after its own duration, to the picosecond.
-//  (2) No transfer ends earlier than after its own duration.
-//  (3) The shares on a link never sum to more than 1 (within 1e-9).
+// (1) A transfer that never met a full link ends after its own duration, to the picosecond.
+// (2) No transfer ends earlier than after its own duration.
+// (3) The shares on a link never sum to more than 1 (within 1e-9).
 //
 // Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2; the same equations as SimGrid's
-// CM02 with rate limits, which a test asks for comparison.
+// CM02 with rate limits. A test compares the two.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +22,7 @@
 
 namespace sim::network {
 
-// One kind of transfer: how long it keeps each link busy, and how fast one of its flows is.
+// One kind of transfer: how long it keeps each link busy, and the bytes of one of its flows.
 struct SharedKind {
   struct Use {
     int link = 0;
@@ -36,35 +34,35 @@ struct SharedKind {
 
 class SharedLinks {
  public:
-  // Links that all kinds use alike become one.
+  // Links with the same use by all kinds are merged.
   explicit SharedLinks(const std::vector<SharedKind>& kinds);
 
   using Handle = std::int64_t;  // from 1
 
-  // A transfer starts; `follows` is another one whose pace it takes instead of loading links (the
-  // other end of the same message), 0: none. Times never go back.
+  // Starts a transfer. `follows`: a transfer whose pace it takes instead of loading links (the
+  // other end of the same message); 0: none. Times never go back.
   Handle start(Time now, std::size_t kind, Duration alone, Handle follows = 0);
   void finish(Time now, Handle transfer);
 
-  // When the transfer ends at the present rates.
+  // The end of the transfer at the present rates.
   Time end(Handle transfer) const { return active_.at(transfer).end; }
   bool active(Handle transfer) const { return active_.contains(transfer); }
-  // Transfers whose end has changed since the last call, in order of their start.
+  // Transfers whose end has changed since the last call, in the order in which they started.
   std::vector<Handle> take_changed();
 
   std::size_t constraints() const { return rows_.size(); }
-  // Largest sum of shares ever on a link; never above 1 + 1e-9.
+  // The largest sum of shares ever seen on a link; never above 1 + 1e-9.
   double fullest() const { return fullest_; }
 
  private:
   struct Active {
     std::size_t kind = 0;
     Handle follows = 0;
-    Time since{};         // `left` is of this time
-    double left_ps = 0;   // at full speed
+    Time since{};         // time at which `left_ps` was computed
+    double left_ps = 0;   // remaining time at full speed
     double alone = 0;     // seconds
     double speed = 1;     // share of full speed, (0, 1]
-    bool slowed = false;  // ever below full speed
+    bool slowed = false;  // was ever below full speed
     Time begin{}, end{};
     Duration duration{};
   };
@@ -76,9 +74,9 @@ class SharedLinks {
   void share(Time now);
   void set_speed(Time now, Handle handle, Active& transfer, double speed);
 
-  std::vector<std::vector<Entry>> uses_;  // of a kind: rows
-  std::vector<double> flow_bytes_;        // of a kind
-  std::vector<int> rows_;                 // links that stand for each row
+  std::vector<std::vector<Entry>> uses_;  // by kind: rows
+  std::vector<double> flow_bytes_;        // by kind
+  std::vector<int> rows_;                 // number of links merged into each row
   std::map<Handle, Active> active_;
   std::vector<Handle> changed_;
   Handle last_ = 0;

@@ -45,7 +45,7 @@ Solver::~Solver() {
 void Solver::stop() {
   if (socket_ >= 0) ::close(socket_);
   socket_ = -1;
-  // After a fork the helper is the parent's: it lives on.
+  // After a fork the helper belongs to the parent, so it is left running.
   if (helper_ > 0 && owner_ == ::getpid()) {
     ::kill(helper_, SIGTERM);
     while (::waitpid(helper_, nullptr, 0) < 0 && errno == EINTR) {

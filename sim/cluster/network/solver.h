@@ -1,14 +1,14 @@
-// solver.h — asks rehearse-network, the program that holds SimGrid, and remembers what it said.
+// solver.h — sends queries to rehearse-network, the program that contains SimGrid, and caches its
+// answers.
 //
-// Nothing is started before the first query that needs it: a query is first made as small as its
-// symmetry allows (reduce.h), then looked up on disk (cache.h). What is left goes to the helper
-// over a socket.
+// Nothing is started before the first query that needs it. A query is first reduced by symmetry
+// (reduce.h) and looked up on disk (cache.h). The helper receives the rest over a socket.
 //
-// Processes: after a fork the child has a helper of its own; it closes the inherited socket without
-// speaking on it. A helper ends when its socket closes. A helper that dies is started once more;
-// dead again, silent for too long or not there: an error value, never a hang.
+// Processes: after a fork the child starts its own helper and closes the inherited socket unused. A
+// helper ends when its socket closes. A helper that dies is restarted once. A second death, a long
+// silence or a missing helper gives an error value, never a hang.
 //
-// Not for two threads at the same time.
+// A Solver must not be used by two threads at the same time.
 #pragma once
 
 #include <sys/types.h>
@@ -26,10 +26,10 @@
 namespace sim::network {
 
 struct SolverOptions {
-  std::string helper;                           // "": $REHEARSE_NETWORK, else beside the program
+  std::string helper;                           // "": $REHEARSE_NETWORK, else next to the program
   std::string cache = default_cache_folder();   // "": none
   std::chrono::milliseconds patience{120'000};  // for one answer
-  bool reduce = true;                           // false: SimGrid gets every query as it is
+  bool reduce = true;                           // false: SimGrid receives every query unreduced
 };
 
 class Solver {
@@ -39,19 +39,19 @@ class Solver {
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
-  // All queries at once; the helper works on several of them at the same time.
+  // Solves all queries at once; the helper works on several of them in parallel.
   Result<std::vector<Finish>> solve(std::span<const Query> queries);
   Result<Finish> solve(const Query& query);
-  // Packet by packet (packets.h).
+  // Simulates packet by packet (packets.h).
   Result<Finish> simulate(const PacketQuery& query);
 
-  // Queries that reached the helper, and helpers started, so far.
+  // Queries sent to the helper, and helpers started, so far.
   int asked() const { return asked_; }
   int started() const { return started_; }
-  pid_t helper() const { return helper_; }  // its process; -1: none
+  pid_t helper() const { return helper_; }  // process id; -1: none
 
  private:
-  // "" or what went wrong.
+  // These return "" or an error message.
   std::string start();
   std::string ask(const std::vector<std::string>& texts, std::vector<Finish>& answers);
   std::string converse(std::string outgoing, std::vector<bool>& answered,

@@ -38,8 +38,8 @@ GroupsId Network::State::layout_of(const Groups& groups) {
   return entry->second;
 }
 
-// The first layout that is this one moved by whole periods of the cluster; none: this one is.
-// `hash`: of its ranks.
+// The first layout that equals this one shifted by whole symmetry steps of the cluster; none: this
+// is the first. `hash`: of its ranks.
 std::optional<GroupsId> Network::State::find_like(GroupsId id, GroupsHash hash) {
   const int period = topology::period(cluster) * cluster.node.gpus;
   if (period == 0) return {};
@@ -74,7 +74,7 @@ Result<Rates> Network::State::solve(const Layout& layout, const Traffic& traffic
   return rates;
 }
 
-// The same groups on the nodes of a draw.
+// The traffic of the same groups on the nodes of a draw.
 Traffic Network::State::drawn_traffic(const Layout& layout, Pattern pattern, int draw) {
   if (!drawn_routes) drawn_routes = std::make_unique<topology::Routes>(cluster);
   const std::vector<int> nodes = topology::drawn_nodes(cluster, draw);
@@ -90,7 +90,7 @@ Traffic Network::State::drawn_traffic(const Layout& layout, Pattern pattern, int
                  profile->nccl.send_channels_network, places, Of::one_of_alike);
 }
 
-// Solves a pattern for all groups at once; where the job's nodes may be any, for each draw.
+// Solves a pattern for all groups at once; for scattered jobs, for each draw.
 Result<const std::vector<Rates>*> Network::State::rates(Layout& layout, Pattern pattern) {
   if (layout.like) return rates(this->layout(*layout.like), pattern);
   std::vector<Rates>& found = layout.rates[static_cast<std::size_t>(pattern)];

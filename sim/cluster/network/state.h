@@ -1,5 +1,4 @@
-// state.h — what a Network keeps: the layouts that were asked about, the rates that were solved for
-// them, and answers.
+// state.h — the state of a Network: layouts of groups, their solved rates, and answers.
 #pragma once
 
 #include <algorithm>
@@ -27,17 +26,17 @@ using GroupsId = Network::GroupsId;
 using Some = std::span<const int>;  // numbers of groups
 
 constexpr int pattern_count = 7;
-// Draws of a scattered job's nodes whose mean is taken: of rings over 32 nodes it is then within
-// 5 % of the mean of many.
+// A scattered job takes the mean of this many draws of its nodes. With rings over 32 nodes the mean
+// is within 5 % of the mean of many draws.
 constexpr int scattered_draws = 16;
 
 bool is_send(Kind kind);
 Pattern pattern_of(Kind kind, Algorithm algorithm);
 
-// What the solver found for a group, or for the slowest of several: seconds per byte of the
+// The solver's result for a group, or the slowest of several. It holds seconds per byte of the
 // pattern, and the latency that the fabric adds to a step between nodes.
 struct Rate {
-  double inside = 0, outside = 0;  // flows within a node, flows between nodes
+  double inside = 0, outside = 0;  // flows within a node; flows between nodes
   Duration extra{};
   double slowest() const { return std::max(inside, outside); }
   void no_faster_than(const Rate& other) {
@@ -47,20 +46,21 @@ struct Rate {
   }
 };
 
-// Of all groups that use the links at once, where the job stands.
+// The rates of all groups that use the links at once, at one placement of the job.
 struct Rates {
   std::vector<Rate> of_group, of_shape;
 };
 
-// Groups of one kind, looked at once.
+// Groups of one kind, analysed once.
 struct Layout {
-  std::vector<std::vector<int>> ranks;  // GPUs that they stand on
+  std::vector<std::vector<int>> ranks;  // the GPUs of each group
   std::vector<Spread> spreads;
   std::vector<int> shape_of_group;
   std::vector<Situation> situations;  // one per shape, in order of first appearance
-  // The layout that is this one some periods of the cluster away, whose rates are these.
+  // An equal layout at another offset, a whole number of symmetry steps of the cluster away; its
+  // rates are used.
   std::optional<GroupsId> like;
-  // By pattern, and where the job's nodes may be any by draw. Empty: not asked yet.
+  // By pattern; for scattered jobs by draw. Empty: not solved yet.
   std::array<std::vector<Rates>, pattern_count> rates;
   std::map<std::pair<Kind, std::int64_t>, Answer> known;
   std::optional<Traffic> pairs;
@@ -77,7 +77,7 @@ struct Network::State {
   Situation situation(const Shape& shape) const {
     return {shape, cluster.node, search_graph(profile->nccl, cluster.node, shape)};
   }
-  // Among the nodes that this layout uses; built again, larger, when a layout needs more.
+  // Routes among the nodes of this layout; rebuilt larger when a layout needs more nodes.
   const topology::Routes& routes_for(const std::vector<Spread>& spreads) {
     int nodes = 1;
     for (const Spread& group : spreads) {
@@ -100,7 +100,8 @@ struct Network::State {
   Result<Rates> solve(const Layout& layout, const Traffic& traffic);
   Traffic drawn_traffic(const Layout& layout, Pattern pattern, int draw);
   Result<const std::vector<Rates>*> rates(Layout& layout, Pattern pattern);
-  // The slowest of these groups of the shape, in the mean of the draws; none named: of all.
+  // The slowest of these groups of the shape, as the mean over the draws; no groups: the slowest of
+  // all.
   Result<Rate> rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups);
   double nvls_rate(const Layout& layout, std::size_t shape, Some groups) const;
   Result<Answer> compute(Layout& layout, Kind kind, Bytes bytes, Some groups);
@@ -113,7 +114,7 @@ struct Network::State {
   std::shared_ptr<const CommunicationProfile> profile;
   Solver solver;
   std::unique_ptr<topology::Routes> routes;
-  std::unique_ptr<topology::Routes> drawn_routes;  // among all nodes, where jobs are scattered
+  std::unique_ptr<topology::Routes> drawn_routes;  // among all nodes, for scattered jobs
   LinkPlaces places;
   std::map<GroupsHash, GroupsId> layout_by_hash, layout_in_front;
   std::vector<std::unique_ptr<Layout>> layouts;

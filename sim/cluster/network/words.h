@@ -1,5 +1,5 @@
-// words.h — reads the texts that the program and rehearse-network exchange: words and numbers
-// between blanks.
+// words.h — a reader for the texts that the program and rehearse-network exchange: words and
+// numbers separated by blanks.
 #pragma once
 
 #include <charconv>
@@ -10,7 +10,7 @@
 
 namespace sim::network {
 
-// Reads words and numbers one after the other; once something is wrong, everything is.
+// Reads words and numbers one after the other. After the first error every result is invalid.
 class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}
@@ -32,7 +32,7 @@ class Reader {
     return good_ ? value : T{};
   }
 
-  // A number of things, each of which takes at least two bytes of what is left.
+  // Reads the number of following items. Each item takes at least two bytes of the remaining text.
   std::size_t count() {
     const auto n = number<std::uint64_t>();
     good_ = good_ && n <= rest_.size() / 2;

@@ -158,7 +158,8 @@ void check_conditions(Checker& check, const Cluster& cluster) {
     check.expect(c.bandwidth == 1 || c.node < 0 || c.nic >= 0 ||
                      cluster.node.interconnect != GpuInterconnect::pcie,
                  "condition.bandwidth of a node or GPU is of its NVLinks, and there are none");
-    // Below 1/1000 a part is broken, not slow; a GPU without its links has no part in the job.
+    // Below 1/1000 a part counts as broken, not slow. A GPU without its links cannot take part in
+    // the job.
     check.expect(c.bandwidth >= 0.001 || (c.bandwidth == 0 && (c.nic >= 0 || c.spine >= 0)),
                  "condition.bandwidth must be at least 0.001; 0, failed, is for NICs and spines");
   }
@@ -252,8 +253,8 @@ std::vector<NvlinkPair> bridge_pairs(int gpus, int links) {
 }
 
 std::vector<NvlinkPair> cube_mesh_pairs() {
-  // Six links of a GPU: its square has sides and diagonals of 1, 1 and 2 links, and the edge to the
-  // other square 2 links, or 1 where a diagonal took it.
+  // A GPU has six links. The sides and diagonals of its square have 1, 1 and 2 links. The edge to
+  // the other square has 2 links, or 1 if a diagonal took one.
   return {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {1, 2, 2}, {1, 3, 1}, {2, 3, 2}, {4, 5, 1}, {4, 6, 1},
           {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}, {0, 4, 2}, {1, 5, 2}, {2, 6, 1}, {3, 7, 1}};
 }
@@ -278,7 +279,7 @@ int first_node_of_leaf(const Cluster& cluster, int leaf) {
 
 namespace {
 
-// The product of what the conditions that touch the GPU say of `part`.
+// The product of `part` over the conditions that affect the GPU.
 double left_of(const Cluster& cluster, int gpu, double Condition::*part) {
   double left = 1;
   for (const Condition& c : cluster.conditions) {
@@ -312,7 +313,7 @@ int period(const Cluster& cluster) {
       return fabric.nodes_per_leaf * fabric.leaves_per_pod;
     case FabricKind::dragonfly:
       return fabric.adaptive ? fabric.nodes_per_leaf * fabric.routers_per_group : 0;
-    case FabricKind::leaf_spine:  // routes go by hashes of both ends
+    case FabricKind::leaf_spine:  // routes depend on hashes of both ends
     case FabricKind::torus:
       break;
   }
@@ -366,7 +367,7 @@ std::vector<std::string> problems(const Cluster& cluster) {
 Cluster first_nodes(Cluster cluster, int nodes) {
   assert(nodes >= 1);
   assert(nodes <= cluster.nodes);
-  // Trunks are sized by the nodes a leaf has room for, not by those that are there.
+  // Trunks are sized by the nodes that a leaf has room for, not by the present ones.
   cluster.nodes = nodes;
   cluster.hosts.clear();
   if (!cluster.gpu_kinds.empty()) cluster.gpu_kinds.resize(static_cast<std::size_t>(nodes));

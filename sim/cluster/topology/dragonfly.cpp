@@ -1,5 +1,5 @@
-// dragonfly.cpp — groups of routers: inside a group every router has a cable to every other; each
-// router has `global_links` cables to other groups, dealt out so that all groups are reached alike.
+// dragonfly.cpp — groups of routers. Inside a group every router has a cable to every other. Each
+// router also has `global_links` cables to other groups, distributed evenly over the groups.
 //
 //      group 0           group 1           a routers per group, h global links each, g groups:
 //      r0 ── r1          r2 ── r3          copies = floor(a h / (g - 1)) cables between two groups
@@ -7,14 +7,14 @@
 //                                          diameter between NICs: 2 on a router, 3 in a group, 5
 //                                          bisection of the groups = (g/2)^2 x copies x cable
 //
-// Routes are minimal: at most one cable between groups. Group i's port c (g-1) + d leads to group
-// i + d + 1 and ends there on port c (g-1) + (g-2-d), so a cable has one end at each.
+// Routes are minimal: at most one cable between groups. Group i's port c (g-1) + d leads to group i
+// + d + 1. It ends there on port c (g-1) + (g-2-d), so a cable has one end at each.
 //
-// With adaptive routes (Valiant's detours, where a cable is busy) a flow between two routers uses
-// any cables of its group, two of them behind each other, and between groups likewise those of all
-// groups: what a router can send into its group is half its cables there, (a - 1) / 2, what a group
-// can send to the others half its own, a h / 2, whoever talks to whom. So a group is a spine and
-// the links between groups are a core:
+// With adaptive routes (Valiant's detours around busy cables), a flow between two routers may use
+// any two consecutive cables of its group. A flow between groups may likewise use the cables of all
+// groups. A router can then send half of its cables into its group, (a - 1) / 2. A group can send
+// half of its own to the others, a h / 2, for any traffic. So a group is modelled as a spine, and
+// the links between groups as a core:
 //
 //      core ──(a h / 2 cables)── group ──((a - 1) / 2 cables)── router
 //
@@ -30,7 +30,7 @@ void add_detours(const Fabric& fabric, std::size_t first, GraphBuilder& parts) {
   const double half = 0.5 * static_cast<double>(fabric.cable.bytes_per_second);
   const std::size_t spine = parts.vertices.size();
   for (int group = 0; group < g; ++group) add_switch(parts, VertexKind::spine, group);
-  // Of a single router all that it has goes to other groups.
+  // A group with a single router sends all its traffic to other groups.
   const double own = a > 1 ? half * (a - 1) : half * fabric.global_links;
   for (int r = 0; r < a * g; ++r)
     join(parts, first + static_cast<std::size_t>(r), spine + static_cast<std::size_t>(r / a), own,

@@ -29,7 +29,7 @@ Duration latency_of(const Graph& graph, const Graph::edge_descriptor& edge,
     return graph[boost::source(edge, graph)].kind == kind ||
            graph[boost::target(edge, graph)].kind == kind;
   };
-  // Between switches of the fabric the way neither begins nor ends.
+  // Between switches of the fabric, the step neither begins nor ends.
   const bool trunk = link.kind == LinkKind::network && !has_end(VertexKind::nic);
   return (trunk ? Duration{} : Duration{whole ? way.ps : way.ps / 2}) + link.latency;
 }

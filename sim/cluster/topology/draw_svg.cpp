@@ -46,7 +46,7 @@ class Drawing {
  public:
   Drawing(const Cluster& cluster, const std::vector<double>& busy, bool alike)
       : cluster_(cluster), heat_(!busy.empty()), drawn_(fold(build_graph(cluster), busy, alike)) {
-    // Places in each drawn node, and whether one of them stands for several.
+    // Counts the places in each drawn node, and notes whether a place represents several parts.
     std::map<std::pair<std::size_t, VertexKind>, int> places;
     slot_.resize(drawn_.vertices.size());
     for (std::size_t v = 0; v < drawn_.vertices.size(); ++v) {
@@ -60,7 +60,7 @@ class Drawing {
       if (place.second == VertexKind::gpu) gpus = std::max(gpus, count);
       if (place.second == VertexKind::nic) nics = std::max(nics, count);
     }
-    // Up to twelve in a row; a rack of 72 is six rows of twelve.
+    // At most twelve in a row; a rack of 72 has six rows.
     per_row_ = gpus <= gpus_in_row ? gpus : gpus_in_row;
     rows_ = (gpus + per_row_ - 1) / per_row_;
     const int across = std::max({per_row_, std::min(nics, 2 * gpus_in_row), 3});
@@ -139,8 +139,7 @@ class Drawing {
     return heat_ ? heat_colour(cable.busy) : "#888";
   }
 
-  // What is written at a cable: its speed where it is the first of its kind, its use where it is
-  // asked for.
+  // The text at a cable: its speed if it is the first of its kind, and its use if requested.
   std::string cables() const {
     std::string lines, names;
     std::set<std::tuple<VertexKind, VertexKind, std::int64_t>> named;
@@ -164,7 +163,7 @@ class Drawing {
         what = speed(cable.capacity) + (cable.count > 1 ? fmt::format(" x {}", cable.count) : "");
       if (heat_ && (few || first))
         what += fmt::format("{}{:.1f} %", what.empty() ? "" : ", ", 100 * cable.busy);
-      // Near the lower end, where cables of one switch are apart.
+      // The text is near the lower end, where cables of one switch are apart.
       const Point low = a.y > b.y ? a : b, high = a.y > b.y ? b : a;
       if (!what.empty())
         names += text(low.x + (high.x - low.x) / 4, low.y - (low.y - high.y) / 4, what,
@@ -173,7 +172,7 @@ class Drawing {
     return lines + names;
   }
 
-  // What joins the GPUs of a node, by the cables of its first GPU.
+  // The links between the GPUs of a node, described by the cables of its first GPU.
   std::string interconnect() const {
     const Node& node = cluster_.node;
     for (const FoldedCable& cable : drawn_.cables) {
@@ -188,7 +187,7 @@ class Drawing {
     return "PCIe: " + speed(node.pcie) + " of each GPU, no NVLink";
   }
 
-  // How busy the busiest NVLink of a part is; negative: it has none.
+  // The busy share of the busiest NVLink of a part; negative: it has none.
   double link_use(std::size_t v) const {
     double most = -1;
     for (const FoldedCable& cable : drawn_.cables) {
@@ -278,7 +277,7 @@ class Drawing {
   bool heat_;
   Folded drawn_;
   std::vector<Point> at_;
-  std::vector<int> slot_;  // of a part among its kind in its drawn node
+  std::vector<int> slot_;  // place of a part among its kind in its drawn node
   int cell_ = 46;          // width of a place in a node
   int per_row_ = 1, rows_ = 1, nics_per_row_ = 1, nic_rows_ = 1, node_width_ = 0, node_height_ = 0;
   int width_ = 0, height_ = 0, nodes_top_ = 0;

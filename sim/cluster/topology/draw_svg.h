@@ -1,8 +1,9 @@
-// draw_svg.h — the drawing of a cluster for the eye: switches of the fabric by level, under them
-// each node with its NICs, its GPUs and what joins them.
+// draw_svg.h — draws a cluster as SVG: switches of the fabric by level, and below them each node
+// with its NICs, its GPUs and the links between GPUs.
 //
-// Cables carry their speeds; with `busy` (draw.h) they go from green (idle) to red (full), with
-// numbers and a legend, and the frame of a GPU says how busy its NVLink is. Same graph, same bytes.
+// Cables show their speeds. With `busy` (draw.h) their colours go from green (idle) to red (full),
+// with numbers and a legend. The frame of a GPU shows how busy its NVLinks are. The same graph
+// gives the same bytes.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace sim::topology {
 
-// `alike`: parts that look alike are drawn once, with how many there are (fold.h).
+// `alike`: parts that look alike are drawn once, with their number (fold.h).
 std::string svg(const Cluster& cluster, const std::vector<double>& busy = {}, bool alike = false);
 
 }  // namespace sim::topology

@@ -1,4 +1,4 @@
-// fabric.h — what the kinds of fabric share: finding NICs, adding switches and trunks.
+// fabric.h — shared steps of the kinds of fabric: find NICs, add switches and trunks.
 #pragma once
 
 #include "sim/cluster/topology/graph.h"
@@ -8,10 +8,10 @@ namespace sim::topology {
 std::size_t nic_vertex(const NodeLayout& layout, int node, int nic);
 std::size_t add_switch(GraphBuilder& parts, VertexKind kind, int index);
 
-// Joins a NIC to its leaf; a crossing of the leaf costs leaf_hop, paid on the way up.
+// Joins a NIC to its leaf. Crossing the leaf costs leaf_hop, charged on the way up.
 void join_leaf(const Cluster& cluster, GraphBuilder& parts, std::size_t nic, std::size_t leaf);
 
-// A leaf switch for every nodes_per_leaf nodes, with all their NICs; their vertices are
+// A leaf switch for every nodes_per_leaf nodes, with all their NICs. The vertices of leaves are
 // consecutive.
 struct Leaves {
   std::size_t first = 0;
@@ -21,12 +21,12 @@ struct Leaves {
 };
 Leaves add_leaves(const Cluster& cluster, GraphBuilder& parts);
 
-// Joins a leaf that has `nics` ports down to the spine level, with 1 / oversubscription of their
-// capacity; leaf - spine - leaf costs spine_hop, paid on the way up.
+// Joins a leaf with `nics` downward ports to the spine level, with 1 / oversubscription of their
+// capacity. Leaf - spine - leaf costs spine_hop, charged on the way up.
 void join_spine(const Cluster& cluster, GraphBuilder& parts, std::size_t leaf, std::size_t spine,
                 int nics);
 
-// The same from a trunk's capacity and its latency on the way up (and on the way down).
+// The same with an explicit capacity, and explicit latencies up and down.
 void join(GraphBuilder& parts, std::size_t lower, std::size_t upper, double capacity, Duration hop,
           Duration hop_down = {});
 

@@ -1,4 +1,4 @@
-// fat-tree.cpp — two levels: all NICs of `nodes_per_leaf` nodes on one leaf, leaves joined by a
+// fat-tree.cpp — two levels: all NICs of `nodes_per_leaf` nodes on one leaf, and leaves joined by a
 // spine level.
 //
 //            spine               leaf trunk = nodes_per_leaf x NICs x NIC rate / oversubscription
@@ -6,7 +6,7 @@
 //        leaf 0  leaf 1          bisection between halves of the leaves = half of the leaves'
 //        n0 n1   n2 n3           trunks = half of the NICs' capacity / oversubscription
 //
-// Leiserson, "Fat-trees", IEEE Trans. Comput. C-34 (1985); Clos (1953) where all trunks are full.
+// Leiserson, "Fat-trees", IEEE Trans. Comput. C-34 (1985); Clos (1953) if all trunks are full.
 #include "sim/cluster/topology/fabric.h"
 
 namespace sim::topology {

@@ -10,7 +10,7 @@ namespace {
 
 using Colours = std::vector<std::size_t>;
 
-// Numbers the values in the order in which they are first seen.
+// Numbers the values in the order of first appearance.
 template <class Value>
 class Numbers {
  public:
@@ -23,8 +23,8 @@ class Numbers {
   std::map<Value, std::size_t> known_;
 };
 
-// Where a node has more GPUs than this (a rack of 72), places in it are not told apart: nobody
-// knows them by number, and a picture of all of them with their rails cannot be read.
+// In a node with more GPUs than this (a rack of 72), places are not distinguished. People do not
+// know such GPUs by number, and a picture of all of them is unreadable.
 constexpr int most_places = 16;
 
 Colours first_colours(const Graph& graph) {
@@ -36,13 +36,13 @@ Colours first_colours(const Graph& graph) {
   Colours colours;
   for (std::size_t v = 0; v < boost::num_vertices(graph); ++v) {
     const Vertex& vertex = graph[v];
-    // A place in a node is a name that people know; the number of a switch is not.
+    // People know a place in a node by its number; the number of a switch has no meaning.
     colours.push_back(numbers.of({vertex.kind, vertex.node < 0 || !places ? -1 : vertex.index}));
   }
   return colours;
 }
 
-// One round: what a vertex is, and what it is joined to.
+// One round: combines a vertex's colour with those of its neighbours.
 std::size_t refine(const Graph& graph, Colours& colours) {
   using Neighbour = std::tuple<std::size_t, std::int64_t>;
   Numbers<std::pair<std::size_t, std::vector<Neighbour>>> numbers;
@@ -78,7 +78,7 @@ Folded fold(const Graph& graph, const std::vector<double>& busy, bool alike) {
   const Colours colours = colours_of(graph, alike);
   Folded folded;
   std::map<std::size_t, std::size_t> at;  // colour -> folded vertex
-  std::map<int, std::size_t> node_at;     // first node of a folded one -> its place
+  std::map<int, std::size_t> node_at;     // first node of a folded node -> its place
   for (std::size_t v = 0; v < colours.size(); ++v) {
     const auto [there, is_new] = at.try_emplace(colours[v], folded.vertices.size());
     if (!is_new) {

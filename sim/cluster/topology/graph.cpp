@@ -53,14 +53,14 @@ void add_node(const Cluster& cluster, const NodeLayout& layout, int index, Graph
   }
 }
 
-// The socket of each of `count` GPUs or NICs: as said, else dealt out evenly in order.
+// The socket of each of `count` GPUs or NICs: as given, else distributed evenly in order.
 std::vector<int> sockets_of(const std::vector<int>& said, int count, int sockets) {
   std::vector<int> all = said;
   for (int i = 0; said.empty() && i < count; ++i) all.push_back(i * sockets / count);
   return all;
 }
 
-// Does the condition touch a cable that ends at this vertex?
+// Whether the condition affects a cable that ends at this vertex.
 bool touches(const Condition& c, const Vertex& v) {
   if (c.leaf >= 0) return v.kind == VertexKind::leaf && v.index == c.leaf;
   if (c.spine >= 0) return v.kind == VertexKind::spine && v.index == c.spine;
@@ -69,7 +69,8 @@ bool touches(const Condition& c, const Vertex& v) {
   return v.kind == VertexKind::gpu && (c.gpu < 0 || v.index == c.gpu);
 }
 
-// A GPU's NVLinks, a NIC's port, a leaf's cables to the spines, a spine's cables.
+// The capacity that conditions leave: of a GPU's NVLinks, a NIC's port, a leaf's cables to the
+// spines, or a spine's cables.
 bool is_part(const Condition& c, const Link& link, const Vertex& from, const Vertex& to) {
   if (c.leaf >= 0 && (from.node >= 0 || to.node >= 0)) return false;
   const bool of_gpu = c.node >= 0 && c.nic < 0;
@@ -84,7 +85,7 @@ void apply_conditions(const Cluster& cluster, GraphBuilder& parts) {
       const Vertex& to = parts.vertices[static_cast<std::size_t>(parts.ends[i].second)];
       Link& link = parts.links[i];
       if (!(touches(c, from) || touches(c, to)) || !is_part(c, link, from, to)) continue;
-      // No route crosses a failed part; its capacity stays a number above 0.
+      // No route crosses a failed part, so its capacity only has to be above 0.
       const double left = static_cast<double>(link.capacity.bytes_per_second) * c.bandwidth;
       link.capacity = {std::max<std::int64_t>(1, std::llround(left))};
     }
@@ -101,8 +102,8 @@ NodeLayout::NodeLayout(const Node& node)
       has_nvswitch(node.interconnect == GpuInterconnect::nvswitch) {
   const std::vector<int> gpu_socket = sockets_of(node.socket_of_gpu, gpus, sockets);
   const std::vector<int> nic_socket = sockets_of(node.socket_of_nic, nics, sockets);
-  // GPUs that name the same NIC share its PCIe switch; NICs nobody names follow the one below on
-  // their socket.
+  // GPUs that name the same NIC share its PCIe switch. An unnamed NIC uses the switch of the NIC
+  // before it on its socket.
   for (int nic = 0; nic < nics; ++nic) {
     const int socket = nic_socket[static_cast<std::size_t>(nic)];
     if (nic == 0 || std::ranges::count(node.nic_of_gpu, nic) > 0 ||
@@ -111,7 +112,8 @@ NodeLayout::NodeLayout(const Node& node)
     }
     switch_of_nic.push_back(static_cast<int>(socket_of_switch.size()) - 1);
   }
-  // A GPU whose NIC is on another socket shares a switch with those of its socket that name it too.
+  // A GPU whose NIC is on another socket shares a switch with the GPUs of its socket that name the
+  // same NIC.
   std::vector<std::pair<int, int>> far;  // NIC and socket of the switches below
   const std::size_t near = socket_of_switch.size();
   for (int gpu = 0; gpu < gpus; ++gpu) {
@@ -148,7 +150,7 @@ GraphBuilder build_parts(const Cluster& cluster) {
   GraphBuilder parts;
   parts.vertices.reserve(static_cast<std::size_t>(cluster.nodes * layout.size()));
   add_node(cluster, layout, 0, parts);
-  // Large clusters have many links: each node its own, and a cable for each NIC.
+  // Large clusters have many links: each node's own, and a cable for each NIC.
   const std::size_t links = static_cast<std::size_t>(cluster.nodes) *
                             (parts.links.size() + 2 * static_cast<std::size_t>(layout.nics) + 4);
   parts.links.reserve(links);

@@ -1,8 +1,8 @@
-// host.cpp — what the CPUs of a node do for its GPUs, from data sheets and the levels that CPUs
-// reach of them (calibration/hosts.csv).
+// host.cpp — the rates of a node's CPUs, from data sheets and the measured shares of them
+// (calibration/hosts.csv).
 //
-// Updates on the CPU are bound by memory: the cores of a GPU's process ask for it, and the node's
-// memory carries it for all of them, one after the other.
+// Updates on the CPU are memory-bound. The cores of a GPU's process request data, and the node's
+// memory serves all processes; the times of both add up.
 #include "sim/cluster/topology/host.h"
 
 #include <algorithm>

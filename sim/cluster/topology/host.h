@@ -1,15 +1,15 @@
-// host.h — what the CPUs of a node do for its GPUs.
+// host.h — the rates of a node's CPUs for work on behalf of its GPUs.
 #pragma once
 
 #include "sim/cluster/topology/cluster.h"
 
 namespace sim::topology {
 
-// What a node's CPUs give each of `ranks` GPUs that work beside each other.
+// The rates for each of `ranks` GPUs that work at the same time.
 struct HostRates {
   Bandwidth copy{};      // pinned, one direction
   Bandwidth pageable{};  // down through memory that is not pinned, and widened
-  Bandwidth memory{};    // that updates on the CPU draw
+  Bandwidth memory{};    // memory bandwidth for updates on the CPU
 };
 HostRates host_rates(const Node& node, int ranks);
 

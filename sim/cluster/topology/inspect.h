@@ -1,8 +1,8 @@
-// inspect.h — what a cluster engineer would find in a cluster: uneven rails, NICs on the far
-// socket, less bandwidth between halves than there should be, hosts that nothing reaches.
+// inspect.h — checks a cluster as an engineer would: uneven rails, NICs on the far socket, too
+// little bandwidth between halves, unreachable hosts.
 //
-// Works on two descriptions: our own (cluster.h), and a tree of switches and hosts as Slurm or the
-// subnet manager lists it (Wiring), which our kinds of fabric need not be able to express.
+// It reads two descriptions. One is our own (cluster.h). The other is a tree of switches and hosts
+// as listed by Slurm or the subnet manager (Wiring), which our kinds of fabric need not cover.
 #pragma once
 
 #include <string>
@@ -13,28 +13,28 @@
 
 namespace sim::topology {
 
-// Hosts and switches by name; cables by number: switches first, then hosts.
+// Hosts and switches by name; cables by vertex number: switches first, then hosts.
 struct Wiring {
   std::vector<std::string> switches, hosts;
   struct Cable {
     int a = 0, b = 0;             // switch i is i, host j is switches.size() + j
-    double bytes_per_second = 0;  // 0: not said
+    double bytes_per_second = 0;  // 0: unknown
   };
   std::vector<Cable> cables;
 };
 
 struct Finding {
-  bool problem = false;  // else a fact worth knowing
+  bool problem = false;  // else a noteworthy fact
   std::string text;
 };
 
-// `least_bisection`: what is claimed, as a share of full bisection; 0: nothing is claimed.
+// `least_bisection`: the claimed share of full bisection; 0: no claim.
 std::vector<Finding> inspect(const Node& node);
 std::vector<Finding> inspect(const Cluster& cluster, double least_bisection = 0);
 std::vector<Finding> inspect(const Wiring& wiring, double least_bisection = 0);
 
-// Most bytes per second that the first half of the nodes can send to the others, as a share of what
-// their NICs send; by maximum flow. REQUIRES: at least two nodes.
+// Maximum bytes per second from the first half of the nodes to the second half, by maximum flow.
+// The result is a share of the first half's NIC bandwidth. REQUIRES: at least two nodes.
 double bisection_share(const Cluster& cluster);
 
 }  // namespace sim::topology

@@ -1,6 +1,6 @@
-// leaf-spine.cpp — every leaf has a cable to every spine, and a flow takes the one spine that its
-// hash names, so two flows can meet on a cable while another is idle: Ethernet, and InfiniBand
-// whose routes are static, where each cable from a leaf up counts as a spine.
+// leaf-spine.cpp — every leaf has a cable to every spine, and the hash of a flow selects one spine.
+// So two flows can collide on a cable while another cable is idle. This models Ethernet, and
+// InfiniBand with static routes, where each uplink of a leaf counts as a spine.
 //
 //      spine 0   spine 1   spine 2         cable = nodes_per_leaf x NICs x NIC rate /
 //         └────┬────┴────┬────┘                    oversubscription / spines
@@ -8,9 +8,9 @@
 //                                          bisection = half of the NICs / oversubscription, where
 //                                          no two flows collide
 //
-// RFC 2992 (equal-cost multi-path by hash); collisions of few long flows: Al-Fares et al.,
-// "Hedera", NSDI 2010; of static routes: Hoefler, Schneider, Lumsdaine, "Multistage switches are
-// not crossbars", CLUSTER 2008.
+// Sources: RFC 2992 (equal-cost multi-path by hash). Collisions of few long flows: Al-Fares et al.,
+// "Hedera", NSDI 2010. Collisions of static routes: Hoefler, Schneider, Lumsdaine, "Multistage
+// switches are not crossbars", CLUSTER 2008.
 #include "sim/cluster/topology/fabric.h"
 
 namespace sim::topology {

@@ -1,5 +1,5 @@
 // rail-optimised.cpp — a unit of `nodes_per_leaf` nodes has one leaf per rail: leaf r joins NIC r
-// of each of its nodes; other rails and other units are reached over a spine level.
+// of each of its nodes. Other rails and other units are reached over a spine level.
 //
 //                  spine                   same rail, same unit: one switch between two NICs
 //         ┌──────┬───┴──┬──────┐           leaf trunk = nodes_per_leaf x NIC rate /

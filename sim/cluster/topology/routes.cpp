@@ -12,8 +12,8 @@ constexpr int cost(LinkKind kind) {
   return kind == LinkKind::nvlink ? 1 : 4;
 }
 
-// Dijkstra's algorithm on a small graph; the unfinished vertex of least cost is found by looking at
-// all of them, the first one on a tie. Graphs of a node have a few dozen vertices.
+// Dijkstra's algorithm on a small graph. It scans all unfinished vertices for the one of least
+// cost, and takes the first one on a tie. Graphs of a node have a few dozen vertices.
 template <class Hop, class Cost>
 std::vector<Hop> cheapest_tree(const std::vector<std::vector<Hop>>& next, std::size_t source,
                                Cost cost_of) {
@@ -99,7 +99,7 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   }
 }
 
-// Where switches are joined as trees the way to a common parent is found without a search.
+// If switches form trees, the path to a common parent is found without a search.
 void Routes::find_forest() {
   std::vector<Stem> all(next_.size());
   std::vector<bool> seen(next_.size(), false);
@@ -128,7 +128,7 @@ void Routes::find_forest() {
   forest_ = std::move(all);
 }
 
-// The deepest switch that is above both. REQUIRES: of one tree.
+// The deepest common ancestor of two switches. REQUIRES: they are in one tree.
 int Routes::meeting(int a, int b) const {
   while (a != b) {
     int& deeper = stem(a).depth >= stem(b).depth ? a : b;
@@ -137,7 +137,7 @@ int Routes::meeting(int a, int b) const {
   return a;
 }
 
-// A link from each node to each other one, between their hosts.
+// Adds a link from each node to each other node, between their hosts.
 void Routes::add_measured() {
   const int nodes = cluster_.nodes;
   const auto host = [&](int node) { return node * layout_.size() + layout_.host(); };
@@ -190,7 +190,8 @@ void Routes::nic_to_gpu(int nic, int gpu, Path& path) const {
   local(gpu / layout_.gpus, layout_.nic(nic % layout_.nics), layout_.gpu(gpu % layout_.gpus), path);
 }
 
-// Fewest switches, breadth first: switches are numerous, and all their links cost the same.
+// Fewest switches, by breadth-first search: switches are numerous, and all their links cost the
+// same.
 const Routes::Tree& Routes::fabric_tree(int source) const {
   Tree& tree = fabric_trees_[static_cast<std::size_t>(source)];
   if (!tree.empty()) return tree;
@@ -209,7 +210,7 @@ const Routes::Tree& Routes::fabric_tree(int source) const {
   return tree;
 }
 
-// Links in the order of the way back, as between_nics collects them.
+// Appends links in reverse order, as between_nics collects them.
 void Routes::over_spine(int from, int to, int from_leaf, int to_leaf, Path& path) const {
   // A hash that spreads neighbours: the finaliser of SplitMix64.
   std::uint64_t hash = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(to);
@@ -218,7 +219,7 @@ void Routes::over_spine(int from, int to, int from_leaf, int to_leaf, Path& path
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
   hash ^= hash >> 31;
   const int spine = working_spines_[hash % working_spines_.size()];
-  // Leaves list their spines in order, spines their leaves.
+  // A leaf's links are listed by spine, and a spine's links by leaf.
   const int leaves = static_cast<int>(next_.size()) - cluster_.fabric.spines;
   const auto& up = next_[static_cast<std::size_t>(from_leaf)];
   const auto& down = next_[static_cast<std::size_t>(leaves + spine)];

@@ -1,14 +1,15 @@
-// routes.h — which links a message crosses: shortest paths through the cluster's graph, the same
-// ones on every run.
+// routes.h — the links that a message crosses: shortest paths through the cluster's graph, the same
+// on every run.
 //
 // Inside a node a path prefers NVLink: it costs 1, any other link 4. Between nodes a message goes
 // from the GPU to a NIC, by the fewest switches to the other NIC, and from there to the GPU. Among
-// paths of equal cost the one whose vertices come first in the graph is taken; between separate
-// spines (leaf_spine) the one that a hash of both NICs names among those that work. All nodes of a
-// cluster are wired alike, so paths inside a node are found once. Where rates between nodes were
-// measured, each two nodes have a link more in each direction, behind those of the graph.
+// paths of equal cost, the one whose vertices come first in the graph is taken. With separate
+// spines (leaf_spine), a hash of both NICs selects one of the working spines. All nodes of a
+// cluster have the same wiring, so paths inside a node are found once. With measured rates, each
+// pair of nodes has an extra link in each direction, numbered after those of the graph.
 //
-// Not for two threads at the same time: paths are remembered as they are found.
+// A Routes object must not be used by two threads at the same time, because paths are cached as
+// they are found.
 #pragma once
 
 #include <utility>
@@ -19,8 +20,8 @@
 
 namespace sim::topology {
 
-// Links in the order they are crossed, and the latency that the longest stretch between two NICs
-// adds to NCCL's own.
+// The links of a path in order, and the latency that its longest stretch between two NICs adds to
+// NCCL's own.
 struct Path {
   std::vector<int> links;
   Duration latency{};
@@ -31,20 +32,20 @@ class Routes {
   // REQUIRES: problems(cluster) is empty.
   explicit Routes(const Cluster& cluster);
 
-  // `gpu` is a GPU of the cluster (node x gpus + index), `nic` a NIC (node x nics + index).
-  // Each adds its stretch to a path.
+  // `gpu` is a GPU of the cluster (node x gpus + index), `nic` a NIC (node x nics + index). Each
+  // function appends its stretch to a path.
   void between_gpus(int from, int to, Path& path) const;  // REQUIRES: both in one node
   void gpu_to_nic(int gpu, int nic, Path& path) const;    // REQUIRES: both in one node
   void nic_to_gpu(int nic, int gpu, Path& path) const;    // REQUIRES: both in one node
-  // REQUIRES: in different nodes; of one rail where rails never meet.
+  // REQUIRES: the NICs are in different nodes, and of one rail if rails never meet.
   void between_nics(int from, int to, Path& path) const;
-  // The part of that between the NICs' leaves; the latency is that of the whole.
+  // The part of that stretch between the NICs' leaves; the latency is that of the whole stretch.
   void between_leaves_of(int from, int to, Path& path) const;
-  // The NICs of its node by which a GPU's messages leave.
+  // The NICs of its node through which a GPU's messages leave.
   const std::vector<int>& nics_of_gpu(int gpu) const {
     return nics_of_gpu_[static_cast<std::size_t>(gpu) % nics_of_gpu_.size()];
   }
-  // A NIC's leaf and its links there and back.
+  // A NIC's leaf, and the links to it and back.
   struct NicLinks {
     int leaf = -1;  // vertex
     int up = -1, down = -1;
@@ -53,8 +54,8 @@ class Routes {
     const Hop& up = nic_up_[static_cast<std::size_t>(nic)];
     return {up.to, up.link, nic_down_[static_cast<std::size_t>(nic)]};
   }
-  // Calls visit(link) for the links from leaf to leaf, from the last one on.
-  // REQUIRES: !draws_spines().
+  // Calls visit(link) for the links from leaf to leaf, starting with the last one. REQUIRES:
+  // !draws_spines().
   template <class Visit>
   void between_leaves(int from, int to, const Visit& visit) const {
     if (from == to) return;
@@ -68,13 +69,13 @@ class Routes {
     for (int v = to; v != from; v = tree[static_cast<std::size_t>(v)].to)
       visit(tree[static_cast<std::size_t>(v)].link);
   }
-  // Whether two NICs on the same leaves as two others may be joined by other links.
+  // Whether the path between two leaves depends on the NICs.
   bool draws_spines() const { return !working_spines_.empty(); }
   bool rails_meet() const { return cluster_.fabric.kind != FabricKind::rail_only; }
 
   int link_count() const { return static_cast<int>(links_.size()); }
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
-  // The vertices that a link joins.
+  // The two vertices of a link.
   Vertex source(int link) const { return vertex(ends_[static_cast<std::size_t>(link)].first); }
   Vertex target(int link) const { return vertex(ends_[static_cast<std::size_t>(link)].second); }
   const Cluster& cluster() const { return cluster_; }
@@ -84,12 +85,12 @@ class Routes {
     int to = -1;
     int link = -1;
   };
-  // A switch of a fabric where there is one way between each two: its links to and from the parent.
+  // A switch of a tree-shaped fabric, in which paths are unique: its links to and from the parent.
   struct Stem {
     int parent = -1, depth = 0;
     int up = -1, down = -1;
   };
-  // Predecessor of every vertex on its cheapest path from one source.
+  // The predecessor of every vertex on its cheapest path from one source.
   using Tree = std::vector<Hop>;
 
   void add_measured();
@@ -114,17 +115,17 @@ class Routes {
   std::vector<std::pair<int, int>> ends_;  // vertices, by id
   std::vector<Vertex> switches_;
   std::vector<Vertex> node_vertices_;   // of node 0
-  std::vector<std::vector<Hop>> next_;  // of node 0's vertices and of the fabric's switches
+  std::vector<std::vector<Hop>> next_;  // by vertex of node 0 and switch of the fabric
   int links_per_node_ = 0;
   int first_switch_ = 0;                       // vertex
   int first_measured_ = 0;                     // link
   std::vector<Hop> nic_up_;                    // NIC -> its leaf
   std::vector<int> nic_down_;                  // link from the leaf to the NIC
-  std::vector<std::vector<int>> nics_of_gpu_;  // of one node's GPUs where all nodes are alike
+  std::vector<std::vector<int>> nics_of_gpu_;  // of one node's GPUs if all nodes are alike
   std::vector<int> working_spines_;            // leaf_spine
   std::vector<Tree> local_trees_;              // by source vertex in a node
-  std::vector<Stem> forest_;                   // by switch; empty: there are several ways
-  mutable std::vector<Tree> fabric_trees_;     // by source switch; empty: not asked yet
+  std::vector<Stem> forest_;                   // by switch; empty: paths are not unique
+  mutable std::vector<Tree> fabric_trees_;     // by source switch; empty: not computed yet
 };
 
 }  // namespace sim::topology

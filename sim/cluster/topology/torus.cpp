@@ -1,13 +1,13 @@
-// torus.cpp — a router per node at a place of a k-dimensional grid, joined to its two neighbours
-// along each dimension; the rings are closed unless the fabric is `open` (a mesh).
+// torus.cpp — one router per node in a k-dimensional grid, joined to its two neighbours along each
+// dimension. The rings are closed unless the fabric is `open` (a mesh).
 //
 //      r0 ── r1 ── r2 ┐      degree of a router: 2 per dimension longer than 2, 1 where it is 2
 //      │     │     │  │      diameter in routers: sum of floor(d / 2); open: sum of (d - 1)
 //      r3 ── r4 ── r5 ┤      bisection across the longest even dimension: 2 x cable x N / d for
 //      └──────────────┘      d > 2 (1 x where it is open or d = 2)
 //
-// Node i stands where i is written with the dimensions as digits, the first one fastest. Among
-// shortest paths the route first goes along the first dimension, and so on.
+// The place of node i is i written with the dimensions as digits, the first one fastest. Among
+// shortest paths the route follows the first dimension first, and so on.
 //
 // Dally and Towles, Principles and Practices of Interconnection Networks (2004), chapter 5.
 #include "sim/cluster/topology/fabric.h"
@@ -33,7 +33,7 @@ void torus(const Cluster& cluster, GraphBuilder& parts) {
     for (int r = 0; r < routers && extent > 1; ++r) {
       const int place = r / stride % extent;
       const bool last = place == extent - 1;
-      // Two routers in a row are neighbours once, not on both sides.
+      // In a dimension of two, the routers are neighbours once, not on both sides.
       if (last && (fabric.open || extent == 2)) continue;
       const int next = last ? r - place * stride : r + stride;
       join(parts, first + static_cast<std::size_t>(r), first + static_cast<std::size_t>(next),

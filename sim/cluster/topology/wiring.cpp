@@ -36,7 +36,8 @@ std::vector<Switch> switches_of(const Wiring& wiring, std::vector<std::set<int>>
   return all;
 }
 
-// The distance to the nearest leaf; the number of levels above the leaves.
+// Sets the distance of each switch to the nearest leaf. Returns the number of levels above the
+// leaves.
 int levels(std::vector<Switch>& all) {
   int highest = 0;
   for (bool grown = true; grown; ++highest) {
@@ -46,7 +47,7 @@ int levels(std::vector<Switch>& all) {
       const bool next = std::ranges::any_of(one.neighbours, [&](int other) {
         return all[static_cast<std::size_t>(other)].level == highest;
       });
-      if (next) one.level = -2 - highest;  // not yet a step for others
+      if (next) one.level = -2 - highest;  // not yet visible to other switches of this round
       grown = grown || next;
     }
     for (Switch& one : all)
@@ -55,7 +56,7 @@ int levels(std::vector<Switch>& all) {
   return highest - 1;
 }
 
-// The most leaves that switches of level 1 join.
+// The maximum number of leaves that a switch of level 1 joins.
 int largest_pod(const std::vector<Switch>& all) {
   std::vector<bool> seen(all.size(), false);
   int most = 0;

@@ -1,4 +1,4 @@
-// wiring.h — what a tree of switches and hosts amounts to in the words of a cluster's `fabric`.
+// wiring.h — classifies a tree of switches and hosts as one of a cluster's kinds of `fabric`.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace sim::topology {
 
-// Leaves are the switches with hosts. One leaf: single_switch; leaves that nothing joins, several
-// to a host: rail_only; several to a host under spines: rail_optimised; a level above the spines:
-// three_level, whose pods are the leaves that the spines join; else fat_tree. Over-subscription is
-// that of the fullest leaf, 1 where the wiring names no rates.
+// The kind of a wiring. Leaves are the switches with hosts. One leaf: single_switch. Unconnected
+// leaves, several to a host: rail_only. Several to a host, under spines: rail_optimised. A level
+// above the spines: three_level, whose pods are the leaves that the spines join. Otherwise:
+// fat_tree. Over-subscription is that of the fullest leaf; 1 if the wiring has no rates.
 struct WiringShape {
   Fabric fabric;
   int nodes = 0;

@@ -172,13 +172,13 @@ void Executor::work_on_host(RankState& r, const Instruction& i) {
   r.clock.cpu = r.clock.cpu + late;
 }
 
-// False when the instruction needs something that another class has not issued yet.
+// Returns false if the instruction needs something that another class has not issued yet.
 bool Executor::execute(int c, RankState& r, const Instruction& i, const MemoryCode& memory,
                        std::uint32_t frame_base, std::uint32_t layer_base) {
   const auto slot_of = [&](program::Space space, std::uint32_t index) {
     return slot_number(r.program, space, index, frame_base, layer_base);
   };
-  // Of a stream with something that has not ended it is not known yet when it has.
+  // The end of a stream is unknown while one of its operations has no known end.
   const auto known = [&](Stream stream) {
     return r.clock.open[at(stream)] == 0 || r.stall.posted ||
            complete_all(c, r, program::bit_of(stream));
@@ -235,8 +235,8 @@ bool Executor::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   return true;
 }
 
-// Runs a class until it stops or lacks something; whether it got anywhere. Flattened: half of what
-// an operation takes would go into calls.
+// Runs a class until it stops or waits. Returns whether it made progress. The function is
+// flattened, because calls would otherwise take half of the time.
 [[gnu::flatten]] bool Executor::advance(int c) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
   const bool settled = settle(c, r);
@@ -272,9 +272,9 @@ bool Executor::execute(int c, RankState& r, const Instruction& i, const MemoryCo
   return settled || r.executed != before;
 }
 
-// Until all wait. A class that waits is looked at again when it got somewhere itself or another has
-// posted what it may wait for. Those of a stage, which exchange most, take turns before others do:
-// what they work with is at hand then.
+// Runs until all classes wait. A waiting class is checked again after its own progress, or after
+// another class posts something for it. The classes of one stage take turns first: they exchange
+// most, and their data is in the CPU's caches.
 void Executor::drive() {
   due_.assign(ranks_.size(), true);
   do {
@@ -317,7 +317,7 @@ std::int64_t Executor::driver_calls() const {
   return calls;
 }
 
-// Classes that have stopped and that others wait for go on by a pass; whether there are any.
+// Lets each stopped class that others wait for run one more pass. Returns whether there is one.
 bool Executor::go_on_where_needed() {
   std::vector<char> needed(ranks_.size(), false);
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
@@ -355,8 +355,8 @@ bool Executor::go_on_where_needed() {
   return any;
 }
 
-// Runs all classes to a cut, and beyond it those of which another needs what they issue there (in
-// interleaved schedules, which go round). False when there is no consistent cut.
+// Runs all classes to a cut, and beyond it those whose messages another class needs (in interleaved
+// schedules). False: no consistent cut exists.
 bool Executor::run_to(std::size_t cut) {
   for (auto& r : ranks_) r->stop = r->program.cuts[cut];
   drive();

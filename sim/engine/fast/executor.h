@@ -1,14 +1,15 @@
-// executor.h — runs the operations of all rank classes against clocks, and knows of no repetition.
+// executor.h — runs the operations of all rank classes against clocks. It does not know what
+// repeats.
 //
-// The steady state (steady/steady_state.h) asks it to run all classes up to a cut, or a step to its
-// end. It may read and move the state of the classes between two such calls, never during one.
-// Every time is a maximum of known times plus a duration. A class runs until it needs something
-// that another class has not issued yet; then another class runs.
+// SteadyState (steady/steady_state.h) calls it to run all classes up to a cut, or a step to its
+// end. Between two such calls SteadyState may read and shift the state of the classes. Every time
+// is a maximum of known times plus a duration. A class runs until it needs something that another
+// class has not issued yet; then another class runs.
 //
-// Sources by subject: executor.cpp (kernels, collectives, the CPU, taking turns),
-// executor_peers.cpp
-// (exchanges and collectives of unlike classes), executor_memory.cpp (allocations and frees),
-// executor_times.cpp (the same program without its tensors).
+//   executor.cpp         kernels, collectives, the CPU, the order of classes
+//   executor_peers.cpp   exchanges, and collectives across rank classes
+//   executor_memory.cpp  allocations and frees
+//   executor_times.cpp   the same program without its tensors
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@
 
 namespace sim::engine {
 
-// A digest of what a clock log holds: allocations (0), and frees (1 + the streams that the tensor
-// was recorded on).
+// Extends the digest of a clock log by one entry: an allocation (0), or a free (1 + the streams
+// that the tensor was recorded on).
 constexpr std::uint64_t shape_with(std::uint64_t shape, std::uint64_t next) {
   return (shape ^ next) * 0x9e3779b97f4a7c15 + 1;
 }
@@ -37,7 +38,7 @@ class Executor {
   Executor(const program::Job& job, const Times& times, const Memory& memory,
            const Options& options);
 
-  // From now on no tensor is placed: allocations and frees take their CPU time and do nothing else.
+  // From now on no tensor is allocated: allocations and frees only take their CPU time.
   void leave_out_tensors();
   bool places_tensors() const { return places_tensors_; }
 
@@ -45,38 +46,39 @@ class Executor {
   const std::vector<std::unique_ptr<RankState>>& ranks() const { return ranks_; }
   Peers& peers() { return peers_; }
   const Peers& peers() const { return peers_; }
-  // What each block does to memory, by class and block.
+  // The effect of each block on memory, by class and block.
   const std::vector<std::vector<const MemoryCode*>>& memory_code() const { return memory_code_; }
 
   // Runs all classes until each has stopped (RankState::stop) or waits.
   void drive();
-  // Runs all classes to a cut, and beyond it those whose messages another class needs to get there
-  // (in interleaved schedules messages go round). False: there is no consistent cut.
+  // Runs all classes to a cut. A class continues beyond the cut if another class needs its messages
+  // to reach the cut (in interleaved schedules). False: no consistent cut exists.
   bool run_to(std::size_t cut);
-  // Runs one class until it stops or waits; whether it executed anything.
+  // Runs one class until it stops or waits. Returns whether it executed anything.
   bool advance(int c);
-  // All classes wait and none asks. One whose allocation waits for an idle device goes on without,
-  // as in the reference engine. False: there is none.
+  // All classes wait, and none asks for a time. One class whose allocation waits for an idle device
+  // continues without the wait, as in the reference engine. False: there is no such class.
   bool let_one_allocate();
-  // Completes what is outstanding on any of `streams`, in order of issue. False: not all is known.
+  // Completes outstanding operations on any of `streams`, in order of issue. False: some time is
+  // unknown.
   bool complete_all(int c, RankState& r, program::Streams streams);
 
   bool all_stopped() const;
   bool ran_out() const;               // of memory: some class
   std::int64_t driver_calls() const;  // of all classes so far
-  // Out of memory: the rest of the step is not executed.
+  // Out of memory: the rest of the step is skipped.
   bool ended_early() const { return ended_early_; }
   void end_early() { ended_early_ = true; }
 
  private:
-  // A block without the instructions that place and free tensors; their CPU time is added to the
-  // instruction before them.
+  // A block without allocations and frees. Their CPU time is added to the instruction before them.
   struct TimeCode {
     struct Instruction {
       program::Instruction instruction;
-      Duration behind{};  // CPU time of the instructions that were left out after this one
+      Duration behind{};  // CPU time of the removed instructions after this one
     };
-    std::vector<Instruction> code;  // the first stands for the begin of the block and does nothing
+    // The first entry represents the begin of the block and does nothing.
+    std::vector<Instruction> code;
   };
 
   bool advance_in_time(int c);
@@ -87,7 +89,7 @@ class Executor {
   bool exchange(int c, RankState& r, const program::Instruction& i);
   void kernel(int c, RankState& r, const program::Instruction& i);
   void wait(RankState& r, const program::Instruction& i);
-  // The CPU may issue `entries` more launches; they started at `start`.
+  // admit: the CPU may issue `entries` more launches. launched: they started at `start`.
   void admit(RankState& r, program::Stream stream, std::int64_t entries) const;
   void launched(RankState& r, program::Stream stream, std::int64_t entries, Time start) const;
   bool issue(int c, RankState& r, const program::Instruction& i, program::Stream q, Duration launch,
@@ -123,7 +125,7 @@ class Executor {
   DataWaits data_waits_{times_.loader};
   std::vector<std::unique_ptr<RankState>> ranks_;
   Peers peers_;
-  std::vector<std::vector<int>> of_stage_;  // classes
+  std::vector<std::vector<int>> of_stage_;  // classes, by stage
   std::vector<char> due_;                   // by class: something that it may wait for has happened
   MemoryCodes memory_codes_;
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]

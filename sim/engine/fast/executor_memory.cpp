@@ -1,5 +1,4 @@
-// executor_memory.cpp — allocations and frees, and what the executor does where classes wait for
-// them.
+// executor_memory.cpp — allocations and frees, and the case that all classes wait for memory.
 #include <algorithm>
 #include <bit>
 
@@ -9,7 +8,7 @@ namespace sim::engine {
 
 using program::Instruction;
 
-// Whether the allocation at hand is one of a group of transients that is left out.
+// Whether the current allocation belongs to a group of transients that is left out.
 bool Executor::left_out(RankState& r, const MemoryCode& memory) const {
   const MemoryCode::Mark mark = memory.marks[r.at.instruction];
   if (mark.group >= 0) {
@@ -20,8 +19,8 @@ bool Executor::left_out(RankState& r, const MemoryCode& memory) const {
   return mark.transient && r.leave_out;
 }
 
-// An allocation has to know what is free, and where the device may have to be idle for it, when
-// that is.
+// Whether the allocation can run now. It must know which memory is free. If it may need an idle
+// device, it must know when the device is idle.
 bool Executor::may_allocate(int c, RankState& r, const Instruction& i) {
   if (!r.stall.posted) {
     r.clock.cpu = r.clock.cpu + times_.allocation;
@@ -57,8 +56,9 @@ bool Executor::allocate(int c, RankState& r, const Instruction& i, const MemoryC
   return true;
 }
 
-// All wait. Of those that ask whether memory is free, the one whose clock is behind all others' is
-// told that it is not, and it is not before the next clock. False where no one may be told.
+// All classes wait. Among the classes that ask whether memory is free, the one with the earliest
+// clock gets the answer no. The answer holds until the next clock. False: no class can get an
+// answer.
 bool Executor::answer() {
   RankState* first = nullptr;
   std::size_t who = 0;
@@ -80,8 +80,8 @@ bool Executor::answer() {
   return true;
 }
 
-// All classes wait, and none asks. One that waits for its device to be idle goes on without: see
-// the reference.
+// All classes wait, and none asks. One class that waits for an idle device continues without the
+// wait, as in the reference engine.
 bool Executor::let_one_allocate() {
   RankState* first = nullptr;
   for (const auto& r : ranks_)

@@ -1,5 +1,5 @@
-// executor_peers.cpp — exchanges of messages, and collectives in which unlike classes meet: both
-// are issued by one class and end when other classes have come.
+// executor_peers.cpp — exchanges of messages, and collectives across rank classes. One class issues
+// such an operation, and it ends when other classes have arrived.
 #include <algorithm>
 
 #include "sim/engine/fast/executor.h"
@@ -9,15 +9,14 @@ namespace sim::engine {
 using program::Instruction;
 using program::Stream;
 
-// The queue has done what came before: the messages are there to be met, or a member of the meeting
-// is.
+// The earlier work of the queue is done: posts the messages, or the arrival at a collective.
 void Executor::post(int c, RankState& r, Pending& pending) {
   if (pending.posted) return;
   pending.posted = true;
   r.stall.sure_until = {};
   pending.post = std::max(pending.post, r.clock.tail[at(pending.communicator)]);
   if (r.alone) {
-    // Nobody waits for it.
+    // In a run alone, no other class waits for it.
   } else if (pending.meeting >= 0) {
     come(peers_.meetings(pending.meeting), pending.turn, pending.post);
   } else {
@@ -37,7 +36,7 @@ void Executor::post_messages(int c, const RankState& r, const Pending& pending) 
   for (const std::uint32_t other : peers_.others_of(c, pending.exchange)) due_[other] = true;
 }
 
-// A member comes to its n-th meeting.
+// A class arrives at its n-th collective.
 void Executor::come(Meetings& m, std::int64_t turn, Time when) {
   const auto n = static_cast<std::size_t>(turn - m.first);
   if (m.open.size() <= n) m.open.resize(n + 1);
@@ -47,8 +46,8 @@ void Executor::come(Meetings& m, std::int64_t turn, Time when) {
     for (const int member : m.members) due_[static_cast<std::size_t>(member)] = true;
 }
 
-// When the n-th meeting begins, for one of its members, which leaves it; nothing if not all have
-// come.
+// The begin of the n-th collective, for a class that leaves it; nullopt if a class has not arrived
+// yet.
 std::optional<Time> Executor::leave(Meetings& m, std::int64_t turn) {
   Meetings::Meeting& meeting = m.open[static_cast<std::size_t>(turn - m.first)];
   if (meeting.posted < static_cast<int>(m.members.size())) return {};
@@ -61,8 +60,8 @@ std::optional<Time> Executor::leave(Meetings& m, std::int64_t turn) {
   return start;
 }
 
-// Whether all have come to the meeting, or every message of the exchange has met its partner, and
-// when that and its end were.
+// Whether all classes have arrived at the collective, or all messages of the exchange have their
+// partners. `ends`: the times of that, and of the end.
 bool Executor::met(int c, RankState& r, const Pending& pending, Ends& ends) {
   if (r.alone) return r.alone->next(pending.communicator, pending.post, ends);
   if (pending.meeting >= 0) {
@@ -93,7 +92,7 @@ bool Executor::met(int c, RankState& r, const Pending& pending, Ends& ends) {
   return true;
 }
 
-// Its end takes effect, if it is known.
+// Applies the end of an operation, if it is known.
 bool Executor::complete(int c, RankState& r, Pending& pending) {
   post(c, r, pending);
   Ends ends;
@@ -137,7 +136,7 @@ void Executor::tell(int c, const RankState& r, const Pending& pending, const End
                                ends.met, ends.end);
 }
 
-// Completes what is outstanding on any of `streams` in order of issue.
+// Completes outstanding operations on any of `streams` in order of issue.
 bool Executor::complete_all(int c, RankState& r, program::Streams streams) {
   for (auto it = r.pending.begin(); it != r.pending.end();) {
     if (!(streams & program::bit_of(it->communicator))) {
@@ -150,14 +149,14 @@ bool Executor::complete_all(int c, RankState& r, program::Streams streams) {
   return true;
 }
 
-// Whether it is known when an event is reached.
+// Whether the time of an event is known.
 bool Executor::event_known(int c, RankState& r, std::uint16_t event) {
   const auto pending = std::ranges::find(r.pending, event, &Pending::event);
   return pending == r.pending.end() || complete_all(c, r, program::bit_of(pending->communicator));
 }
 
-// Completes all exchanges that can be, queue by queue, so that other classes learn their times;
-// whether anything was.
+// Completes all operations that can be completed, queue by queue, so that other classes learn their
+// times. Returns whether it changed anything.
 bool Executor::settle(int c, RankState& r) {
   if (times_.single_queue) return false;
   program::Streams busy = 0;
@@ -177,7 +176,7 @@ bool Executor::settle(int c, RankState& r) {
   return any;
 }
 
-// It is issued; false where it is not known yet when there is room for it.
+// Issues an operation. False: the time at which its queue has room is unknown.
 bool Executor::issue(int c, RankState& r, const Instruction& i, Stream q, Duration launch,
                      Pending pending) {
   const std::int64_t entries = times_.queue_entries_per_collective;
@@ -199,7 +198,7 @@ bool Executor::issue(int c, RankState& r, const Instruction& i, Stream q, Durati
   return true;
 }
 
-// What a stream is joined to is behind: false until all that its queue holds is known to end.
+// Joins the stream to the queue: false until the end of every operation in the queue is known.
 bool Executor::join(int c, RankState& r, const Instruction& i, Stream q) {
   r.stall.posted = i.flags & program::joins;
   if (!r.stall.posted) return true;
@@ -212,8 +211,8 @@ bool Executor::exchange(int c, RankState& r, const Instruction& i) {
   const program::Exchange& exchange = r.program.exchanges[i.index];
   const Stream q = exchange.communicator;
   if (r.stall.posted) return join(c, r, i, q);
-  // What follows in a single hardware queue starts behind this. Else it may be unknown when those
-  // start that are in its own queue.
+  // In a single hardware queue, later work starts after this exchange, so its start must be known.
+  // With several queues, the start of earlier work in its own queue may still be unknown.
   if (times_.single_queue && !complete_all(c, r, program::bit_of(q))) return false;
   Pending pending;
   pending.exchange = i.index;
@@ -232,8 +231,8 @@ bool Executor::exchange(int c, RankState& r, const Instruction& i) {
   return join(c, r, i, q);
 }
 
-// A collective in which unlike classes meet, with a queue for each stream: the CPU goes on before
-// all have come.
+// A collective across rank classes, with a queue for each stream: the CPU continues before all
+// classes have arrived.
 bool Executor::meet_later(int c, RankState& r, const Instruction& i, int group) {
   const Stream q = r.program.transfers[i.index].communicator;
   if (r.stall.posted) return join(c, r, i, q);

@@ -1,5 +1,5 @@
-// executor_times.cpp — the same program without its tensors: their CPU time stays, nothing is
-// placed.
+// executor_times.cpp — runs the program without its tensors: their CPU time remains, but nothing is
+// allocated.
 #include "sim/engine/fast/executor.h"
 
 namespace sim::engine {
@@ -26,7 +26,7 @@ void Executor::leave_out_tensors() {
   }
 }
 
-// As advance(), without tensors.
+// The counterpart of advance(), without tensors.
 bool Executor::advance_in_time(int c) {
   RankState& r = *ranks_[static_cast<std::size_t>(c)];
   const bool settled = settle(c, r);

@@ -1,7 +1,8 @@
-// peers.h — where rank classes meet: messages between two classes, and collectives of several.
+// peers.h — the communication of rank classes: messages between two classes, and collectives of
+// several.
 //
-// The executor posts and completes here; the steady state shifts all times by whole cycles. The
-// n-th send of a channel always meets the n-th receive, as in NCCL.
+// The executor posts and completes operations here. SteadyState shifts all times by whole cycles.
+// The n-th send of a channel always meets the n-th receive, as in NCCL.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +20,16 @@ namespace sim::engine {
 
 // One direction between two classes: the n-th send meets the n-th receive.
 struct Channel {
-  std::vector<Time> sends, receives;  // posts that a side may still ask for
+  std::vector<Time> sends, receives;  // posts that a side may still need
   std::int64_t base = 0;              // number of the first of them
   std::int64_t sends_posted = 0, receives_posted = 0;
-  std::int64_t sends_done = 0, receives_done = 0;  // whose exchanges are complete
+  std::int64_t sends_done = 0, receives_done = 0;  // number of complete exchanges
 
-  // Whether the n-th send (or receive) has its partner's post.
+  // Whether the partner of the n-th send (or receive) is posted.
   bool met(bool send, std::int64_t n) const {
     return n - base < static_cast<std::int64_t>((send ? receives : sends).size());
   }
-  // That post. REQUIRES: met(send, n).
+  // The time of that post. REQUIRES: met(send, n).
   Time partner(bool send, std::int64_t n) const {
     return (send ? receives : sends)[static_cast<std::size_t>(n - base)];
   }
@@ -41,7 +42,7 @@ struct Channel {
   }
 };
 
-// Rank classes of one group that meet in its collectives, in order of issue.
+// Rank classes of one group that take part in its collectives, in order of issue.
 struct Meetings {
   std::vector<int> members;
   struct Meeting {
@@ -52,27 +53,27 @@ struct Meetings {
   std::int64_t first = 0;
 };
 
-// All channels and meetings of a job, and which of them each class uses.
+// All channels and collectives of a job, and the ones that each class uses.
 class Peers {
  public:
   explicit Peers(const program::Job& job);
 
-  // The channels of the messages of an exchange of class `c`, in their order.
+  // The channels of the messages of an exchange of class `c`, in message order.
   const std::vector<Channel*>& channels_of(int c, std::uint32_t exchange);
-  // The classes that those messages go to or come from. REQUIRES: channels_of() was asked for.
+  // The other classes of those messages. REQUIRES: channels_of() was called before.
   const std::vector<std::uint32_t>& others_of(int c, std::uint32_t exchange) const {
     return others_of_[static_cast<std::size_t>(c)][exchange];
   }
-  // The meetings of class `c` on a communicator's stream; -1: no other class takes part.
+  // The group of class `c` on a communicator's stream; -1: no other class takes part.
   int meeting_of(int c, std::size_t stream) const {
     return meeting_of_[static_cast<std::size_t>(c)][stream];
   }
   Meetings& meetings(int group) { return meetings_[static_cast<std::size_t>(group)]; }
   const Meetings& meetings(int group) const { return meetings_[static_cast<std::size_t>(group)]; }
 
-  // Appends all open posts, relative to `origin`, to a state that is compared.
+  // Appends all open posts, relative to `origin`, to a state for comparison.
   void save(Time origin, std::vector<std::int64_t>& out) const;
-  // Moves all times by whole cycles.
+  // Shifts all times by whole cycles.
   void shift(Duration by);
 
  private:

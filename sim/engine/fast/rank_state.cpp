@@ -17,8 +17,8 @@ bool KnownAnswers::next(program::Stream communicator, Time post, Ends& ends) {
   return true;
 }
 
-// What decides the times of a class, relative to `origin`. Times that lie behind the CPU clock
-// decide nothing any more: they are all alike.
+// Saves everything that decides the times of a class, relative to `origin`. Times before the CPU
+// clock decide nothing any more, so they are all saved as equal.
 void save_times(const RankState& r, Time origin, std::vector<std::int64_t>& out) {
   const auto put = [&](Time t) { out.push_back(t.ps - origin.ps); };
   out.push_back(r.beyond);
@@ -52,7 +52,7 @@ void save_times(const RankState& r, Time origin, std::vector<std::int64_t>& out)
   }
 }
 
-// Times and accounts of a class go on by `times` cycles, `by` in all; `gained` in each.
+// Shifts the times of a class by `times` cycles, `by` in total; its accounts gain `gained` in each.
 void move_on(RankTimes& r, const Accounts& gained, Duration by, std::int64_t times) {
   r.clock.cpu = r.clock.cpu + by;
   for (Time& t : r.clock.tail) t = t + by;
@@ -64,7 +64,7 @@ void move_on(RankTimes& r, const Accounts& gained, Duration by, std::int64_t tim
   r.timeline.skip(gained, times, by);
 }
 
-// The frames in use after the passes up to `end`, oldest first.
+// Updates `live` to the frames in use after the passes up to `end`, oldest first.
 void walk_frames(const RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live) {
   for (std::uint32_t p = r.at.pass; p < end; ++p) {
     const program::Pass& pass = (*r.at.passes)[p];

@@ -1,7 +1,7 @@
 // rank_state.h — the state of one rank class in the fast engine.
 //
-// The executor changes it while it runs operations. Between two runs the steady state compares it
-// (save_times), moves it on by whole cycles (move_on) and replays its memory.
+// The executor changes it while it runs operations. Between two runs, SteadyState compares it
+// (save_times), shifts it by whole cycles (move_on), and replays its memory.
 #pragma once
 
 #include <algorithm>
@@ -20,20 +20,20 @@
 
 namespace sim::engine {
 
-// The CPU clock of a rank and the ends of its streams, as far as they are known.
+// The CPU clock of a rank and the known ends of its streams.
 struct Clock {
   Time cpu{};
   std::array<Time, program::stream_count> tail{};
-  // What was pending so far, and the last of it of each stream that is not complete, counted from
-  // 1; 0: none.
+  // The number of pending operations so far. `open`: by stream, the number of its last incomplete
+  // one, counted from 1; 0: none.
   std::int64_t exchanges = 0;
   std::array<std::int64_t, program::stream_count> open{};
 
   Time idle() const { return *std::max_element(tail.begin(), tail.end()); }
 };
 
-// An event's ticket is the time at which it is reached, in picoseconds; as long as that is not
-// known `later` and the number of the exchange that decides it.
+// A driver whose event tickets are times in picoseconds. If the time is unknown, the ticket is
+// `later` plus the number of the exchange that decides it.
 class ClockDriver final : public TimedDriver {
  public:
   static constexpr std::int64_t later = std::int64_t{1} << 61;
@@ -64,7 +64,7 @@ class ClockDriver final : public TimedDriver {
     return std::max(event.ticket, clock_.cpu.ps) - origin.ps;
   }
 
-  // Events whose time is not known yet.
+  // The number of events with unknown times.
   std::int64_t outstanding() const { return outstanding_; }
   void set_outstanding(std::int64_t count) { outstanding_ = count; }
 
@@ -73,27 +73,27 @@ class ClockDriver final : public TimedDriver {
   std::int64_t outstanding_ = 0;
 };
 
-// What a stream waits for when it waits for an event.
+// The end that a stream waits for when it waits for an event.
 struct EventEnd {
   Time when{};
-  Duration transfer{};  // of which the wire took
+  Duration transfer{};  // the part of the wait for the transfer itself
   Account account = Account::other;
-  Account waiting = Account::other;  // whose the rest is
+  Account waiting = Account::other;  // the account of the rest
 };
 
-// An exchange, or a collective in which classes meet, that was issued. It is posted when its queue
-// has done what came before it, and complete when every message has met its partner, or all have
-// come.
+// An issued exchange, or an issued collective across classes. It is posted when the earlier work of
+// its queue is done. It is complete when every message has its partner, or all classes have
+// arrived.
 struct Pending {
-  std::uint32_t exchange = 0;  // of a collective: its transfer
+  std::uint32_t exchange = 0;  // for a collective: its transfer
   std::int64_t number = 0;     // Clock::exchanges
   program::Stream communicator{}, joined{};
   std::uint16_t event = 0;
   bool joins = false, posted = false;
-  Time post{};  // not before it was issued; until it is posted the queue may delay it
+  Time post{};  // at least the time of issue; the queue may delay it until it is posted
   Account account = Account::pp_transfer, waiting = Account::pp_imbalance;
-  std::vector<std::int64_t> numbers;  // per message: how many came before it on its channel
-  // Of a collective: which group meets, or -1; for the which time; how long it takes.
+  std::vector<std::int64_t> numbers;  // by message: the number of earlier messages on its channel
+  // Collectives only: the index of the group (or -1), the number in the group, and the duration.
   int meeting = -1;
   std::int64_t turn = 0;
   Duration duration{};
@@ -101,7 +101,7 @@ struct Pending {
   Place place;  // for observers
 };
 
-// When what is pending has met, when it ends, what of that took longest.
+// The times of a completed operation: all peers had arrived, it ended; and its longest transfer.
 struct Ends {
   Time met{}, end{};
   Duration longest{};
@@ -109,8 +109,8 @@ struct Ends {
   friend bool operator==(const Ends&, const Ends&) = default;
 };
 
-// What a rank learns from others in a known cycle: when what it posted on a communicator met and
-// ended. Counted from the begin of the cycle.
+// A time that a rank learns from other classes in a known cycle, for an operation that it posted on
+// a communicator. Relative to the begin of the cycle.
 struct Met {
   program::Stream communicator{};
   Time post{};
@@ -119,13 +119,14 @@ struct Met {
   friend bool operator==(const Met&, const Met&) = default;
 };
 
-// A known cycle in which a class runs alone: what others would answer is read from it.
+// The answers of other classes while a class runs a known cycle alone.
 class KnownAnswers {
  public:
   KnownAnswers(std::span<const Met> met, Time origin) : met_(met), origin_(origin) {}
-  // What follows on a communicator. False where nothing does, or not for such a post.
+  // The next answer on a communicator. False: there is none, or not for an operation posted at this
+  // time.
   bool next(program::Stream communicator, Time post, Ends& ends);
-  // Whether all was asked for, and as it was known.
+  // Whether all answers were used, and each matched its operation.
   bool over() const { return !missed_ && used_ == met_.size(); }
 
  private:
@@ -133,12 +134,12 @@ class KnownAnswers {
 
   std::span<const Met> met_;
   Time origin_;
-  std::array<std::size_t, program::stream_count> next_{};  // where to look
+  std::array<std::size_t, program::stream_count> next_{};  // next answer, by communicator
   std::size_t used_ = 0;
   bool missed_ = false;
 };
 
-// What decides the times of a class, but for its memory.
+// Everything that decides the times of a class, except its memory.
 struct RankTimes {
   explicit RankTimes(const program::Program& program) : events(program.events) {}
   HardwareQueue& queue_of(program::Stream stream) {
@@ -146,7 +147,7 @@ struct RankTimes {
   }
 
   Clock clock;
-  std::array<Time, resource_count> free{};  // when each resource is done with what was issued
+  std::array<Time, resource_count> free{};  // when each resource has finished the issued work
   Time queue{};                             // when the last launch started (single hardware queue)
   Account queue_account = Account::host;
   std::vector<HardwareQueue> queues;  // one, or by stream
@@ -162,7 +163,7 @@ struct ClockLog {
   // In ps: the CPU clock at each allocation and free; after a free, the ends of the streams that
   // the tensor was recorded on.
   std::vector<std::int64_t> times;
-  // Entries of `times` that are not known yet: index, and the exchange that decides it.
+  // Unknown entries of `times`: the index, and the exchange that decides the time.
   std::vector<std::pair<std::size_t, std::int64_t>> later;
   std::uint64_t shape = 0;  // digest of the order of allocations, frees and recorded streams
   std::vector<Met> met;
@@ -171,12 +172,12 @@ struct ClockLog {
   std::int64_t calls_before = 0;  // driver calls of the class when the recording began
 };
 
-// Why a class cannot execute its next instruction yet.
+// The reason why a class cannot execute its next instruction yet.
 struct Stall {
   bool posted = false;  // the instruction has begun and waits for other classes
   bool idles = false;   // an allocation that waits until the device is idle
   bool asks = false;    // an allocation that must know whether a message still holds memory
-  Time sure_until{};    // no message that is not known yet ends before this time
+  Time sure_until{};    // no message with an unknown end ends before this time
   Time post{};          // when the instruction was posted
 };
 
@@ -199,16 +200,17 @@ struct RankState : RankTimes {
   // Place in the program.
   Position at;
   std::uint32_t stop = 0;    // pass before which to stop
-  std::uint32_t beyond = 0;  // at a cut: passes that others needed behind it
+  std::uint32_t beyond = 0;  // at a cut: passes that others needed after it
   Stall stall;
 
   // Frames in use, oldest first.
   std::vector<std::uint32_t> live;
 
-  // The group of transients at hand is left out (memory_code.h).
+  // Whether the current group of transients is left out (memory_code.h).
   bool leave_out = false;
 
-  KnownAnswers* alone = nullptr;  // it runs alone: nobody else is asked, or told
+  // Set while it runs alone: other classes are neither asked nor told.
+  KnownAnswers* alone = nullptr;
 
   std::int64_t executed = 0;
   Accounts accounts_at_step{};
@@ -216,14 +218,14 @@ struct RankState : RankTimes {
   Time end_of_work() const { return std::max(clock.cpu, timeline.front()); }
 };
 
-// Appends to `out` what decides the times of a class from now on, relative to `origin`. Times
-// before the CPU clock decide nothing any more, so they are all saved as the clock.
+// Appends to `out` everything that decides the times of a class from now on, relative to `origin`.
+// Times before the CPU clock decide nothing any more, so they are saved as the clock.
 void save_times(const RankState& r, Time origin, std::vector<std::int64_t>& out);
 
-// Moves the times of a class on by `times` cycles, `by` in all; its accounts gain `gained` in each.
+// Shifts the times of a class by `times` cycles, `by` in total; its accounts gain `gained` in each.
 void move_on(RankTimes& r, const Accounts& gained, Duration by, std::int64_t times);
 
-// Updates `live`, the frames in use, oldest first, for the passes from the place of `r` up to
+// Updates `live` (the frames in use, oldest first) for the passes from the place of `r` up to
 // `end`.
 void walk_frames(const RankState& r, std::uint32_t end, std::vector<std::uint32_t>& live);
 

@@ -20,14 +20,14 @@ bool alike(const program::Instruction& a, const program::Instruction& b) {
          a.value == b.value;
 }
 
-// Whether two blocks do the same to memory at the same places.
+// Whether two blocks have the same effect on memory at the same places.
 bool same_memory(const program::Block& a, const program::Block& b) {
   return std::ranges::equal(a.code, b.code, [](const auto& x, const auto& y) {
     return touches_memory(x) == touches_memory(y) && (!touches_memory(x) || alike(x, y));
   });
 }
 
-// The same for blocks of which that holds.
+// A digest; blocks with the same effect on memory have equal digests.
 std::uint64_t digest(const program::Block& block) {
   std::uint64_t sum = block.code.size();
   for (const program::Instruction& i : block.code)
@@ -36,7 +36,7 @@ std::uint64_t digest(const program::Block& block) {
   return sum ^ sum >> 32;
 }
 
-// What is known of each slot that a block touches; 0 before.
+// A number for each slot that a block touches; initially 0.
 class BySlot {
  public:
   std::size_t& operator()(program::Space space, std::uint32_t index) {
@@ -49,11 +49,11 @@ class BySlot {
   std::array<std::vector<std::size_t>, 4> spaces_;
 };
 
-// By allocation, the place of the free of its tensor, if nothing else happens to it in this block;
-// otherwise 0.
+// By allocation: the place of the free of its tensor, if the block does nothing else with the
+// tensor; otherwise 0.
 std::vector<std::size_t> frees(const std::vector<MemoryInstruction>& code) {
   std::vector<std::size_t> freed(code.size(), 0);
-  BySlot next;  // one behind what touches a slot, from the end on
+  BySlot next;  // by slot: the next instruction that touches it, plus 1
   for (std::size_t i = code.size(); i-- > 0;) {
     const program::Instruction& here = code[i].instruction;
     std::size_t& touched = next(here.space, here.index);
@@ -67,9 +67,9 @@ std::vector<std::size_t> frees(const std::vector<MemoryInstruction>& code) {
   return freed;
 }
 
-// Marks transients, the last first: a tensor is one when what is placed in its life are transients.
+// Marks transients, the last first: during the life of a transient, only transients are allocated.
 void mark_transients(std::vector<MemoryInstruction>& code, const std::vector<std::size_t>& freed) {
-  std::size_t other = code.size();  // the next placement that is none
+  std::size_t other = code.size();  // the next allocation that is not a transient
   for (std::size_t i = code.size(); i-- > 0;) {
     if (code[i].instruction.op != Op::alloc) continue;
     if (freed[i] == 0 || other < freed[i]) {
@@ -101,7 +101,7 @@ MemoryCode memory_code(const program::Block& block) {
   const std::vector<std::size_t> freed = frees(code);
   mark_transients(code, freed);
 
-  std::size_t end = 0;  // of the group that is open: where its last tensor is freed
+  std::size_t end = 0;  // place of the last free in the open group
   for (std::size_t i = 0; i < code.size(); ++i) {
     const program::Instruction& tensor = code[i].instruction;
     if (!code[i].transient || tensor.op != Op::alloc) continue;

@@ -1,9 +1,9 @@
 // memory_code.h — the memory instructions of a block, for replays of memory alone.
 //
-// A transient is a tensor with no other allocation between its own allocation and free, transients
-// apart. Its place has no consequence: the memory comes back before another request looks. A run of
-// transients (a group) is left out as a whole when each would find room without the driver and
-// without a new peak (RankMemory::room_for).
+// A transient is a tensor during whose life only other transients are allocated. Its address has no
+// consequence: its memory is free again before another request. A group is a run of transients. It
+// is left out if each would find room without the driver and without a new peak
+// (RankMemory::room_for).
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,10 @@ struct MemoryCode {
 };
 
 MemoryCode memory_code(const program::Block& block);
-inline const MemoryCode no_memory;  // where memory is not replayed
+inline const MemoryCode no_memory;  // for replays without memory
 
-// The memory code of the blocks of a job. Blocks that do the same to memory share it, also across
-// rank classes.
+// The memory code of the blocks of a job. Blocks with the same effect on memory share it, also
+// across rank classes.
 class MemoryCodes {
  public:
   const MemoryCode* of(const program::Block& block);

@@ -114,7 +114,7 @@ std::vector<Step> ring_steps(TokenOrder order, int ring, int place, std::int64_t
     if (s + 1 < ring)
       step.beside.push_back(
           {"key and value ring", collective::Kind::ring_exchange, level, local * width});
-    // the current keys come from rank place - s, which is before this rank
+    // The current keys come from rank place - s, which is before this rank.
     const bool earlier = s <= place;
     if (s == 0) {
       step.calls.push_back({local, local, true});

@@ -8,9 +8,9 @@
 //     dp       0 0 1 1 0 0 1 1          pp groups  {0,4} {1,5} {2,6} {3,7}
 //     pp       0 0 0 0 1 1 1 1
 //
-// The same ranks form two meshes ("folding"): tp x cp x dp x pp for attention's parameters, and etp
-// x ep x edp x pp for those of experts. Both use one order. In the experts' mesh the digit tp has
-// the width etp, cp has the width 1, and dp has the remaining width.
+// The same ranks form two meshes ("folding"). Attention's parameters use tp x cp x dp x pp, those
+// of experts etp x ep x edp x pp. Both use one order. In the experts' mesh the digit tp has the
+// width etp, cp has the width 1, and dp has the remaining width.
 //
 // Invariants: the groups of a set of axes partition the ranks. Inside a group the varying digits
 // ascend, the fastest first. Groups are ordered by their first rank.
@@ -51,7 +51,7 @@ struct Degrees {
   int tp = 1, cp = 1, dp = 1, pp = 1;  // of attention; their product is the world size
   int ep = 1, etp = 1;                 // of experts
   int replicas = 1;  // copies of the parameters: dp x cp / replicas neighbours share one
-  // of the ranks that share one copy, groups of this many neighbours hold a second copy
+  // Groups of this many neighbours, among the ranks that share one copy, hold a second copy.
   int secondary = 1;
   int ulysses = 1;  // of the cp ranks, groups of this many neighbours are the inner of two levels
   int columns = 1;  // of the tp ranks, groups of this many neighbours split the columns of a weight

@@ -84,8 +84,8 @@ using Order = std::vector<Step>;
 enum class Placement : std::uint8_t {
   round_robin,  // part c p + s (Megatron-LM's virtual pipeline stages)
   v,            // down and up again: part s, then part 2p - 1 - s
-  // two copies: part s for the first half of the microbatches, part p - 1 - s for the second half,
-  // which travels in the opposite direction
+  // Two copies: part s for the first half of the microbatches, part p - 1 - s for the second half,
+  // which travels in the opposite direction.
   two_way,
 };
 
@@ -107,7 +107,7 @@ constexpr Wire posted_ahead{.ahead = 1};
 // The stages that run the output layer, and the passes that wait for it.
 enum class Output : std::uint8_t {
   last_part,  // with the last part of the model
-  // all stages: output passes of all, then their gradients, then the last part's backward pass
+  // All stages: output passes of all, then their gradients, then the last part's backward pass.
   two_barriers,
   one_barrier,  // ... no pass waits for the gradients
   together,     // ... all stages at the same time, gradients included
@@ -126,7 +126,7 @@ struct Schedule {
   int fills = 1;                 // microbatches per stage that fill the pipeline to its maximum
   bool by_times = false;         // the order depends on the times of passes and messages
   bool gradients_travel = true;  // false: each part is trained alone
-  // a chunk's parameters are gathered once for a group of microbatches (FSDP)
+  // A chunk's parameters are gathered once for a group of microbatches (FSDP).
   bool shared_parameters = false;
   // The schedule's loop gathers a chunk's parameters before its turn (Megatron-LM's
   // param_sync_func). Otherwise the modules' hooks gather one bucket ahead, of any chunk.

@@ -22,7 +22,7 @@ struct Timed {
 struct Timeline {
   bool deadlock = false;
   double makespan = 0;  // from the first start to the last end
-  // the longest time of one stage, from its first start to its last end
+  // The longest time of one stage, from its first start to its last end.
   double span = 0;
   std::vector<std::vector<Timed>> rows;  // by stage
   std::vector<double> busy;              // by stage

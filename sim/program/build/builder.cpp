@@ -92,7 +92,7 @@ class Builder {
   Offload offload_;
   ModuleOffload module_offload_;
   const ModuleOffload::OfPass* offloads_ = nullptr;  // of the pass that is being written
-  // templates of groups that come up, by OfPass::number
+  // Templates of groups that come up, by OfPass::number.
   std::map<int, std::uint32_t> ahead_;
   Blocks blocks_;
   std::map<Key, Written> written_;
@@ -403,8 +403,8 @@ Pass Builder::single(PassKind kind, Emitter& e) {
 }
 
 // Inserts the validation of the previous step. It runs in the warm-up, once the norm has come back
-// through all later stages: before forward pass 2 (p - 1 - stage). It must also precede the first
-// backward pass and the first forward pass of another chunk. Otherwise a stage could wait for
+// through all later stages: before forward pass 2 (p - 1 - stage). It comes no later than the last
+// forward of the first chunk that precedes all other passes. Later work of a stage may wait for
 // another stage's validation [sail-sg/zero-bubble-pipeline-parallelism
 // zerobubble/scheduler/communication.py: get_post_validation_time].
 void Builder::validate(std::vector<Pass>& step) {

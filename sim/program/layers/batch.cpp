@@ -1,4 +1,4 @@
-// batch.cpp — a microbatch's data: what each end of the model reads, and the rotary table.
+// batch.cpp — a microbatch's data: the inputs of each end of the model, and the rotary table.
 // INVENTORY.md section 5.
 #include "sim/program/layers/attention/attention.h"
 #include "sim/program/layers/head.h"
@@ -10,8 +10,8 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
-// One field of the batch: whole sequence over PCIe, in the queue of the kernels, broadcast over the
-// tensor-parallel group, then cut to this context-parallel rank's two chunks
+// One field of the batch. The whole sequence is copied over PCIe in the queue of the kernels, and
+// broadcast over the tensor-parallel group. Then this context-parallel rank takes its two chunks
 // [Megatron-LM megatron/training/utils.py:get_batch_on_this_tp_rank].
 void field(Writer& w, FrameSlot kept, std::int64_t whole_bytes, std::int64_t local_bytes,
            std::string_view label) {
@@ -26,7 +26,7 @@ void field(Writer& w, FrameSlot kept, std::int64_t whole_bytes, std::int64_t loc
   w.drop(whole);
 }
 
-// Angles of the whole sequence, then this rank's part; made anew every microbatch.
+// Angles of the whole sequence, then this rank's part; computed again for every microbatch.
 void rotary_table(Writer& w) {
   const std::int64_t whole = 4 * w.dim.sequence * w.dim.head_dim;
   const auto keep = [&](std::int64_t bytes) {
@@ -44,14 +44,15 @@ void rotary_table(Writer& w) {
   w.drop(angles);
 }
 
-// The mask outlives forward as an argument of checkpoints, or where PyTorch's own softmax saves it.
+// The mask outlives the forward pass as an argument of checkpoints, or because PyTorch's softmax
+// saves it.
 bool keeps_mask(const Rank& rank) {
   const CoreTraits core(rank);
   const LayerPolicy& policy = rank.plan.policy;
   return policy.recompute != Recompute::none || policy.runs_layers_again() ||
          (core.unfused && !core.fused_softmax);
 }
-// Indices that an embedding saves for its backward pass are the batch's own.
+// An embedding saves the batch's own indices for its backward pass.
 bool keeps_ids(const Rank& rank) {
   return rank.dim.tp == 1;
 }
@@ -59,8 +60,8 @@ bool keeps_positions(const Rank& rank) {
   return rank.plan.architecture.position == model::Position::learned;
 }
 
-// What stands for the output, or the output itself where PyTorch's stage holds it until now and no
-// longer.
+// Whether the frame frees the output, or its placeholder: PyTorch's stages free an output that they
+// do not keep longer.
 bool frees_output(const Rank& rank, int chunk) {
   return rank.in_torch_stages() ? !rank.keeps_output(chunk) : !rank.has_loss(chunk);
 }
@@ -80,7 +81,7 @@ std::uint32_t batch_begin(Rank& rank, int chunk) {
   Writer w(rank, variant, "batch");
   const Dimensions& dim = rank.dim;
   const bool first = rank.is_first_part(chunk), last = rank.has_loss(chunk);
-  const bool everywhere = rank.cuts_vocabulary();  // others read words and labels, each stage
+  const bool everywhere = rank.cuts_vocabulary();  // each stage needs words and labels
   const std::int64_t tokens = dim.batch * dim.sequence;
   w.e.host(HostWork::microbatch);
   if (first && !everywhere) read_ids(w);

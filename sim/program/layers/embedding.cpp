@@ -1,7 +1,7 @@
-// embedding.cpp — from token ids to the first layer's input, and back.
+// embedding.cpp — from token ids to the first layer's input, and the backward pass.
 //
-// INVENTORY.md sections 5 and 7. With sequence parallelism the rows are reduce-scattered; with
-// learned positions Megatron-LM reduces whole rows, adds the positions and cuts out the shard.
+// INVENTORY.md sections 5 and 7. With sequence parallelism the rows are reduce-scattered. With
+// learned positions Megatron-LM reduces whole rows, adds the positions and takes the shard.
 #include <algorithm>
 #include <memory>
 
@@ -22,11 +22,11 @@ constexpr std::int64_t rows_per_segment = 10;
 
 struct SavedEmbedding {
   Value mask = 0, ids = 0, dropout = 0;
-  Value normed = 0;  // what the norm read
+  Value normed = 0;  // input of the norm
   Normed norm{};
 };
 
-// A frozen table wants no gradient: nothing was saved for one.
+// A frozen table needs no gradient, and nothing was saved for one.
 Gradients back(Writer& w, const SavedEmbedding& saved) {
   const Dimensions& dim = w.dim;
   const Normed& norm = saved.norm;
@@ -71,11 +71,11 @@ Gradients back(Writer& w, const SavedEmbedding& saved) {
   return {};
 }
 
-// The steps of the embedding: each fills a new tensor, Python's variable names it, and what the
-// variable named before goes. The last step's tensor is the first layer's input.
+// The steps of the embedding. Each makes a new tensor and assigns it to Python's variable, which
+// frees the previous one. The last tensor is the first layer's input.
 struct EmbeddingForward {
   Writer& w;
-  int left;  // steps
+  int left;  // remaining steps
   Value rows = 0;
 
   void step(std::int64_t bytes, std::string_view label, const auto& work) {
@@ -113,7 +113,7 @@ SavedEmbedding EmbeddingForward::run() {
     saved.ids = w.activation(8 * dim.tokens, "masked ids");
     w.memory_bound(OperationKind::elementwise, "mask ids", 25 * dim.tokens);
   }
-  Value looked_up = 0, positions = 0;  // named until the module returns
+  Value looked_up = 0, positions = 0;  // local variables until the module returns
   step(dim.full(), "embedding rows", [&](Value made) { look_up(made, scatters); });
   if (!scatters && left > 0) w.hold(looked_up = rows);
   if (learned) {

@@ -1,4 +1,4 @@
-// head.cpp — what stands behind the last layer: final norm, vocabulary-parallel head and the loss.
+// head.cpp — the modules after the last layer: final norm, vocabulary-parallel head and the loss.
 // INVENTORY.md sections 6 and 7.
 #include "sim/program/layers/head.h"
 
@@ -17,7 +17,8 @@ using collective::Kind;
 using model::GemmRole;
 using model::OperationKind;
 
-// The sum over rows of the logits' gradient; forward the bias is the product's epilogue.
+// The row sum of the logits' gradient. In the forward pass the bias is part of the product's
+// epilogue.
 void head_bias_gradient(Writer& w) {
   const Value made = w.temporary(w.dim.element * w.dim.vocab, "head bias gradient");
   w.memory_bound(OperationKind::reduction, "head bias gradient", logits_bytes(w.dim));
@@ -27,7 +28,7 @@ void head_bias_gradient(Writer& w) {
   w.ready("output layer bias");
 }
 
-// To the gradient of the norm's output. `last`: no other use of the weight follows.
+// Returns the gradient of the norm's output. `last`: the weight is not used again.
 Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   const Dimensions& dim = w.dim;
   const bool sp = w.sequence_parallel(), tp = dim.tp > 1;
@@ -77,7 +78,7 @@ Gradients head_back(Writer& w, Gradients gradients, Value input, bool last) {
   return {reduced};
 }
 
-// DTensor's head saves what was gathered.
+// DTensor's head saves the gathered input.
 Value gathered_input(Writer& w) {
   const Value made = w.activation(w.dim.full(), "gathered head input");
   w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
@@ -95,8 +96,8 @@ Value make_logits(Writer& w, bool output) {
   return logits;
 }
 
-// From the norm's output, gathered by now or into a tensor of its own, to the logits. `output`:
-// they are the model's.
+// From the norm's output, gathered already or into a new tensor, to the logits. `output`: these are
+// the logits of the model's own head.
 Value product_of(Writer& w, Value normed, bool last, bool output) {
   const bool own = w.distributes_tensors();
   const Value input = own ? gathered_input(w) : normed;
@@ -107,7 +108,7 @@ Value product_of(Writer& w, Value normed, bool last, bool output) {
   return logits;
 }
 
-// The stream that the last layer left in columns, which goes.
+// Gathers the columns of the last layer's residual stream, and frees the stream.
 Value all_columns(Writer& w, Value stream) {
   w.hold(stream);
   const Value all = gather_columns(w, "residual stream of all columns");
@@ -115,7 +116,7 @@ Value all_columns(Writer& w, Value stream) {
   return all;
 }
 
-// A module that predicts more tokens has the head and the loss once more.
+// A module that predicts further tokens runs the head and the loss again.
 void predicted_head(Writer& w, Value normed, bool last) {
   if (w.sequence_parallel() && !w.distributes_tensors())
     w.e.collective(Kind::all_gather, Stream::tp, w.dim.full(), "all-gather");
@@ -131,8 +132,8 @@ void blas_workspace(Writer& w, FixedSlot slot, std::string_view label) {
   if (w.variant.first_use && bytes > 0) w.e.alloc(fixed_slot(slot), bytes, Category::other, label);
 }
 
-// Gathered over the sequence into a buffer that stays. Unfused attention made it in the first
-// layer; it grows where this use is larger.
+// Gathers over the sequence into a permanent buffer. Unfused attention created it in the first
+// layer; it grows if this use is larger.
 void gather_head_input(Writer& w) {
   const bool made = CoreTraits(w.rank).unfused;
   if (w.variant.first_use && (!made || w.dim.full() > w.dim.scores())) {
@@ -207,7 +208,7 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   const Value losses = cross_entropy(w, logits);
   w.drop({logits, norm.output});  // the model's forward returns
   report_loss(w);
-  w.drop(losses);  // autograd needs the mask only
+  w.drop(losses);  // autograd needs only the mask
   const std::uint32_t block = w.finish();
   if (!rank.head_graph) rank.head_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;

@@ -1,6 +1,6 @@
-// layer.cpp — one transformer layer: two residual branches, written forward on a graph and walked
-// back. Policies between the two: recomputation of the MLP or operator by operator, weight
-// gradients in a pass of their own.
+// layer.cpp — one transformer layer: two residual branches, written forward on a graph; the graph
+// gives the backward pass. It also implements selective recomputation (of the MLP, or operator by
+// operator), and weight gradients in a separate pass.
 #include "sim/program/layers/attention/attention.h"
 #include "sim/program/layers/experts/mixture.h"
 #include "sim/program/layers/linear/linear.h"
@@ -14,10 +14,11 @@ namespace {
 
 using model::OperationKind;
 
-// The gradient of the stream is summed in place, unless Python still holds the one that came by
-// point to point. The residual itself goes with the branch's norm.
+// Adds the branch's gradient to the gradient of the residual stream. The sum is in place, unless
+// Python still holds the gradient that arrived point to point. The saved residual is freed with the
+// branch's norm.
 Gradients join(Writer& w, Value branch_input_gradient, Value input) {
-  if (branch_input_gradient == 0) {  // it joins the other half's, in front of their norm
+  if (branch_input_gradient == 0) {  // it joins the other half's gradient, before their norm
     w.drop(input);
     return {};
   }
@@ -29,7 +30,7 @@ Gradients join(Writer& w, Value branch_input_gradient, Value input) {
   return {};
 }
 
-// The gradient behind a dropped residual add is a tensor of its own; the stream goes on.
+// The gradient after a residual add with dropout is a separate tensor; the stream's gradient stays.
 Gradients fork(Writer& w, Value mask) {
   if (mask == 0) return {};
   const Value made = w.temporary(w.dim.residual(), "dropout gradient");
@@ -38,7 +39,7 @@ Gradients fork(Writer& w, Value mask) {
   return {made};
 }
 
-// A norm behind a branch, over its summand.
+// A norm after a branch, over its output.
 Value output_norm(Writer& w, Value summand, std::string_view parameter) {
   w.use({parameter});
   const Normed norm = norm_forward(w, w.dim.residual(), "output norm output", true);
@@ -54,13 +55,13 @@ Value output_norm(Writer& w, Value summand, std::string_view parameter) {
   return norm.output;
 }
 
-// input + branch(input). A layer's output is the next layer's input.
+// input + branch(input). The output of a layer is the next layer's input.
 Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& branch, bool last) {
   const std::int64_t bytes = w.dim.residual();
   w.save(input);
   w.node([input](Writer& b, Gradients g) { return join(b, g[0], input); });
   if (w.a.input_norms == model::InputNorms::none) w.normed = input;
-  // A norm that is no part of a product saves its input, which the sum reads too.
+  // A norm that is not part of a product saves its input, which the residual add also reads.
   OffloadGroup norm(w, last ? OffloadModule::mlp_norm : OffloadModule::attn_norm);
   norm.add(input);
   norm.close();
@@ -93,11 +94,11 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   return out;
 }
 
-// Selective recomputation operator by operator, as torchtitan's "selective op" does it: attention
-// and every second product of a layer are kept, everything else is made again when the backward
-// pass first asks for it. In the order of a Llama layer the products are q, k, v, projection, gate,
-// up and down; kept are q, v, gate and down.
-// [pytorch/torchtitan torchtitan/models/llama3/infra/parallelize.py:_apply_ac_to_transformer_block]
+// Selective recomputation operator by operator (torchtitan's "selective op"). Attention and every
+// second product of a layer are kept. The rest is recomputed when the backward pass first needs it.
+// The products of a Llama layer are, in order: q, k, v, projection, gate, up, down; q, v, gate and
+// down are kept. [pytorch/torchtitan
+// torchtitan/models/llama3/infra/parallelize.py:_apply_ac_to_transformer_block]
 void drop_operators(Writer& w) {
   for (AutogradGraph::Again& again : w.graph.again) {
     if (again.keep) again.kept = again.keep(w);
@@ -122,9 +123,10 @@ Value second_half(Writer& w) {
   return w.rank.recomputes_mlp() ? checkpoint(w, {given}, half) : half(w);
 }
 
-// Both halves, from the stream to the next layer's input or, `last`, to where that is kept.
+// Both halves of a layer: from the residual stream to the next layer's input or, with `last`, to
+// its slot.
 Value both_halves(Writer& w, Value input, bool last) {
-  // The caller names the stream until the layer returns.
+  // The caller holds the stream until the layer returns.
   const bool named = w.plan.policy.offloads(OffloadModule::qkv_linear);
   if (named) w.hold(input);
   const Value middle =
@@ -164,7 +166,7 @@ std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
            *rank.layer_graphs.at(variant.kind.number()));
   w.e.host(HostWork::layer_backward);
-  for (Tensor& t : w.graph.tensors) t.away = 0;  // what was, has come up
+  for (Tensor& t : w.graph.tensors) t.away = 0;  // all offloaded tensors are back
   make_operators_again(w);
   w.backward({});
   const std::uint32_t block = w.finish();

@@ -18,7 +18,8 @@ Value logits_tensor(Writer& w, std::int64_t bytes, std::string_view label) {
   return w.make(bytes, label, Category::logits);
 }
 
-// What Megatron-LM's function saves, or one fused kernel's, in the order of their release.
+// The tensors that the loss saves (Megatron-LM's function or one fused kernel), in the order of
+// their release.
 struct SavedLoss {
   Value softmax, mask, targets;
 };
@@ -65,8 +66,8 @@ Value megatron(Writer& w) {
   return losses;
 }
 
-// Megatron-LM's steps, those between two all-reduces compiled into one pass each; the predicted
-// logit and the sum go in one all-reduce [megatron/core/fusions/fused_cross_entropy.py].
+// Megatron-LM's steps, with those between two all-reduces compiled into one kernel. The predicted
+// logit and the sum share one all-reduce [megatron/core/fusions/fused_cross_entropy.py].
 Value native(Writer& w) {
   const std::int64_t wide = wide_bytes(w.dim), rows = w.dim.tokens;
   SavedLoss saved{};
@@ -93,9 +94,9 @@ Value native(Writer& w) {
   return losses;
 }
 
-// One pass for maximum and sum of a row, gathered over shards, one that writes the gradient where
-// the logits were; it is scaled there
-// [TransformerEngine transformer_engine/pytorch/triton/cross_entropy.py].
+// One kernel computes maximum and sum of each row, which are gathered over shards. A second kernel
+// overwrites the logits with their gradient and scales it [TransformerEngine
+// transformer_engine/pytorch/triton/cross_entropy.py].
 Value transformer_engine(Writer& w, Value logits) {
   const std::int64_t rows = w.dim.tokens;
   w.save(logits);
@@ -111,7 +112,7 @@ Value transformer_engine(Writer& w, Value logits) {
   return losses;
 }
 
-// One kernel reads the logits and keeps them, with a number a row, for one that writes their
+// One kernel reads the logits, which are kept with one number per row. A second kernel writes their
 // gradient [flash-attn v2.5.8 losses/cross_entropy.py, ops/triton/cross_entropy.py]. PyTorch's own
 // loss under torch.compile on one shard is the same: its fp32 copies are never written.
 Value fused(Writer& w, Value logits) {
@@ -133,8 +134,8 @@ Value fused(Writer& w, Value logits) {
   return losses;
 }
 
-// The loss's gradient is dense: zeros but for the targets. Over shards both steps are one function
-// that makes no use of what it no longer needs.
+// The gradient of the loss is dense: zero except at the targets. Over shards, one function runs
+// both steps and does not release tensors early.
 Gradients torch_back(Writer& w, Value log_softmax) {
   const std::int64_t wide = wide_bytes(w.dim);
   const bool tp = w.dim.tp > 1;
@@ -154,8 +155,8 @@ Gradients torch_back(Writer& w, Value log_softmax) {
   return {narrow(w, of_wide)};
 }
 
-// An fp32 copy, its log softmax, the loss of the targets [torchtitan train.py:
-// F.cross_entropy(pred.float(), labels)]; over vocabulary shards the steps of log softmax
+// An fp32 copy, its log-softmax, and the loss of the targets [torchtitan train.py:
+// F.cross_entropy(pred.float(), labels)]. Over vocabulary shards, log-softmax runs in steps
 // [torch.distributed.tensor.parallel.loss].
 Value torch(Writer& w) {
   const std::int64_t wide = wide_bytes(w.dim), rows = w.dim.tokens;
@@ -211,7 +212,7 @@ Value narrow(Writer& w, Value wide) {
   return made;
 }
 
-// PyTorch's own runs where layers run its kernels.
+// Layers with PyTorch's kernels also use PyTorch's loss.
 Value cross_entropy(Writer& w, Value logits) {
   switch (w.plan.stack.cross_entropy) {
     case CrossEntropy::stepwise:
@@ -228,7 +229,7 @@ Value cross_entropy(Writer& w, Value logits) {
 
 void report_loss(Writer& w) {
   w.memory_bound(OperationKind::reduction, "masked loss", 8 * w.dim.tokens);
-  if (w.plan.shards_parameters()) return;  // nobody reads it before the step is over
+  if (w.plan.shards_parameters()) return;  // the report is read only after the step
   if (w.dim.cp > 1) w.e.collective(Kind::all_reduce, Stream::cp, 8, "all-reduce loss over cp");
   w.e.sync_stream(Stream::compute, "loss nan check");
   w.e.host(HostWork::blocking_read);

@@ -9,16 +9,16 @@ using model::OperationKind;
 
 namespace {
 
-// What the activation saves, and what its kernels are called.
+// The tensors that the activation saves, and its kernels.
 struct Activation {
-  Value input, gate;  // silu(gate), where SwiGLU is not fused
+  Value input, gate;  // silu(gate), if SwiGLU is not fused
   bool gated;
-  // A layer that runs again to where it stops early has no reader of the output before the backward
-  // pass: a compiler makes it there, in the kernel that makes the gradient
-  // (results/captured-steps: triton_poi_fused__unsafe_view_mul_silu_silu_backward).
+  // With early stop, recomputation of a layer leaves no reader of this output before the backward
+  // pass. A compiler then computes it there, in the kernel of the gradient (results/captured-steps:
+  // triton_poi_fused__unsafe_view_mul_silu_silu_backward).
   bool late = false;
 
-  // Its output in 16 bits.
+  // The output of the activation in 16 bits.
   Value forward(Writer& w) {
     const std::int64_t bytes = w.dim.rows(w.dim.ffn);
     if (gated && !w.plan.stack.swiglu_fusion) {
@@ -41,14 +41,15 @@ struct Activation {
     w.memory_bound(OperationKind::elementwise, gated ? "swiglu backward" : "bias gelu backward",
                    2 * w.dim.rows(w.dim.up) + (late ? 2 : 1) * w.dim.rows(w.dim.ffn));
     w.drop({gradients[0], input, gate});
-    w.catch_up();  // fc2's
+    w.catch_up();  // fc2's weight gradient
     return {made};
   }
 };
 
-// Where operators run again every second product of a layer is kept: the gate's half of fc1 (all of
-// it where there is no gate), and with a gate fc2, whose output nobody reads: a compiler keeps none
-// (results/captured-steps: 433 MiB a layer of Llama-3.1-8B and 8,192 tokens, without fc2's 64).
+// With recomputation of operators, every second product of a layer is kept: the gate half of fc1,
+// or all of fc1 without a gate. With a gate, fc2 is also kept, but nothing reads its output, so a
+// compiler drops it (results/captured-steps: 433 MiB a layer of Llama-3.1-8B and 8,192 tokens,
+// without fc2's 64).
 void again(Writer& w, const Activation& activation, Value operand) {
   if (activation.gated) w.again({activation.gate}, [](Writer&) {});
   const auto make = [=](Writer& b) {

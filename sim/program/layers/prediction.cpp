@@ -26,7 +26,7 @@ struct Joined {
   Gradients back(Writer& w) const;
 };
 
-// Every tensor-parallel rank has whole rows of a part of the columns, then they are gathered.
+// Every tensor-parallel rank computes whole rows of its columns; then the columns are gathered.
 void gather(Writer& w, std::int64_t bytes) {
   if (w.dim.tp > 1) w.e.collective(Kind::all_gather, Stream::tp, bytes, "all-gather");
 }
@@ -49,7 +49,7 @@ Gradients Joined::back(Writer& w) const {
   const NormGradients embedding = norm_backward(w, of_cat);
   norm_gradients(w, embedding.weight, embedding.bias, "enorm.weight", "");
   w.drop({of_embedding.rsigma, of_embedding.mu, of_stream.rsigma, of_stream.mu, embedded, normed});
-  // The table's gradient is a tensor of its own, added at once.
+  // The table's gradient is a separate tensor, added immediately.
   const std::int64_t table = w.dim.element * w.dim.vocab * w.dim.hidden;
   Value whole = 0;
   if (w.sequence_parallel()) {
@@ -140,8 +140,8 @@ ParameterList prediction_parameters(const Rank& rank) {
 
 namespace {
 
-// Where a stream is read twice: the gradient of what reads it first waits while those of the second
-// reader come (`arrives`, recorded behind both), and joins theirs (`joins`, in front of both).
+// A stream with two readers. The gradient of the first reader waits for that of the second and is
+// then added to it. `arrives` is recorded after both readers, `joins` before both.
 struct Fork {
   std::shared_ptr<Value> waiting = std::make_shared<Value>(0);
 
@@ -160,7 +160,7 @@ struct Fork {
   }
 };
 
-// Parameters are those of this module from here on, and in front of it on the way back.
+// Switches to the parameters of this module from here on; in the backward pass, to those before it.
 void enter(Writer& w, int depth, int before) {
   w.depth = depth;
   w.node([before](Writer& b, Gradients g) {

@@ -1,5 +1,5 @@
-// rows.cpp — the embedding where each stage has a share of the words (vocabulary.h): rows that all
-// stages look up and sum, and what the first stage adds to them.
+// rows.cpp — the embedding with a share of the vocabulary on each stage (vocabulary.h). All stages
+// look up rows and sum them; the first stage adds positions and dropout.
 #include <algorithm>
 #include <memory>
 
@@ -16,7 +16,7 @@ bool has_positions(const Writer& w) {
   return w.a.position == model::Position::learned;
 }
 
-// The tensor in a slot of the frame gives way to a new one.
+// Replaces the tensor in a slot of the frame by a new one.
 void replace(Writer& w, Slot slot, Value made) {
   w.e.free(slot);
   w.e.move(w.slot(made), slot);

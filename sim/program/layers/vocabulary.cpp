@@ -20,18 +20,18 @@ bool is_last(const Writer& w) {
   return w.rank.has_last_part();
 }
 
-// Over all stages. `event`: nobody waits now.
+// Reduces over all stages. `event`: recorded instead of waiting now.
 void reduce_stages(Writer& w, std::int64_t bytes, std::string_view label, std::uint16_t event) {
   w.e.collective(Kind::all_reduce, Stream::vocabulary, bytes, label,
                  event == no_event ? joins : std::uint8_t{0}, event);
 }
 
-// What an output pass keeps for its gradients.
+// The tensors that an output pass saves for its gradients.
 struct SavedVocabulary {
   Value input, softmax, mask, targets, maximum, sums;
 };
 
-// The input, in 16 bits: the last stage has it as the final norm made it.
+// The input, in 16 bits; on the last stage it is the output of the final norm.
 Value shared_input(Writer& w) {
   const Value sent = w.rank.shared_value;
   if (is_last(w) || kind(w) == Output::together) return sent;
@@ -43,8 +43,8 @@ Value shared_input(Writer& w) {
   return input;
 }
 
-// Local softmax, as _VocabParallelCrossEntropy, with sums over the tensor-parallel ranks; with the
-// output layer on all stages at the same time over those too.
+// Local softmax, as in _VocabParallelCrossEntropy, with sums over the tensor-parallel ranks. If all
+// stages run the output layer at the same time, the sums also cover the stages.
 SavedVocabulary local_softmax(Writer& w, Value input) {
   const Dimensions& dim = w.dim;
   const std::int64_t wide = wide_bytes(dim), rows = dim.tokens;
@@ -79,7 +79,7 @@ SavedVocabulary local_softmax(Writer& w, Value input) {
   return saved;
 }
 
-// The gradient of the logits in 16 bits; the softmax goes.
+// The gradient of the logits in 16 bits; frees the softmax.
 Value logits_gradient(Writer& w, const SavedVocabulary& saved) {
   w.memory_bound(OperationKind::embedding, "subtract one-hot", 24 * w.dim.tokens);
   softmax_pass(w, "scale softmax", 2 * wide_bytes(w.dim));
@@ -88,7 +88,7 @@ Value logits_gradient(Writer& w, const SavedVocabulary& saved) {
   return made;
 }
 
-// Over the tensor-parallel ranks: the shard's rows with sequence parallelism.
+// Sums over the tensor-parallel ranks; with sequence parallelism only the shard's rows.
 Value reduced_gradient(Writer& w, Value whole) {
   if (w.dim.tp == 1) return whole;
   if (!w.sequence_parallel()) {
@@ -117,7 +117,7 @@ void weight_gradient(Writer& w, Value input, std::uint8_t flags) {
   w.ready("output layer");
 }
 
-// The last stage's backward pass takes the sum; the others keep it until it is sent.
+// The last stage's backward pass takes the sum; the other stages keep it until it is sent.
 void give_gradient(Writer& w, Value made) {
   w.record_stream(made, Stream::vocabulary);
   if (is_last(w)) {
@@ -128,8 +128,8 @@ void give_gradient(Writer& w, Value made) {
   }
 }
 
-// One barrier: the gradient of the input without the sums of the other stages, by which it is
-// scaled when they are known, and the rows of the targets.
+// With one barrier: the gradient of the input before the sums of the other stages are known, and
+// the rows of the targets. The gradient is scaled once the sums are known.
 Value early_gradient(Writer& w) {
   const Dimensions& dim = w.dim;
   Value in_16_bits = 0;
@@ -148,7 +148,7 @@ Value early_gradient(Writer& w) {
   return of_softmax;
 }
 
-// T: what is left of the output layer's way back.
+// T: the remaining backward pass of the output layer.
 Gradients gradients(Writer& w, const SavedVocabulary& saved) {
   if (kind(w) != Output::together) softmax_pass(w, "rescale softmax", 2 * wide_bytes(w.dim));
   const Value logits = logits_gradient(w, saved);
@@ -258,8 +258,9 @@ std::uint32_t output_pass(Rank& rank, const Variant& variant) {
   }
   if (together && is_last(w)) report_loss(w);
   w.node([saved](Writer& b, Gradients) { return gradients(b, saved); });
-  // There the CPU waits for the whole device; here receives are posted ahead, and what it waits for
-  // is the pass [VP vocab_parallel_schedule.py: torch.cuda.synchronize behind output passes].
+  // The authors' CPU waits for the whole device here. In this model receives are posted ahead, so
+  // the CPU waits only for the pass [VP vocab_parallel_schedule.py: torch.cuda.synchronize behind
+  // output passes].
   w.e.sync_stream(Stream::compute, "output pass");
   const std::uint32_t block = w.finish();
   if (!rank.output_graph) rank.output_graph = std::make_shared<AutogradGraph>(std::move(w.graph));

@@ -15,7 +15,7 @@
 //
 // Invariants
 // (1) begin() is called for each pass of a step, in the order in which the rank runs them. The
-//     functions before(), after(), use(), keep() and ready() refer to the pass of the last begin().
+//     functions before(), after(), use(), keep() and ready() refer to the pass that began last.
 // (2) A pass is a function of its kind, chunk, moment and state(). A builder that has written it
 //     before may restore() the state after it instead of writing it again.
 #pragma once

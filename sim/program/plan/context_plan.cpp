@@ -9,8 +9,6 @@
 
 namespace sim::program {
 
-namespace {}  // namespace
-
 const context::Method& context_method(const Plan& plan) {
   return *context::find(plan.mesh.context);
 }

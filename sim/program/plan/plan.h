@@ -50,7 +50,7 @@ enum class CrossEntropy : std::uint8_t {
 // tensor that autograd does not save when its last local name goes out of scope.
 enum class LayerCode : std::uint8_t {
   core,  // Megatron-LM core: locals of modules end with them; norms are part of products
-  // up to 23.06: a norm's output lives to the next norm, attention's to the layer's end
+  // Up to 23.06: a norm's output lives to the next norm, attention's to the layer's end.
   before_core,
   one_function,  // up to 2022: scores and softmax, too, live until attention returns
 };
@@ -58,39 +58,33 @@ enum class LayerCode : std::uint8_t {
 struct RecomputeModules {
   bool core_attention = true;
   bool mlp = false;
-  // torchtitan's selective op keeps the outputs of attention and of every second product. The rest
-  // runs again.
+  // torchtitan's selective op: keeps the outputs of attention and of every second product.
   bool operators = false;
-  // Modules of layers with experts: the whole MLP half, the experts' activation, the shared expert.
-  // `norms` are norms that are not part of a product; `latent` is the wide projections of latent
-  // attention.
+  // Layers with experts: the whole MLP half, the experts' activation, the shared expert; norms that
+  // are not part of a product; latent attention's wide projections.
   bool moe = false, moe_activation = false, shared_experts = false, norms = false, latent = false;
 };
 
-// Megatron-LM's precision-aware optimizer stores its state in configurable widths and reads
-// gradients directly from the buffer. Part of the state may live on the CPU, which then updates it
-// there.
+// Megatron-LM's precision-aware optimizer: state in configurable widths, gradients read from the
+// buffer. The CPU may hold and update a part of the state.
 struct OptimizerOptions {
   bool precision_aware = false;
   int main_parameter_bytes = 4;  // 4 or 2 (fp16 with remainders)
   int exp_avg_bytes = 4;         // 4, 2 or 1
   int exp_avg_sq_bytes = 4;
   double offload_fraction = 0;  // share of the elements, in whole parameters
-  // One CPU optimizer for each tensor (--overlap-cpu-optimizer-d2h-h2d). A tensor's gradient is
-  // copied to the CPU while the CPU updates the tensor before it. At the same time the tensor
-  // before that is copied back.
+  // One CPU optimizer for each tensor (--overlap-cpu-optimizer-d2h-h2d): the next gradient comes
+  // down and the previous parameter goes up during an update.
   bool overlap_offload = false;
-  // For DeepSpeed's ZeRO-3 (deepspeed_zero3.h). `sub_group`: elements of a rank's shard in each
-  // sub-group of the optimizer's state. `gpu_stride` k: with the state on the CPU, every k-th
-  // sub-group is copied to the GPU and updated there (Deep Optimizer States; 0: none).
-  // `async_gradient_copy`: gradients are copied to the CPU in fp32 beside the backward pass.
+  // DeepSpeed's ZeRO-3 (deepspeed_zero3.h): elements of a rank in each sub-group. The GPU updates
+  // every `gpu_stride`-th sub-group of the CPU (Deep Optimizer States; 0: none). Gradients are
+  // copied to the CPU in fp32 beside the backward pass, or by a blocking copy.
   std::int64_t sub_group = 1'000'000'000;
   int gpu_stride = 0;
   bool async_gradient_copy = false;
-  // Post-validation of steps (--enable-optimizer-post-validation, arXiv:2401.10241 section 4). Each
-  // stage steps with the partial gradient norm of the stages up to its own. The global norm arrives
-  // during the warm-up of the next step; a stage rolls back if that norm changes the step. Stages
-  // then need not end a step together.
+  // Post-validation (--enable-optimizer-post-validation, arXiv:2401.10241 section 4). Each stage
+  // steps with the gradient norm of the stages up to its own. The global norm arrives in the next
+  // step's warm-up; a stage rolls back if the norm changes the step.
   bool post_validation = false;
 };
 
@@ -154,7 +148,7 @@ struct ExpertsPlan {
   std::string load;
   std::vector<std::vector<double>> shares;
   std::int64_t seed = 1;  // seed of the routes that are drawn
-  // tokens that an expert takes, relative to an even share; 0: all (dropless)
+  // Tokens that an expert takes, relative to an even share; 0: all (dropless).
   double capacity_factor = 0;
   bool pads_to_capacity = false;
   bool grouped_gemm = true;  // products of all experts of a rank in one call
@@ -194,9 +188,8 @@ struct MeshPlan {
 struct BatchPlan {
   int micro_batch = 1;   // sequences per microbatch
   int global_batch = 1;  // sequences per step
-  // Microbatches of each data-parallel replica in a step; empty: the same number for all
-  // (replicas.h). With `balances_microbatches`, answer/microbatch_balance.h chooses the numbers
-  // from measured times. Until then they are as even as possible.
+  // Microbatches of each data-parallel replica in a step (replicas.h); empty: as even as possible.
+  // With `balances_microbatches`, answer/microbatch_balance.h chooses them from their times.
   std::vector<int> replica_microbatches;
   bool balances_microbatches = false;
   std::int64_t sequence = 0;
@@ -205,13 +198,11 @@ struct BatchPlan {
   std::int64_t packed_document = 0;
 };
 
-// How layers are distributed over the parts of the model (layer_partition.h). `balanced`:
-// answer/balance.h chooses them from the times of the plan's blocks; until then the split is
-// `padded`.
+// How layers are distributed over the parts of the model (layer_partition.h). `balanced`: chosen by
+// answer/balance.h from the times of blocks; until then `padded`.
 enum class LayerSplit : std::uint8_t { even, padded, weighted, balanced };
 
-// The stages of torch.distributed.pipelining that keep their outputs for every microbatch until the
-// next step begins.
+// The stages of torch.distributed.pipelining that keep all their outputs until the next step.
 enum class KeptOutputs : std::uint8_t {
   no_stage,     // since pull request 165822 of 2025-10, if requested
   last_stage,   // since pull request 153383 of 2025-05
@@ -233,9 +224,8 @@ struct PipelinePlan {
   LayerSplit layer_split = LayerSplit::even;
   int embedding_layers = 1, head_layers = 1;  // weighted: the layers that they count as
   std::vector<int> layers_of_parts;           // each part's own number; empty: by the rule
-  // Schedules that cut sequences: the tokens of each slice; empty: the schedule's own number of
-  // even slices. With `balances_slices`, answer/slices.h chooses the lengths from the times of the
-  // plan's blocks.
+  // Schedules that cut sequences: the tokens of each slice; empty: even slices. With
+  // `balances_slices`, answer/slices.h chooses the lengths from the times of the plan's blocks.
   std::vector<std::int64_t> slice_lengths;
   bool balances_slices = false;
   // For sharded parameters: tensors that torch.distributed.pipelining keeps after their microbatch
@@ -256,9 +246,8 @@ struct ShardingPlan {
   // Each rank keeps the optimizer state of whole parameters, not of slices of buckets (InternEvo).
   // All ranks sum the gradients, and each rank sends its updated parameters to the others.
   bool whole_parameters = false;
-  // The distributed optimizer is DeepSpeed's (deepspeed_zero1.h): gradients are separate tensors of
-  // the parameters' type, reduced at the end of a step. With sharded parameters: DeepSpeed's ZeRO-3
-  // (deepspeed_zero3.h).
+  // DeepSpeed's distributed optimizer (deepspeed_zero1.h): gradients are separate tensors, reduced
+  // at the end of a step. With sharded parameters: its ZeRO-3 (deepspeed_zero3.h).
   bool deepspeed_optimizer = false;
   // Every rank receives the sum of the whole bucket, not only its own part (DeepSpeed since 0.12.4:
   // use_multi_rank_bucket_allreduce). With sharded parameters: ZeRO-3 with reduce_scatter false
@@ -299,11 +288,9 @@ struct LayerPolicy {
   RecomputeMethod recompute_method = RecomputeMethod::uniform;
   RecomputeModules recompute_modules;
   int recompute_layers = 1;  // uniform: layers per chunk; block: layers recomputed per stage
-  // --cpu-offloading-num-layers: the saved tensors of the first layers wait on the CPU. The copies
-  // run beside the layers.
+  // --cpu-offloading-num-layers: the saved tensors of the first layers wait on the CPU.
   int offload_layers = 0;
-  // Modules whose saved tensors wait on the CPU, one bit each. Tensors with fewer than
-  // `offload_min_elements` stay.
+  // Modules whose saved tensors wait on the CPU, one bit each; smaller tensors stay.
   std::uint8_t offload_modules = 0;
   std::int64_t offload_min_elements = 1048576;
   // The share of a pass's groups that are offloaded; the last ones stay. Each stage keeps
@@ -330,14 +317,12 @@ struct LayerPolicy {
   }
 };
 
-// The operands of a layer's products that quantisation-aware training rounds to a narrow grid and
-// back before the product (fake_quantize.h).
+// The operands of products that quantisation-aware training rounds to a grid (fake_quantize.h).
 enum class FakeQuantization : std::uint8_t { none, weights, operands };
 
-// How the scale of a tensor that is cast to fp8 is chosen (fp8.h). `delayed`: from the largest
-// magnitudes of earlier steps (TransformerEngine's delayed scaling). `tensorwise`: from the
-// tensor's own largest magnitude, found before the cast (TransformerEngine's current scaling,
-// torchao's dynamic scaling).
+// The scale of a tensor that is cast to fp8 (fp8.h). `delayed`: from maxima of earlier steps
+// (TransformerEngine). `tensorwise`: from the tensor itself, before the cast (torchao,
+// TransformerEngine's current scaling).
 enum class Fp8Recipe : std::uint8_t { delayed, tensorwise };
 
 struct NumericsPlan {
@@ -348,8 +333,7 @@ struct NumericsPlan {
   bool fp8_parameters = false;  // the layers' matrices are held in fp8 alone (--fp8-param-gather)
   bool fp32_gradients = true;   // --accumulate-allreduce-grads-in-fp32
   FakeQuantization fake_quantization = FakeQuantization::none;
-  // Gradients of values outside the grid are zeroed, so the unrounded tensor is kept (ModelOpt's
-  // pass_through_bwd false).
+  // Zeroes gradients outside the grid; keeps unrounded tensors (ModelOpt: pass_through_bwd false).
   bool fake_quantization_clips = false;
 };
 
@@ -367,9 +351,8 @@ struct StackPlan {
   bool gradient_accumulation_fusion = true;
   LayerCode layer_code = LayerCode::core;
   CrossEntropy cross_entropy = CrossEntropy::stepwise;
-  // torch.utils.checkpoint's early_stop (non-reentrant, since PyTorch 2.1): recomputation stops
-  // once every tensor that the backward pass needs exists. It skips a layer's last product and the
-  // operators after it. A compiler drops the same dead code.
+  // torch.utils.checkpoint's early_stop (non-reentrant, since PyTorch 2.1): recomputation omits a
+  // layer's last product and the operators after it. A compiler drops the same dead code.
   bool checkpoint_early_stop = false;
   bool fused_optimizer = true;  // one kernel for all tensors; else PyTorch's operators, each tensor
   // Query, key and value are separate products, and so are the two halves of a gated MLP.
@@ -379,8 +362,7 @@ struct StackPlan {
   bool deterministic = false;
   bool gradient_clipping = true;
   bool check_for_nan = true;  // per-bucket norm and host sync
-  // TransformerEngine sends sequence-parallel activations in tp chunks beside its products (user
-  // buffers, --tp-comm-overlap).
+  // TransformerEngine overlaps sequence-parallel communication with products (--tp-comm-overlap).
   bool tp_comm_overlap = false;
   // Without sequence parallelism, the all-reduce of a column-parallel product's input gradient
   // overlaps its weight gradient. --no-async-tensor-model-parallel-allreduce runs it afterwards.
@@ -389,20 +371,16 @@ struct StackPlan {
   // weight during the current product (--overlap-axonn-all-gather). Gradients are reduce-scattered
   // beside the rest of the backward pass (--overlap-axonn-reduce-scatter).
   bool overlap_depth_gather = true, overlap_depth_scatter = true;
-  // A product keeps the gathered weight for its backward pass (AxoNN up to June 2024). Otherwise
-  // the backward pass gathers it again.
+  // The backward pass reuses the weight that the forward pass gathered (AxoNN up to June 2024).
   bool saved_depth_weights = false;
-  // Parallel attention and MLP branches are summed over the tensor-parallel ranks by one all-reduce
-  // (GPT-NeoX's gpt_j_residual).
+  // One all-reduce sums parallel attention and MLP branches (GPT-NeoX's gpt_j_residual).
   bool joined_halves = false;
   // Keys and values of grouped-query attention are copied for every query head before a fused core.
   bool repeat_kv = false;
-  // TransformerEngine 2 hands autograd an uninitialised gradient and keeps one such tensor for each
-  // shape.
+  // TransformerEngine 2 keeps one uninitialised gradient for each shape, to hand to autograd.
   bool kept_gradient_handles = false;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
-  // --reset-attention-mask: each sample has its own mask. The data loader's workers build the masks
-  // (--num-workers).
+  // --reset-attention-mask: each sample has its own mask, built by the loader's `data_workers`.
   bool reset_attention_mask = false;
   int data_workers = 2;
   int logit_metrics = 0;  // extra cross entropies of the logits after each microbatch, for logging

@@ -1,5 +1,5 @@
-// codec.cpp — messages that are compressed: how much the kernels of both sides work, counted step
-// by step, and how long that takes.
+// codec.cpp — compressed messages: the work of kernels on both sides, counted step by step, and its
+// duration.
 #include "sim/cluster/collective/codec.h"
 
 #include <catch2/catch.hpp>
@@ -9,8 +9,8 @@ using namespace sim::collective;
 
 namespace {
 
-// What one rank compresses and decompresses in the rounds of a ring, in chunks; a chunk that was
-// received and goes on as it is needs no compression again.
+// Chunks that one rank compresses and decompresses in the rounds of a ring. A chunk that is
+// forwarded unchanged is not compressed again.
 CodecWork counted(bool reduces, int ranks) {
   CodecWork work;
   for (int step = 0; step + 1 < ranks; ++step) {
@@ -54,7 +54,7 @@ TEST_CASE("collective: a codec's time is its bytes over its rates and its kernel
   const Codec codec = sample();
   // 10 kB at 10 kB/s, 40 kB at 20 kB/s, three kernels of a nanosecond.
   CHECK(codec_time(codec, {10'000, 40'000, 3}, {1'000'000}).ps == 3'000'000'003'000);
-  // Rates grow with memory bandwidth; nearer to four times as much the second rates count.
+  // Rates grow with memory bandwidth; near four times the bandwidth the second rates apply.
   CHECK(codec_time(codec, {10'000, 40'000, 0}, {1'999'999}).ps > 1'500'000'000'000);
   CHECK(codec_time(codec, {10'000, 40'000, 0}, {4'000'000}).ps == 625'000'000'000);
 }

@@ -1,5 +1,5 @@
-// Every algorithm of the catalog is run on symbolic chunks: what matters is who ends with which
-// contributions, each exactly once.
+// collective.cpp — runs every algorithm of the catalog on symbolic chunks. It checks that each rank
+// ends with the right contributions, each exactly once.
 #include "sim/cluster/collective/collective.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using namespace sim::collective;
 
 namespace {
 
-// How often each rank's contribution is in a chunk: count[contributor].
+// The number of times each rank's contribution is in a chunk: count[contributor].
 using Chunk = std::vector<int>;
 using Buffers = std::vector<std::vector<Chunk>>;  // [rank][chunk]
 
@@ -39,7 +39,7 @@ Buffers before(Kind kind, int ranks) {
   return all;
 }
 
-// The contributions that must be in a chunk afterwards; empty: the algorithm leaves it free.
+// The contributions that a chunk must have afterwards; empty: any.
 Chunk wanted(Kind kind, int ranks, int rank, int chunk) {
   const Chunk sum(static_cast<std::size_t>(ranks), 1);
   const int left = (rank + ranks - 1) % ranks;
@@ -62,7 +62,7 @@ Chunk wanted(Kind kind, int ranks, int rank, int chunk) {
   return {};
 }
 
-// Runs the rounds; all messages of a round read what was there before it.
+// Runs the rounds; all messages of a round read the state before it.
 Buffers run(const Algorithm& algorithm, int ranks) {
   Buffers now = before(algorithm.kind, ranks);
   for (const Round& round : algorithm.rounds(ranks)) {

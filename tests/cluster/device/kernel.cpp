@@ -1,5 +1,5 @@
-// What kernel.h promises, on a made-up GPU whose times can be worked out by hand, and over a sweep
-// of shapes for the three invariants.
+// kernel.cpp — the promises of kernel.h: on a made-up GPU with times computed by hand, and over a
+// sweep of shapes for the three invariants.
 #include "sim/cluster/device/kernel.h"
 
 #include <catch2/catch.hpp>
@@ -66,7 +66,8 @@ TEST_CASE("device: causal attention computes half of the keys at its own fractio
 }
 
 TEST_CASE("device: so many blocks and no more walk over key blocks in turn") {
-  // 2 x 8 heads x 64 blocks of 128 keys = 1024, dealt to 112 on 100 SMs: two rounds of 9.14.
+  // 2 x 8 heads x 64 blocks of 128 keys = 1024, distributed over 112 on 100 SMs: two rounds of
+  // 9.14.
   Operation o = model::attention("a", true, 2, 8, 8, 128, 8192, 8192, true);
   const double block = 10.0 * 128 * (4096 + 250) * 128 / 0.4 / 1e12;
   const double free = (10.24 + 0.5) * block + 2e-6;
@@ -74,7 +75,7 @@ TEST_CASE("device: so many blocks and no more walk over key blocks in turn") {
   o.blocks = 112;
   const double dealt = (2 * 1024 / 112.0 + 0.5) * block + 2e-6;
   CHECK(seconds(time(o, sample::gpu(), sample::profile())) == Approx(dealt).epsilon(1e-9));
-  o.blocks = 1025;  // more than there is work for
+  o.blocks = 1025;  // more blocks than work
   CHECK(seconds(time(o, sample::gpu(), sample::profile())) == Approx(free).epsilon(1e-9));
 }
 
@@ -162,7 +163,7 @@ TEST_CASE("device: attention never gets faster with size nor beats the roofline"
         check_ascending([&](std::int64_t x) { return make(x, 8, 128, a, a); });
         check_ascending([&](std::int64_t x) { return make(1, x, 64, a, a); });
         check_ascending([&](std::int64_t x) { return make(1, 8, x, a, a); });
-        // Causal queries that are fewer than the keys each walk further.
+        // Fewer causal queries than keys each walk further.
         check_ascending(
             [&](std::int64_t x) { return make(2, 8, 128, causal ? std::max(x, a) : x, a); });
         check_ascending([&](std::int64_t x) { return make(2, 8, 128, a, x); });

@@ -1,10 +1,10 @@
-// The shipped profiles against the measured kernels of calibration/measured/: mean absolute error
-// and bias of the time, by group. The bounds are what the fit reached; a worse profile or a worse
-// formula fails here.
+// measured.cpp — the shipped profiles against the measured kernels of calibration/measured/: mean
+// absolute error and bias of the time, by group. The bounds are those that the fit reached, so a
+// worse profile or formula fails here.
 //
-// Where a table was measured on a sibling of the profile's GPU (A100 PCIe at 300 W for A100 SXM,
-// GH200 for H100) the shape terms are the profile's and the level is the sibling's own, stated in
-// the test: what is checked there is the shape.
+// Some tables were measured on a sibling of the profile's GPU (A100 PCIe at 300 W for A100 SXM,
+// GH200 for H100). For them the shape terms are the profile's, and the level is the sibling's own,
+// given in the test. Such a test checks only the shape.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -65,7 +65,7 @@ double number(const Row& row, const std::string& column) {
   return std::stod(row.at(column));
 }
 
-// Predicted against measured, of one group.
+// Predicted and measured values of one group.
 struct Errors {
   int n = 0;
   double absolute = 0, signed_sum = 0;
@@ -96,7 +96,7 @@ Profile at_level(Profile p, double fraction) {
 }  // namespace
 
 TEST_CASE("device: products on A100 PCIe have the shape of the A100 profile within 3 percent") {
-  // 123 products of SimuMax; 0.776 of peak is what that 300 W board reaches.
+  // 123 products of SimuMax; that 300 W board reaches 0.776 of peak.
   const Profile profile = at_level(profiles::load("a100-40"), 0.7757);
   Gpu pcie = profiles::a100();
   pcie.hbm = {1'935'000'000'000};
@@ -118,9 +118,9 @@ TEST_CASE("device: products on A100 PCIe have the shape of the A100 profile with
 }
 
 TEST_CASE("device: forward products of GPT layers on A100 and GH200 come out within 5 percent") {
-  // Column-parallel at any degree; row-parallel only alone, since its time contains the collective.
-  // From 3e10 flops: below, the table shows the host.
-  // Short benchmarks: without what a long run loses.
+  // Column-parallel at any degree; row-parallel only without tensor parallelism, since its time
+  // includes the collective. Below 3e10 flops the table shows the host. Short benchmarks lack the
+  // loss of long runs.
   Profile a100 = profiles::load("a100-40");
   a100.gemm.sustained = 1;
   // GH200 reaches 0.726 of peak in products under 1 ms, and 0.86 of that in longer ones.
@@ -155,8 +155,8 @@ TEST_CASE("device: forward products of GPT layers on A100 and GH200 come out wit
 }
 
 TEST_CASE("device: products on H100 come out within 4 percent, in 8 bits within 9") {
-  // kernels_h100.csv at the boost clock: without what a long run loses. The profile was fitted to
-  // half of the shapes of 16 bits. Rows that begin at no multiple of 16 bytes are another matter.
+  // kernels_h100.csv at the boost clock, without the loss of long runs. The profile was fitted to
+  // half of the 16-bit shapes. Rows that are not multiples of 16 bytes are tested separately.
   Profile profile = profiles::load("h100-80");
   profile.gemm.sustained = 1;
   Gpu gpu = profiles::h100();
@@ -232,7 +232,7 @@ TEST_CASE("device: fused attention comes out near the published figures") {
 }
 
 TEST_CASE("device: no measured product beats its predicted roofline") {
-  // Data and model agree on what is possible: peak and HBM of the GPU bound every measured time.
+  // Data and model agree on the physical limits: peak and HBM of the GPU bound every measured time.
   for (const Row& row : read_table("gemm.csv")) {
     if (row.at("kernel") != "matmul" || row.at("gpu") != "A100-PCIe 80GB") continue;
     const Operation o = model::gemm("x", whole(row, "m"), whole(row, "n"), whole(row, "k"));

@@ -1,4 +1,4 @@
-// What a profile may not say, and what a collective beside a kernel costs.
+// profile.cpp — invalid profiles, and the cost of a collective beside a kernel.
 #include "sim/cluster/device/profile.h"
 
 #include <catch2/catch.hpp>
@@ -53,7 +53,7 @@ TEST_CASE("device: each number of a profile has bounds, and says what it may be"
     CHECK(fields_of(p).empty());
   };
   const Profile base = sample::profile();
-  // A member of the profile: out of [least, most] it is named, at the ends it is not.
+  // A field of the profile: outside [least, most] it is reported, at the limits it is not.
   const auto number = [&](const std::string& field, auto place, double least, double most) {
     for (const double bad : {-1e-9, most * 1.001, std::numeric_limits<double>::infinity()}) {
       Profile p = base;

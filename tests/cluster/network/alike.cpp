@@ -1,4 +1,5 @@
-// The traffic of rings and trees: one node of all that are alike says as much as all of them.
+// alike.cpp — the traffic of rings and trees: one node of all alike nodes gives the same rates as
+// all of them.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -56,7 +57,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Groups of an order of ranks in which nodes differ: some ranks change places.
+// Groups of a rank order that makes nodes differ: some ranks are exchanged.
 std::vector<std::vector<int>> moved(std::vector<std::vector<int>> groups, int by) {
   for (std::vector<int>& group : groups)
     for (int& rank : group)
@@ -139,7 +140,7 @@ TEST_CASE("network: of nodes that are alike the links of one are counted") {
   CHECK(of_all.size() == 17);
   CHECK(one.links.size() - between == (all.links.size() - between) / 16);
 
-  // A condition makes nodes unlike.
+  // A condition makes nodes different.
   c.conditions.push_back({.node = 3, .nic = 2, .bandwidth = 0.5});
   CHECK(traffic_of(Pattern::ring, world, c, Of::one_of_alike).query ==
         traffic_of(Pattern::ring, world, c, Of::all_nodes).query);

@@ -1,5 +1,5 @@
-// SimGrid, the merging by symmetry and pencil and paper must agree: bandwidths of collectives on
-// idle and on shared fabrics, for every kind of node.
+// closed_form.cpp — SimGrid, merging by symmetry and calculations by hand must agree: bandwidths of
+// collectives on idle and shared fabrics, for every kind of node.
 #include <catch2/catch.hpp>
 
 #include "sim/cluster/network/network.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t GiB = 1 << 30;
 
-// How a query is answered.
+// The ways to answer a query.
 enum class Engine { merged, simgrid };
 
 SolverOptions options(Engine engine) {
@@ -27,7 +27,7 @@ SolverOptions options(Engine engine) {
   return o;
 }
 
-// Seconds that the bytes take, without the latency, in a ring in every group at once.
+// Seconds for the bytes, without the latency, of a ring in every group at once.
 double seconds_of_bytes(const topology::Cluster& cluster, Kind kind, const Groups& groups,
                         Engine engine, bool hopper = false) {
   Network network(cluster, ideal_profile(hopper), options(engine));
@@ -72,7 +72,7 @@ TEST_CASE("network: a ring in a node runs at the NVLinks of one GPU") {
   for (const Kind kind : rings) {
     check(cluster, kind, one({0, 1, 2, 3, 4, 5, 6, 7}), 300e9);
     check(cluster, kind, one({2, 5}), 300e9);
-    // Two groups of a node do not meet behind an NVSwitch.
+    // Two groups of a node do not share links under an NVSwitch.
     check(cluster, kind, {{{0, 1, 2, 3}, {4, 5, 6, 7}}}, 300e9);
   }
 }
@@ -92,22 +92,21 @@ TEST_CASE("network: groups that share a NIC share its rate") {
   const topology::Cluster cluster = cluster_of(a100_4hdr, 4);
   for (const Kind kind : rings) {
     check(cluster, kind, groups_of(Communicator::dp, {.tp = 8, .dp = 4}), 12.5e9);
-    check(cluster, kind, one({0, 8, 16, 24}), 25e9);  // alone it has the port for itself
+    check(cluster, kind, one({0, 8, 16, 24}), 25e9);  // alone it has the whole port
     // tp 2: the dp groups of both GPUs at a port, and nothing else.
     check(cluster, kind, groups_of(Communicator::dp, {.tp = 2, .dp = 4, .pp = 4}), 300e9);
   }
 }
 
 TEST_CASE("network: groups of different lengths meet as max-min shares say") {
-  // One port per node. Group {0,8} between nodes 0 and 1, {1,16} between 0 and 2, {17,24} between
-  // 2 and 3: they meet at node 0 and at node 2. Level: 2 groups on a port of 25: 12.5 each; all end
-  // together, as every group meets another one.
+  // One port per node. Group {0,8} is between nodes 0 and 1, {1,16} between 0 and 2, {17,24}
+  // between 2 and 3: they share ports at node 0 and at node 2. Two groups on a port of 25 get 12.5
+  // each. All end together, as every group shares a port with another.
   System single = a100_8hdr;
   single.nics = 1;
   const topology::Cluster cluster = cluster_of(single, 4);
   check(cluster, Kind::all_gather, {{{0, 8}, {1, 16}, {17, 24}}}, 12.5e9);
-  // Three on the port of node 0 leave 25 - 25/3 for the fourth, which starts behind: the slowest
-  // has 25/3.
+  // Three groups on the port of node 0 leave 25 - 25/3 for the fourth; the slowest group has 25/3.
   check(cluster, Kind::all_gather, {{{0, 8}, {1, 16}, {2, 24}, {17, 25}}}, 25e9 / 3);
 }
 
@@ -122,7 +121,7 @@ TEST_CASE("network: an oversubscribed spine is shared by the rings that cross it
   check(cluster, Kind::all_reduce, groups_of(Communicator::dp, {.tp = 8, .dp = 8}), 6.25e9);
   // Pipeline order swapped: groups of nodes {0,2,4,6}, {1,3,5,7} still cross once, 16 groups.
   check(cluster, Kind::all_reduce, groups_of(Communicator::pp, {.tp = 16, .pp = 4}), 50e9 / 16);
-  // Groups that stay on a leaf do not see it.
+  // Groups that stay on a leaf do not use it.
   check(cluster, Kind::all_reduce, groups_of(Communicator::dp, {.tp = 8, .dp = 4, .pp = 2}), 25e9);
 }
 
@@ -162,15 +161,15 @@ TEST_CASE("network: messages run at the narrowest link of their way") {
   check(cluster, Kind::send_receive, groups_of(Communicator::pp, {.tp = 8, .pp = 4}), 25e9);
   check(cluster, Kind::ring_exchange, one({0, 1, 2, 3}), 300e9);
   check(cluster, Kind::ring_exchange, groups_of(Communicator::cp, {.tp = 8, .cp = 4}), 25e9);
-  // Two GPUs to a port.
+  // Two GPUs per port.
   check(cluster_of(a100_4hdr, 2), Kind::ring_exchange,
         groups_of(Communicator::cp, {.tp = 8, .cp = 2}), 12.5e9);
-  // In a mesh a message has its pair's links only.
+  // In a mesh a message has only its pair's links.
   check(cluster_of(h100_mesh, 1), Kind::ring_exchange, one({0, 1, 2, 3}), 150e9, true);
 }
 
 TEST_CASE("network: a message to another rail goes by NVLink first") {
-  // PXN: GPU 0 of node 0 to GPU 3 of node 1 leaves by NIC 3, so on rails it meets one leaf only.
+  // PXN: GPU 0 of node 0 sends to GPU 3 of node 1 by NIC 3, so on rails it crosses only one leaf.
   topology::Cluster cluster = cluster_of(a100_8hdr, 2);
   cluster.fabric = {FabricKind::rail_optimised, 2, 1000.0, {}, {}};
   check(cluster, Kind::send_receive, one({0, 11}), 25e9);
@@ -206,7 +205,7 @@ TEST_CASE("network: an all-to-all of unequal pairs lasts as long as its most loa
   const auto group = [](int ranks) {
     return groups_of(Communicator::world, {.tp = 8, .dp = ranks / 8});
   };
-  // Where all pairs are alike it is the equal exchange, on 1, 8 and 32 nodes.
+  // If all pairs send the same, it is the equal exchange, on 1, 8 and 32 nodes.
   for (const int ranks : {8, 64, 256}) {
     const topology::Cluster cluster = cluster_of(a100_8hdr, std::max(ranks / 8, 1));
     const auto n = static_cast<std::size_t>(ranks);
@@ -221,12 +220,12 @@ TEST_CASE("network: an all-to-all of unequal pairs lasts as long as its most loa
   for (std::int64_t i = 0; i < 64; ++i) bytes.push_back((1 + i / 8) * GiB);
   CHECK(seconds_of(cluster_of(a100_8hdr, 1), group(8), bytes) ==
         Approx(7 * 8.0 * GiB / 300e9).epsilon(1e-9));
-  // Transposed: its NVLinks carry as much in.
+  // Transposed: its NVLinks receive as much.
   for (std::int64_t i = 0; i < 64; ++i) bytes[static_cast<std::size_t>(i)] = (1 + i % 8) * GiB;
   CHECK(seconds_of(cluster_of(a100_8hdr, 1), group(8), bytes) ==
         Approx(7 * 8.0 * GiB / 300e9).epsilon(1e-9));
-  // 8 nodes, 1 GiB a pair, twice as much from rank 0: each port of its node sends what 8 + 1 ranks
-  // have for one rank of each of 7 nodes.
+  // 8 nodes, 1 GiB per pair, twice as much from rank 0. Each port of its node sends the data of 8 +
+  // 1 ranks for one rank of each of 7 nodes.
   bytes.assign(64 * 64, GiB);
   for (std::size_t i = 0; i < 64; ++i) bytes[i] = 2 * GiB;
   CHECK(seconds_of(cluster_of(a100_8hdr, 8), group(64), bytes) ==
@@ -234,11 +233,11 @@ TEST_CASE("network: an all-to-all of unequal pairs lasts as long as its most loa
 }
 
 TEST_CASE("network: the tree's links carry what the double binary tree puts on them") {
-  // One node per leaf, trunks of 8 x 25 / 10 = 20 GB/s each way. 2 nodes: one up and one down edge
-  // per tree, half of the data on each: S per direction, 20 GB/s of S. 4 nodes: a node that is
-  // inner in one tree and leaf in the other sends and receives 2 S: 10 GB/s. NCCL does not know of
-  // the trunks and takes the tree with LL128 at 1 MiB: 0.92 x 120/128 x f of that, and 2^20 / 64 =
-  // 2^14 makes f = 0.6.
+  // One node per leaf, trunks of 8 x 25 / 10 = 20 GB/s each way. 2 nodes: each tree has one edge up
+  // and one down, with half of the data on each. So each direction carries S at 20 GB/s. 4 nodes: a
+  // node that is inner in one tree and leaf in the other sends and receives 2 S: 10 GB/s. NCCL does
+  // not know the trunks and takes the tree with LL128 at 1 MiB: 0.92 x 120/128 x f of that; 2^20 /
+  // 64 = 2^14 makes f = 0.6.
   const struct {
     int nodes;
     double bandwidth;

@@ -1,5 +1,6 @@
-// flows.cpp — what each pattern of a collective puts on the links: of every flow its bytes, and the
-// links that it crosses with how often, in a picture; and sums that pencil and paper know.
+// flows.cpp — the load of each pattern of a collective on the links, as a picture: the bytes of
+// every flow, and the links that it crosses with their weights. Sums are checked against
+// calculations by hand.
 #include "sim/cluster/network/flows.h"
 
 #include <fmt/format.h>
@@ -50,7 +51,7 @@ std::string told(const topology::Cluster& cluster, const Traffic& t) {
   return text;
 }
 
-// Bytes that a pattern moves over links of a kind, weights and all.
+// Bytes that a pattern moves over links of one kind, including weights.
 double moved(const topology::Cluster& cluster, const Traffic& t, topology::LinkKind kind) {
   const topology::Routes routes(cluster);
   double sum = 0;
@@ -111,7 +112,7 @@ TEST_CASE("network: patterns move as many bytes as their closed forms say") {
   const std::vector<std::vector<int>> eight = {{0, 1, 2, 3, 4, 5, 6, 7}};
   // Through the switch an edge crosses the sender's links and the receiver's.
   CHECK(moved(one, traffic_of(one, Pattern::ring, eight), LinkKind::nvlink) == Approx(8 * 2));
-  // Two chains of seven edges, half a byte on each, there and back.
+  // Two chains of seven edges, half a byte on each, in both directions.
   CHECK(moved(one, traffic_of(one, Pattern::tree, eight), LinkKind::nvlink) == Approx(7 * 2 * 2));
   CHECK(moved(one, traffic_of(one, Pattern::all_to_all, eight), LinkKind::nvlink) ==
         Approx(8 * 7 / 8.0 * 2));

@@ -1,4 +1,5 @@
-// What callers rely on: no time for nothing, monotone, blind to names, memory and channels.
+// network.cpp — properties of network times that callers rely on: zero time for no data, monotony,
+// independence of names; memory and channels.
 #include "sim/cluster/network/network.h"
 
 #include <catch2/catch.hpp>
@@ -32,7 +33,7 @@ Groups groups_of(Communicator kind, const Degrees& degrees) {
   return {mesh::groups(kind, degrees)};
 }
 
-// Efficiencies, ramps and latencies as a fit may give them.
+// Efficiencies, ramps and latencies as a fit may produce them.
 std::shared_ptr<CommunicationProfile> lossy_profile(bool hopper) {
   auto profile = ideal_profile(hopper);
   profile->nccl = nccl_tables(hopper);
@@ -146,7 +147,8 @@ TEST_CASE("network: the fabric adds its hops to every step between nodes") {
 }
 
 TEST_CASE("network: more bytes never take less time within one algorithm and protocol") {
-  // Between two of them NCCL's choice may jump, as the real one does: it does not know our rates.
+  // Between two sizes NCCL's choice may jump, as the real one does, because it does not know our
+  // rates.
   for (const bool hopper : {false, true}) {
     Network network(cluster_of(hopper ? h100_8ndr : a100_8hdr, 4), lossy_profile(hopper), quiet());
     for (const Degrees& degrees : {Degrees{.tp = 8, .dp = 4}, Degrees{.tp = 2, .dp = 16}}) {
@@ -159,7 +161,7 @@ TEST_CASE("network: more bytes never take less time within one algorithm and pro
             REQUIRE(now);
             INFO(name(kind) << " " << name(group) << " " << bytes << " " << now->algorithm << "/"
                             << now->protocol);
-            // The tree's correction is a table by powers of two: it jumps as well.
+            // The tree's correction is a table by powers of two, so it jumps as well.
             if (now->algorithm == last.algorithm && now->protocol == last.protocol &&
                 now->algorithm != "Tree") {
               CHECK(now->duration >= last.duration);
@@ -203,7 +205,7 @@ TEST_CASE("network: renaming ranks or reordering groups changes nothing") {
     std::reverse(other.ranks.begin(), other.ranks.end());
     INFO(name(kind));
     CHECK(network.duration(kind, other, Bytes{64 * MiB}) == base);
-    // Whole leaves change places: nodes 0-3 with 4-7.
+    // Whole leaves are exchanged: nodes 0-3 with 4-7.
     for (auto& ranks : other.ranks) {
       for (int& rank : ranks) rank = (rank + 32) % 64;
     }
@@ -232,7 +234,7 @@ TEST_CASE("network: a scattered job takes the mean of the draws of its nodes") {
   }
   cluster.scattered = true;
   CHECK(time(cluster, dp) == Approx(sum / draws).epsilon(1e-9));
-  CHECK(sum / draws > 1.3 * in_front);  // neighbours meet fewer flows on the way up
+  CHECK(sum / draws > 1.3 * in_front);  // neighbours share uplinks with fewer flows
   const Groups node{{{0, 1, 2, 3, 4, 5, 6, 7}}};
   topology::Cluster packed = cluster;
   packed.scattered = false;
@@ -265,7 +267,8 @@ TEST_CASE("network: constructing one and asking for what symmetry decides starts
 TEST_CASE("network: a helper that is not there is a value or an exception and never a number") {
   SolverOptions options = quiet();
   options.helper = "/nonexistent/rehearse-network";
-  // One port per node: nodes 0 and 1 have three groups each, node 3 two, node 2 two: not alike.
+  // One port per node. Nodes 0 and 1 have three groups each, node 3 two, node 2 two, so they are
+  // not alike.
   System single = a100_8hdr;
   single.nics = 1;
   Network shared(cluster_of(single, 4), ideal_profile(), options);
@@ -287,7 +290,7 @@ TEST_CASE("network: remembered groups answer as the groups themselves") {
   CHECK(network.remember({{{0, 8, 16, 24}}}) != id);
   CHECK(network.duration(Kind::all_reduce, id, Bytes{MiB}) ==
         network.duration(Kind::all_reduce, groups, Bytes{MiB}));
-  // The same ranks cut differently are other groups.
+  // The same ranks in other groups are different.
   CHECK(network.remember({{{0, 1}, {2, 3}}}) != network.remember({{{0, 1, 2, 3}}}));
 }
 

@@ -1,4 +1,5 @@
-// Packet by packet: the query, TCP's closed form against ns-3, and max-min sharing beside it.
+// packets.cpp — packet simulation: the query, TCP's closed form against ns-3, and max-min sharing
+// for comparison.
 #include "sim/cluster/network/packets.h"
 
 #include <catch2/catch.hpp>
@@ -83,7 +84,7 @@ TEST_CASE("network: ns-3 takes what TCP's closed form says on cables of its own"
 TEST_CASE("network: packets and max-min agree but for what TCP adds") {
   const topology::Routes routes(nodes(4));
   Solver solver(no_cache());
-  // One send between leaves, one inside of a node, and rings over four nodes, one GPU of each.
+  // One send between leaves, one inside a node, and rings over four nodes with one GPU each.
   struct Case {
     Kind kind;
     std::vector<int> gpus;
@@ -97,7 +98,7 @@ TEST_CASE("network: packets and max-min agree but for what TCP adds") {
     CHECK(check->packets > check->max_min);
     CHECK(std::abs(check->left()) < 0.02 * check->packets);
   }
-  // Two messages into one NIC: each gets half of it, as max-min has it.
+  // Two messages into one NIC: each gets half of it, as in max-min sharing.
   PacketQuery shared;
   shared.vertices = 4;
   shared.cables = {{0, 2, 1e9, 0}, {1, 2, 1e9, 0}, {2, 3, 1e9, 0}};
@@ -113,9 +114,10 @@ TEST_CASE("network: what ns-3 cannot stand for is refused") {
   const auto query = packet_query(routes, Kind::all_reduce, {0, 8, 16, 24}, 1e9);
   REQUIRE_FALSE(query);
   CHECK(query.errors()[0].message.find("ns-3 follows each packet") != std::string::npos);
-  // Two NVLink hops and two PCIe hops are as many: ns-3 might take the other way.
+  // Two NVLink hops and two PCIe hops have the same length, so ns-3 might take either path.
   topology::Cluster shared_switch =
       cluster_of({8, 4, true, nvswitch, 50, topology::HostCpu::intel}, 1);
   const topology::Routes two_ways(shared_switch);
-  CHECK(packet_query(two_ways, Kind::send_receive, {0, 1}, 1e5));  // its cables alone: one way
+  // With its cables alone there is one path.
+  CHECK(packet_query(two_ways, Kind::send_receive, {0, 1}, 1e5));
 }

@@ -1,5 +1,5 @@
 // profile_limits.cpp — the limits of a communication profile, from both sides, each with the name
-// of its field; where the channels that NCCL's search finds are split and doubled.
+// of its field. Also when channels of NCCL's search are split and doubled.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <limits>
@@ -24,7 +24,7 @@ std::vector<std::string> said(const Change& change) {
   return check(profile);
 }
 
-// One problem, of this field.
+// Expects a single problem, of this field.
 void refused(const std::string& field, const Change& change) {
   const std::vector<std::string> problems = said(change);
   INFO(field);
@@ -52,7 +52,7 @@ TEST_CASE("network: shares are above 0 and at most 1, factors and rates above 0"
   refused("nccl.tree_channel.one: ", [](auto& p) { p.nccl.tree_channel.one = {0}; });
   refused("nccl.tree_channel.two: ", [](auto& p) { p.nccl.tree_channel.two = {0}; });
   refused("nccl.ll_amd.more: ", [](auto& p) { p.nccl.ll_amd.more = {0}; });
-  // On one node nothing asks for that one.
+  // On a single node that field is not used.
   taken([](auto& p) { p.nccl.ll_amd.one = {0}; });
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("network: speeds descend, ramps ascend and never outrun their bytes") 
   refused("achieved.ring_one_node: sizes", ramp({{Bytes{0}, 0.5}, {Bytes{2}, 0.5}}));
   refused("achieved.ring_one_node: sizes", ramp({{Bytes{2}, 0.5}, {Bytes{2}, 0.6}}));
   refused("achieved.ring_one_node: sizes", ramp({{Bytes{2}, 0.5}, {Bytes{4}, 0.4}}));
-  // 0.5 ln 2 = 0.3466 may be gained from one size to its double.
+  // At most 0.5 ln 2 = 0.3466 may be gained from one size to its double.
   taken(ramp({{Bytes{1024}, 0.5}, {Bytes{2048}, 0.846}}));
   refused("achieved.ring_one_node: so steep", ramp({{Bytes{1024}, 0.5}, {Bytes{2048}, 0.847}}));
 }
@@ -107,7 +107,7 @@ TEST_CASE("network: fast channels are split up to the most that may be launched"
   model.split_from = {node.nic.bytes_per_second + 1};
   CHECK(found(64).channels == 8);
   CHECK(found(64).launched == 16);
-  // Not split if slower than this, of more than four.
+  // More than four channels slower than this are not split.
   model.split_from = {node.nic.bytes_per_second};
   model.keep_whole_below = {node.nic.bytes_per_second + 1};
   CHECK(found(64).channels == 8);

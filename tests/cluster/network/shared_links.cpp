@@ -1,4 +1,4 @@
-// Links that transfers share as they come and go: by hand, and against SimGrid.
+// shared_links.cpp — transfers on shared links: examples by hand, and a comparison with SimGrid.
 #include "sim/cluster/network/shared_links.h"
 
 #include <catch2/catch.hpp>
@@ -37,7 +37,7 @@ std::vector<double> run_all(const std::vector<SharedKind>& kinds,
   return ends;
 }
 
-// A speed that is no power of two costs a picosecond of rounding at most; never earlier.
+// A speed that is not a power of two costs at most a picosecond of rounding; never earlier.
 bool about(Time end, std::int64_t ps) {
   return end.ps >= ps && end.ps <= ps + 1;
 }
@@ -99,7 +99,7 @@ TEST_CASE("network: shared links are those of SimGrid for any flows that start t
       if (flow.uses.empty()) flow.uses.push_back({pick(links), 1});
       query.flows.push_back(flow);
     }
-    // Alone a flow runs at its tightest link's capacity over its weight there.
+    // An undisturbed flow runs at its tightest link's capacity over its weight there.
     std::vector<SharedKind> kinds;
     std::vector<double> alone;
     for (const Flow& flow : query.flows) {

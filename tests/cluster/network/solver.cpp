@@ -1,4 +1,4 @@
-// The solver: merging by symmetry, the helper process, the cache on disk.
+// solver.cpp — the solver: merging by symmetry, the helper process, the cache on disk.
 #include "sim/cluster/network/solver.h"
 
 #include <signal.h>
@@ -29,7 +29,7 @@ SolverOptions plain(bool reduce = true) {
   return options;
 }
 
-// A folder that goes away.
+// A temporary folder.
 struct Folder {
   Folder() : path(fs::temp_directory_path() / ("rehearse-test-" + std::to_string(::getpid()))) {
     fs::remove_all(path);
@@ -38,7 +38,7 @@ struct Folder {
   fs::path path;
 };
 
-// Needs the helper: two flows share link 0, one of them is held back by link 1.
+// A query that needs the helper: two flows share link 0, and link 1 limits one of them.
 Query uneven() {
   return {{100, 30}, {{1, {{0, 2}, {1, 1}}}, {1, {{0, 1}}}}};
 }
@@ -61,8 +61,8 @@ std::string script(const Folder& folder, const std::string& body) {
 
 TEST_CASE("network: rates are max-min fair and links are free again when a flow ends") {
   Solver solver(plain());
-  // Link of 30 holds the first flow at 30, which takes 60 of the 100; the second gets 40: 1/30 and
-  // 1/40 s.
+  // The link of 30 limits the first flow to 30, which takes 60 of the 100; the second gets 40: 1/30
+  // and 1/40 s.
   const auto first = solver.solve(uneven());
   REQUIRE(first);
   CHECK((*first)[0] == Approx(1.0 / 30).epsilon(1e-12));
@@ -96,7 +96,7 @@ TEST_CASE("network: what symmetry decides needs no helper") {
 }
 
 TEST_CASE("network: merging equals the full problem on random problems") {
-  // Few distinct capacities and sizes, so that symmetries abound. Seed printed on failure.
+  // Few distinct capacities and sizes give many symmetries. The seed is printed on failure.
   for (unsigned seed = 1; seed <= 150; ++seed) {
     std::mt19937 random(seed);
     const auto draw = [&](unsigned most) { return static_cast<int>(random() % most); };
@@ -156,12 +156,12 @@ TEST_CASE("network: a forked process asks a helper of its own") {
   if (child == 0) {
     const auto answer = solver.solve(uneven());
     const bool good = answer && (*answer)[1] == Approx(1.0 / 40) && solver.started() == 2;
-    ::_exit(good ? 0 : 1);  // without destructors, as a worker that was killed
+    ::_exit(good ? 0 : 1);  // without destructors, like a killed worker
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
-  // The parent's helper is still there and unharmed.
+  // The parent's helper still runs and is unharmed.
   REQUIRE(solver.solve(uneven()));
   CHECK(solver.started() == 1);
 }
@@ -219,7 +219,7 @@ TEST_CASE("network: the cache gives the same bits and survives anything on disk"
   Folder folder;
   SolverOptions options = plain();
   options.cache = (folder.path / "deep" / "cache").string();
-  // Weights 3, 5 and 7 make times that are no short decimals.
+  // Weights 3, 5 and 7 give times without a short decimal form.
   const Query query{{10, 7, 3}, {{1, {{0, 3}, {1, 1}}}, {1, {{1, 5}, {2, 1}}}, {2, {{2, 7}}}}};
   Solver first(options);
   const auto fresh = first.solve(query);
@@ -264,12 +264,12 @@ TEST_CASE("network: what cannot be kept in the cache leaves nothing half written
   REQUIRE(Solver(options).solve(uneven()));
   REQUIRE(files(options.cache).size() == 1);
   const fs::path entry = files(options.cache)[0];
-  // In the place of the answer is a folder: it cannot be put there.
+  // A folder exists in the place of the answer, so the answer cannot be stored.
   fs::remove(entry);
   fs::create_directories(entry / "something");
   REQUIRE(Solver(options).solve(uneven()));
   CHECK(files(options.cache) == std::vector<fs::path>{entry});
-  // The disk takes no more than ten bytes of it.
+  // The disk takes only ten bytes of it.
   fs::remove_all(entry);
   Solver solver(options);
   struct ::sigaction before {

@@ -1,4 +1,4 @@
-// clusters.h — small clusters for tests; rates are round numbers, not those of a machine.
+// clusters.h — small clusters for tests; their rates are round numbers of no real machine.
 #pragma once
 
 #include <numeric>
@@ -31,7 +31,7 @@ inline Cluster test_cluster(int nodes, int gpus, int nics, FabricKind kind, int 
   fabric.core_hop = 5_us;
   fabric.spines = 3;
   fabric.cable = 40_GBps;
-  // Room for every node: routers of two nodes, two to a group; a ring of nodes.
+  // Enough places for every node: routers of two nodes, two per group; a ring of nodes.
   fabric.routers_per_group = 2;
   fabric.groups = (nodes + 2 * nodes_per_leaf - 1) / (2 * nodes_per_leaf);
   fabric.global_links = fabric.groups;

@@ -1,4 +1,4 @@
-// Every kind of fabric against its closed forms, over all small sizes.
+// fabrics.cpp — every kind of fabric against its closed forms, over all small sizes.
 #include <catch2/catch.hpp>
 #include <numeric>
 
@@ -164,7 +164,7 @@ TEST_CASE("topology: a dragonfly has its degrees and diameter and cables between
   }
 }
 
-// Half of the cables, for a detour takes two of them; whoever talks to whom.
+// Half of the cables, because a detour takes two of them; for any traffic.
 TEST_CASE("topology: detours of a dragonfly share the cables of routers and of groups") {
   for (const int a : {1, 2, 4})
     for (const int g : {1, 2, 3}) {
@@ -202,7 +202,7 @@ TEST_CASE("topology: a torus and a mesh have their degrees and diameters and bis
              {2}, {5}, {6}, {2, 2}, {3, 3}, {4, 3}, {4, 2, 2}, {3, 3, 3}, {1, 4}}) {
       const int nodes = std::accumulate(extents.begin(), extents.end(), 1, std::multiplies<>());
       Cluster c = test_cluster(nodes, 2, 2, FabricKind::torus);
-      c.node.nic = {4'000'000'000'000};  // the cables are what limits
+      c.node.nic = {4'000'000'000'000};  // so that the cables are the limit
       c.fabric.dimensions = extents;
       c.fabric.open = open;
       REQUIRE(problems(c).empty());
@@ -218,7 +218,7 @@ TEST_CASE("topology: a torus and a mesh have their degrees and diameters and bis
         if (graph[v].kind == VertexKind::leaf) degrees += network_degree(graph, v);
       }
       CHECK(degrees == 2 * edges);
-      // Nodes are numbered with the last dimension slowest: halves of it are cut.
+      // Nodes are numbered with the last dimension slowest, so halves of it are separated.
       const int last = extents.back();
       if (last % 2 != 0) continue;
       const int cuts = nodes / last * (open || last == 2 ? 1 : 2);
@@ -292,7 +292,7 @@ TEST_CASE("topology: a NIC on the far socket is reached over the sockets' link")
     }
     return slow;
   };
-  // GPUs 0 1 | 2 3, NICs 0 | 1: each GPU's own NIC is near.
+  // GPUs 0 1 | 2 3, NICs 0 | 1: each GPU's own NIC is on its socket.
   CHECK(crossings(0, 0) == 0);
   CHECK(crossings(3, 1) == 0);
   CHECK(crossings(0, 1) == 1);
@@ -311,15 +311,15 @@ TEST_CASE("topology: GPUs share a PCIe switch with their NIC, or with those that
   node.socket_of_nic = {0, 0, 1};
   node.nic_of_gpu = {0, 2, 2, 0, 2, 0};
   const NodeLayout layout(node);
-  // NIC 1, which nobody names, is on the switch of the one below it. GPUs 1 and 2 name a NIC of the
-  // other socket, and so do 3 and 5.
+  // NIC 1, which no GPU names, is on the switch of the NIC before it. GPUs 1 and 2 name a NIC of
+  // the other socket, and so do 3 and 5.
   CHECK(layout.switch_of_nic == std::vector{0, 0, 1});
   CHECK(layout.switch_of_gpu == std::vector{0, 2, 2, 3, 1, 3});
   CHECK(layout.socket_of_switch == std::vector{0, 1, 0, 1});
   CHECK(layout.pcie_switches == 4);
   node.nics = 0;
   node.socket_of_nic.clear();
-  CHECK(NodeLayout(node).switch_of_gpu == std::vector{0, 0, 0, 1, 1, 1});  // a switch a socket
+  CHECK(NodeLayout(node).switch_of_gpu == std::vector{0, 0, 0, 1, 1, 1});  // one switch per socket
 }
 
 TEST_CASE("topology: an NVLink domain may span many machines") {
@@ -354,7 +354,7 @@ TEST_CASE("topology: conditions change the links of their part and no others") {
     }
     return ratios;
   };
-  // A port, both ways; a leaf's trunk, both ways; the NVLinks of a node's four GPUs, both ways.
+  // A port, in both directions; a leaf's trunk; the NVLinks of a node's four GPUs.
   CHECK(changed({.node = 1, .nic = 2, .bandwidth = 0.5}) == std::vector<double>(2, 0.5));
   CHECK(changed({.leaf = 3, .bandwidth = 0.25}) == std::vector<double>(2, 0.25));
   CHECK(changed({.node = 3, .bandwidth = 0.5}) == std::vector<double>(8, 0.5));

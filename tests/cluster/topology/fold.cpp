@@ -1,4 +1,4 @@
-// Folding and drawing: parts that are alike are drawn once, and no other are put together.
+// fold.cpp — folding and drawing: alike parts are drawn once, and other parts are not merged.
 #include "sim/cluster/topology/fold.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Graphs of clusters: every kind of node and fabric keeps the promises of the headers.
+// graph.cpp — graphs of clusters: every kind of node and fabric keeps the invariants of the
+// headers.
 #ifndef __clang__  // g++ 12 sees an uninitialised Boost optional in the maximum flow below
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -22,11 +23,11 @@ namespace {
 constexpr FabricKind all_kinds[] = {
     FabricKind::single_switch, FabricKind::fat_tree,   FabricKind::rail_optimised,
     FabricKind::three_level,   FabricKind::leaf_spine, FabricKind::dragonfly,
-    FabricKind::torus};  // those where every NIC reaches every other over the fabric
+    FabricKind::torus};  // fabrics in which every NIC reaches every other
 constexpr GpuInterconnect all_interconnects[] = {GpuInterconnect::nvswitch, GpuInterconnect::mesh,
                                                  GpuInterconnect::pcie, GpuInterconnect::direct};
 
-// One stretch as a path of its own.
+// One stretch as a separate path.
 Path stretch(const Routes& routes, void (Routes::*way)(int, int, Path&) const, int from, int to) {
   Path path;
   (routes.*way)(from, to, path);
@@ -49,7 +50,7 @@ std::vector<Cluster> small_worlds() {
 
 }  // namespace
 
-// Small worlds cover each kind of fabric and of node.
+// Small clusters that cover each kind of fabric and of node.
 TEST_CASE(
     "topology: a condition that is taken changes a link or a speed, and parts are all known") {
   const auto links = [](const Graph& graph) {
@@ -128,7 +129,7 @@ TEST_CASE("topology: every kind of cluster is strongly connected and every cable
 }
 
 TEST_CASE("topology: degrees and diameters equal their closed forms") {
-  // 8 nodes x 4 NICs, 2 nodes a leaf. Leaves: 1, 8/2 = 4, 4 units x 4 rails = 16. Ports down: all
+  // 8 nodes x 4 NICs, 2 nodes per leaf. Leaves: 1, 8/2 = 4, 4 units x 4 rails = 16. Ports down: all
   // 32 NICs, 2 x 4, 2. Between NICs: 2 hops on one leaf, 4 across the spine.
   const struct {
     FabricKind kind;
@@ -217,7 +218,7 @@ TEST_CASE("topology: routes are simple paths from end to end and between NICs th
         }
         for (const int nic : nics_of_gpu(cluster.node, a)) {
           const int id = node * cluster.node.nics + nic;
-          // Its own NIC hangs on the GPU's own PCIe switch.
+          // Its own NIC is on the GPU's own PCIe switch.
           CHECK(stretch(routes, &Routes::gpu_to_nic, gpu, id).links.size() == 2);
           walk(stretch(routes, &Routes::gpu_to_nic, gpu, id), vertex(node, a),
                vertex(node, layout.nic(nic)));
@@ -303,7 +304,7 @@ TEST_CASE("topology: bad parameters are refused, each by its own rule") {
   CHECK(refusals([](Cluster& c) { c.fabric.nodes_per_leaf = 0; }) == 1);
   CHECK(refusals([](Cluster& c) { c.fabric.oversubscription = 0; }) == 1);
   CHECK(refusals([](Cluster& c) { c.fabric.spine_hop = Duration{-1}; }) == 1);
-  // As many routers as can be, and one more.
+  // The maximum number of routers, and one more.
   const auto torus = [&](std::vector<int> dimensions) {
     return refusals([&](Cluster& c) {
       c.fabric.kind = FabricKind::torus;

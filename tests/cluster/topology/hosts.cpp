@@ -1,4 +1,4 @@
-// Where a job's nodes stand, and rates that were measured between nodes.
+// hosts.cpp — the placement of a job's nodes, and measured rates between nodes.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
@@ -18,7 +18,8 @@ TEST_CASE("topology: ranks follow the order of the hosts") {
   cluster.hosts = {2, 0, 3, 1};
   CHECK(problems(cluster).empty());
   CHECK(gpu_of_rank(cluster, 0) == 4);
-  CHECK(gpu_of_rank(cluster, 5) == 7);  // the second GPU of the job's node 2, which is node 3
+  // The second GPU of the job's node 2, which is the cluster's node 3.
+  CHECK(gpu_of_rank(cluster, 5) == 7);
   CHECK(nodes_reached(cluster, 1) == 3);
   CHECK(nodes_reached(cluster, 3) == 4);
   CHECK(first_nodes(cluster, 3).hosts.empty());
@@ -94,12 +95,14 @@ TEST_CASE("topology: what CPUs give a GPU follows the sheets of the node and the
                .carried = 0.25,
                .core = Bandwidth{10'000'000'000},
                .socket_memory = Bandwidth{100'000'000'000}};
-  // Without sheets: a share of PCIe's, a share of two sockets' memory, to each of two ranks.
+  // Without data sheets: a share of PCIe's bandwidth and of two sockets' memory, for each of two
+  // ranks.
   CHECK(host_rates(node, 2).copy.bytes_per_second == 30'000'000'000);
   CHECK(host_rates(node, 2).memory.bytes_per_second == 25'000'000'000);
   CHECK(host_rates(node, 1).memory.bytes_per_second == 50'000'000'000);
-  CHECK(host_rates(node, 16).memory.bytes_per_second == 6'250'000'000);  // no more than its GPUs
-  // With them: the node's own; 1 / (2 / 200 GB/s + 8 / 400 GB/s) with 40 cores.
+  // At most the number of its GPUs.
+  CHECK(host_rates(node, 16).memory.bytes_per_second == 6'250'000'000);
+  // With data sheets: the node's own; 1 / (2 / 200 GB/s + 8 / 400 GB/s) with 40 cores.
   node.host_copy = Bandwidth{55'000'000'000};
   node.cpu_memory_bandwidth = Bandwidth{800'000'000'000};
   CHECK(host_rates(node, 2).copy.bytes_per_second == 55'000'000'000);

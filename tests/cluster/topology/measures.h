@@ -1,4 +1,4 @@
-// measures.h — what a graph is like, measured on the graph itself: counts, hops.
+// measures.h — properties measured on a graph itself: counts, hops.
 #pragma once
 
 #ifndef __clang__  // g++ 12 sees an uninitialised Boost optional in walks over edges
@@ -29,7 +29,7 @@ inline std::vector<int> hops_from(const Graph& graph, std::size_t source) {
   return hops;
 }
 
-// The same over cables of the fabric alone; -1: not reached.
+// The same over cables of the fabric only; -1: not reached.
 inline std::vector<int> fabric_hops(const Graph& graph, std::size_t source) {
   std::vector<int> hops(boost::num_vertices(graph), -1);
   std::vector<std::size_t> queue = {source};

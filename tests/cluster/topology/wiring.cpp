@@ -1,4 +1,4 @@
-// What trees of switches are as fabrics.
+// wiring.cpp — trees of switches classified as fabrics.
 #include "sim/cluster/topology/wiring.h"
 
 #include <catch2/catch.hpp>
@@ -7,8 +7,8 @@ using namespace sim::topology;
 
 namespace {
 
-// `hosts` on `leaves` leaves in turn, `rails` leaves to a host, `spines` above all of them, cables
-// of 25 GB/s, `up` from each leaf to each spine.
+// `hosts` on `leaves` leaves in turn, `rails` leaves per host, `spines` above all of them. Cables
+// have 25 GB/s, with `up` cables from each leaf to each spine.
 Wiring tree(int hosts, int leaves, int rails, int spines, int up) {
   Wiring wiring;
   for (int i = 0; i < leaves + spines; ++i) wiring.switches.push_back("s" + std::to_string(i));

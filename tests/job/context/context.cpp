@@ -1,4 +1,5 @@
-// Every way to share a sequence, over all small shapes: who computes which scores, who sends what.
+// context.cpp — every context-parallel method over all small shapes: the scores that each rank
+// computes and the messages that it sends.
 #include "sim/job/context/context.h"
 
 #include <catch2/catch.hpp>
@@ -29,7 +30,7 @@ void each_shape(const std::function<void(const Method&, const Shape&)>& visit) {
           }
 }
 
-// Scores of a call and head; a query sees the keys up to its own, which is the last of them.
+// Scores of a call, per head. A query sees the keys up to its own, which is the last one.
 std::int64_t scores(const Call& call) {
   const std::int64_t all = call.queries * call.keys;
   return call.causal ? all - call.queries * (call.queries - 1) / 2 : all;
@@ -47,7 +48,7 @@ std::int64_t sent(const Message& m, const Shape& shape) {
 TEST_CASE("context: every rank's scores together are those of the whole sequence") {
   int shapes = 0;
   each_shape([&](const Method& method, const Shape& shape) {
-    if (shape.order == TokenOrder::striped && shape.ranks > 1) return;  // all but some diagonals
+    if (shape.order == TokenOrder::striped && shape.ranks > 1) return;  // all except some diagonals
     ++shapes;
     std::int64_t all = 0;
     for (int rank = 0; rank < shape.ranks; ++rank)

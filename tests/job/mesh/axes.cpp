@@ -1,4 +1,4 @@
-// Rank order: groups against Megatron-LM's documented example, and orders as text.
+// axes.cpp — rank order: groups against Megatron-LM's documented example, and orders as text.
 #include <catch2/catch.hpp>
 
 #include "sim/job/mesh/communicators.h"
@@ -23,7 +23,7 @@ std::string refusal(const char* text) {
 }  // namespace
 
 TEST_CASE("mesh: the example of Megatron-LM's parallel_state with 16 GPUs") {
-  // Its docstring: 16 GPUs, tp 2, pp 4 (so dp 2) give these groups.
+  // The docstring's example: 16 GPUs with tp 2 and pp 4 (so dp 2) give these groups.
   const Degrees d{.tp = 2, .dp = 2, .pp = 4};
   CHECK(groups(Communicator::dp, d) ==
         Groups{{{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}}});

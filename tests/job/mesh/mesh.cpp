@@ -1,4 +1,4 @@
-// Groups, folding and rank classes over all small shapes.
+// mesh.cpp — groups, folding and rank classes over all small shapes.
 #include "sim/job/mesh/mesh.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ using namespace sim::mesh;
 
 namespace {
 
-// Every shape of at most `most` ranks whose degrees are at most 4, with every way to count its
-// experts, its copies and the levels of its context.
+// Every shape with at most `most` ranks and degrees of at most 4, with every division into experts,
+// copies and levels of context.
 void each_shape(int most, const std::function<void(const Degrees&)>& visit) {
   const auto up_to = [](int limit, const auto& with) {
     for (int n = 1; n <= limit; ++n) with(n);
@@ -50,7 +50,7 @@ std::size_t size_of(Communicator c, const Degrees& d, const Order& order = megat
   return groups(c, d, order).ranks.front().size();
 }
 
-// The group of each rank, as a number.
+// The number of each rank's group.
 std::vector<int> numbers(const Groups& all, std::size_t world) {
   std::vector<int> of(world, -1);
   for (std::size_t g = 0; g < all.ranks.size(); ++g)
@@ -58,7 +58,7 @@ std::vector<int> numbers(const Groups& all, std::size_t world) {
   return of;
 }
 
-// Groups of one kind and of the other share exactly one rank, for all that share any in `within`.
+// Groups of the two kinds share exactly one rank, if they share any rank within `within`.
 bool cross(Communicator one, Communicator other, const Degrees& d) {
   const auto world = static_cast<std::size_t>(d.world());
   const std::vector<int> a = numbers(groups(one, d), world), b = numbers(groups(other, d), world);
@@ -148,8 +148,8 @@ TEST_CASE("mesh: in any order groups hold ranks that differ along their axes alo
 }
 
 TEST_CASE("mesh: experts are counted over the consecutive ranks of a stage, across tp, cp and dp") {
-  // tp 2 cp 2 dp 4: 16 ranks. Experts on etp 2 x ep 4 leave edp 2: an expert-parallel group is
-  // every second of eight ranks that follow each other.
+  // tp 2 cp 2 dp 4: 16 ranks. Experts on etp 2 x ep 4 leave edp 2. An expert-parallel group is
+  // every second of eight consecutive ranks.
   const Degrees d{.tp = 2, .cp = 2, .dp = 4, .ep = 4, .etp = 2};
   CHECK(d.edp() == 2);
   CHECK(groups(Communicator::ep, d) ==
@@ -157,16 +157,16 @@ TEST_CASE("mesh: experts are counted over the consecutive ranks of a stage, acro
   CHECK(groups(Communicator::etp_ep, d) ==
         Groups{{{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15}}});
   CHECK(groups(Communicator::edp, d).ranks.front() == std::vector{0, 8});
-  // Without expert tensor parallelism whole neighbours share a layer's experts.
+  // Without expert tensor parallelism, consecutive ranks share a layer's experts.
   const Degrees one{.tp = 2, .cp = 2, .dp = 4, .ep = 8};
   CHECK(groups(Communicator::ep, one).ranks.front() == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
-  // Attention's groups are what they are without experts.
+  // Attention's groups are the same as without experts.
   CHECK(groups(Communicator::dp, d) == groups(Communicator::dp, {.tp = 2, .cp = 2, .dp = 4}));
 }
 
 TEST_CASE("mesh: experts that do not fit a stage, or an order that cuts pipelines, are refused") {
   CHECK(problem({.tp = 2, .dp = 4, .ep = 3}).find("does not divide") != std::string::npos);
-  // Mixtral's tp 2 pp 4 ep 4 with etp 2 needs 32 GPUs; 8 of them are one rank of experts too few.
+  // Mixtral's tp 2 pp 4 ep 4 with etp 2 needs 32 GPUs; 8 GPUs are too few.
   CHECK(!problem({.tp = 2, .dp = 1, .pp = 4, .ep = 4, .etp = 2}).empty());
   CHECK(problem({.tp = 2, .dp = 4, .pp = 4, .ep = 4, .etp = 2}).empty());
   const Order pp_first = {Axis::tp, Axis::pp, Axis::cp, Axis::ep, Axis::dp};

@@ -1,5 +1,5 @@
-// Optimizers on the CPU: what a step consists of, over all small shapes. What it takes is the
-// replay's (tests/program/deepspeed_zero3_test.cpp).
+// offload.cpp — optimizers on the CPU: the work of a step, over all small shapes. The replay's
+// times are tested in tests/program/deepspeed_zero3_test.cpp.
 #include "sim/job/offload/offload.h"
 
 #include <catch2/catch.hpp>
@@ -25,7 +25,7 @@ void each_shape(const std::function<void(const Method&, const Shape&)>& visit) {
           }
 }
 
-// Over all pieces of a step: of a queue.
+// A sum over all pieces of a step on one queue.
 struct Sum {
   std::int64_t updated = 0, bytes = 0, memory = 0;
 };
@@ -92,7 +92,7 @@ TEST_CASE("offload: with every k-th sub-group on the GPU the CPU updates the oth
 TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on the CPU") {
   Shape shape{20, 5, 0.75, 2, {3, 3, 9, 1, 2, 1, 1}};
   CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5});
-  // 0.75 of three groups: two. The second is updated on the GPU, its gradients stay there.
+  // 0.75 of three groups is two. The second is updated on the GPU, so its gradients stay there.
   const Split parts = split(shape);
   CHECK(parts.on_cpu == std::vector<std::int64_t>{6, 9});
   CHECK(parts.remainder == 5);
@@ -102,7 +102,7 @@ TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on t
                               Place::gpu, Place::gpu});
   shape.fraction = 1, shape.stride = 0;
   CHECK(split(shape).remainder == 0);
-  shape.tensors.push_back(4);  // an open group
+  shape.tensors.push_back(4);  // an unfinished group
   CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5, 4});
 }
 

@@ -1,6 +1,7 @@
-// catalog.cpp — every schedule over all small shapes, groups, rules of interleaving and some unlike
-// times: what each refuses, in which order its stages run, and where it has closed forms. A line
-// for each schedule and number of stages, held to a file: no test of a property sees each of these.
+// catalog.cpp — every schedule over all small shapes, groups, rules of interleaving and some
+// unequal times: the refused shapes, the order of each stage, and the closed forms. A file has a
+// line for each schedule and number of stages, because tests of single properties do not notice
+// every change.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 using namespace sim::schedule;
 
-// FNV-1a, of what is said one after another.
+// An FNV-1a hash of everything that is added.
 struct Said {
   std::uint64_t hash = 14695981039346656037u;
   void operator()(std::string_view text) {
@@ -25,7 +26,7 @@ struct Said {
   }
 };
 
-// Microbatches, chunks and slices of one number of stages.
+// The numbers of microbatches, chunks and slices for one number of stages.
 template <class Check>
 void shapes(int stages, const Check& check) {
   const Times plain, unlike{.forward = 2, .backward = 3, .weight = 1, .transfer = 0.5, .kept = 0.6};

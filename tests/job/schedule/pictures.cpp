@@ -1,4 +1,5 @@
-// The pictures of the schedules, as papers and sources draw them: four stages, eight microbatches.
+// pictures.cpp — the schedules as pictures, as in papers and sources: four stages, eight
+// microbatches.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -126,7 +127,7 @@ FFFFFFFfbwfbwfbwfFd-fD-d-f.D-d-f.D-d-f.D-d-BWBWBWBW
 )");
 }
 
-// Vocabulary passes of one unit: S, and T of the microbatch before.
+// Vocabulary passes take one unit: S, and T of the previous microbatch.
 TEST_CASE("schedule: the pictures of the schedules that cut the vocabulary") {
   CHECK(picture("vocab-1", 1) == R"(
 FFFFSFSTFST...ST...STD-FSTD-FSTD-.STD-TD-D-.D-.D-
@@ -161,8 +162,8 @@ FFFFFFFF.........D-D-D-D-D-D-D-D-
 )");
 }
 
-// Totals and peaks of eight stages and sixteen microbatches, twenty with dualpipe. Peaks are tasks
-// of a chunk; span is the longest stage.
+// Makespans and peaks of eight stages and sixteen microbatches, twenty with dualpipe. Peaks count
+// tasks of a chunk; span is the longest stage.
 TEST_CASE("schedule: the totals of eight stages") {
   struct Expected {
     const char* name;
@@ -204,7 +205,7 @@ TEST_CASE("schedule: chunks from the tenth on are drawn as letters") {
   const std::string drawn = draw(run(schedule, shape));
   const std::size_t second = drawn.find('\n') + 1;
   const std::string chunks = drawn.substr(second, drawn.find('\n', second) - second);
-  // Two microbatches go through each chunk, one after the other; after z comes a again.
+  // Two microbatches pass through each chunk, one after the other; a follows z again.
   CHECK(chunks.rfind("00112233445566778899aabbccddeeffgghhiijjkkllmmnnooppqqrrssttuuvvwwxxyyzzaabb",
                      0) == 0);
   CHECK(chunks.size() == second - 1);  // the first stage works to the end
@@ -220,7 +221,7 @@ TEST_CASE("schedule: units of as many microbatches as stages have a closed form,
   CHECK_FALSE(schedule.makespan({4, 6, 2, 1, 3}));
   CHECK_FALSE(schedule.makespan({4, 10, 2, 1, 4}));  // 4, 4 and 2
   CHECK(schedule.live({4, 8, 2, 1, 4}, 0) == 8);
-  // Of their own choice: as many units as have 2 p - 1 microbatches.
+  // By default: as many units as have 2 p - 1 microbatches.
   CHECK(schedule.live({4, 13, 2}, 0) == 26);
   CHECK(schedule.live({4, 14, 2}, 0) == 14);
   CHECK(schedule.live({4, 15, 2}, 0) == 16);

@@ -1,4 +1,4 @@
-// Every schedule of the catalog over all small worlds.
+// schedule_test.cpp — every schedule of the catalog over all small shapes.
 #include "sim/job/schedule/schedule.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Unit unit_of(const Step& step) {
   return {step.microbatch, step.chunk, step.slice};
 }
 
-// The passes of each kind that a stage runs, by what they run on.
+// The units of each kind of pass that a stage runs.
 std::map<Pass, std::set<Unit>> tasks(const Order& order) {
   std::map<Pass, std::set<Unit>> tasks;
   for (const Step& step : order) {
@@ -85,7 +85,7 @@ TEST_CASE("schedule: no schedule deadlocks") {
   });
 }
 
-// What stages send each other, in the order in which both ends run the passes.
+// The messages between stages, in the order in which both ends run the passes.
 TEST_CASE("schedule: two stages agree on the order of the messages between them") {
   for_each_world([](const Schedule& schedule, const Shape& shape) {
     CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks, shape.slices);
@@ -114,7 +114,7 @@ TEST_CASE("schedule: two stages agree on the order of the messages between them"
           if (!forward) received[{true, other.stage, stage}].push_back(one(part + 1));
         }
       }
-    // A stage's messages to itself need no wire.
+    // A stage needs no wire for messages to itself.
     for (int stage = 0; stage < shape.stages; ++stage)
       for (const bool gradients : {false, true}) {
         sent.erase({gradients, stage, stage});
@@ -192,7 +192,7 @@ TEST_CASE("schedule: interleaving shrinks the bubble of 1f1b by the number of ch
   for (int v = 2; v <= 4; ++v) {
     const double interleaved = run(*find("interleaved-1f1b"), {4, 8, v}).makespan - 3 * 8 * v;
     const double plain = run(*find("1f1b"), {4, 8, 1}).makespan - 3 * 8;
-    CHECK(interleaved == plain);  // of passes that are v times shorter
+    CHECK(interleaved == plain);  // passes are v times shorter
   }
 }
 
@@ -245,7 +245,8 @@ TEST_CASE("schedule: PyTorch's interleaved-1f1b takes microbatches that make who
 }
 
 TEST_CASE("schedule: zb-1p and zb-2p follow the times they are given") {
-  // Never slower than the order by hand, in the memory that they promise; twice the memory helps.
+  // Never slower than the fixed order, in the memory that the search may use; twice the memory
+  // helps.
   for (const char* name : {"zb-1p", "zb-2p"}) {
     Shape shape{8, 32};
     shape.times = {.forward = 18.5, .backward = 18.1, .weight = 9.3, .transfer = 0.6};

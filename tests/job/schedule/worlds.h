@@ -7,7 +7,7 @@
 
 namespace sim::schedule {
 
-// p <= 5, m <= 11, v <= 3, slices <= 2; passes of one unit, of a slice where there are slices.
+// p <= 5, m <= 11, v <= 3, slices <= 2. Passes take one unit; with slices, each slice does.
 inline void for_each_shape(const Schedule& schedule,
                            const std::function<void(const Shape&)>& check) {
   for (int p = 1; p <= 5; ++p)

@@ -12,9 +12,9 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 
-// SimGrid compares dates with an absolute tolerance (1e-9 s after the setting below) and takes
-// whole bytes. In these units the widest link and the longest flow make runs of 10^6 s, so both
-// roundings are below 1e-14 of the answer.
+// SimGrid compares dates with an absolute tolerance (1e-9 s after the setting below) and uses whole
+// bytes. Units are scaled so that the widest link and the longest flow give runs of 10^6 s. Both
+// roundings are then below 1e-14 of the answer.
 constexpr double widest_link = 1e9;
 constexpr double longest_flow = 1e15;
 

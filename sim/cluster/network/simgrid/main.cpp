@@ -1,5 +1,5 @@
-// rehearse-network: reads a query (query.h, packets.h) on stdin and prints when each flow or
-// message ends; the only program that links SimGrid.
+// main.cpp — rehearse-network: reads a query (query.h, packets.h) on stdin and prints the end of
+// each flow or message. It is the only program that links SimGrid.
 //
 //     rehearse-network < query           one query, answer as text
 //     rehearse-network --serve           framed queries until the input ends (frame.h)
@@ -36,7 +36,7 @@ int answer_one() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  // Too late for libraries that are loaded: begin again with the variable set.
+  // The libraries are loaded already, so the process restarts itself with the variable set.
   if (std::getenv(sim::network::ns3_variable) == nullptr) {
     ::setenv(sim::network::ns3_variable, sim::network::ns3_defaults, 1);
     ::execv("/proc/self/exe", arguments);

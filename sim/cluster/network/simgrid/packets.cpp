@@ -16,8 +16,8 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 
-// ns-3 counts time in nanoseconds. TCP without timers does not care how long a second is, so the
-// world is slowed until a segment takes ten microseconds on the fastest cable.
+// ns-3 counts time in nanoseconds. TCP without timers does not depend on the length of a second, so
+// time is slowed until a segment takes ten microseconds on the fastest cable.
 constexpr double fastest_cable = 1e8;  // bytes per second
 
 bool has_ns3() {
@@ -81,7 +81,7 @@ std::variant<Finish, std::string> simulate_packets(const PacketQuery& query) {
   ::close(file);
 
   Finish finish(query.messages.size(), 0);
-  // Connections need the routing tables, which are there once an actor runs.
+  // Connections need the routing tables, which exist once an actor runs.
   s4u::Actor::create("rounds", engine.host_by_name(name_of(query.messages.front().from)), [&] {
     for (std::size_t i = 0; i < query.messages.size();) {
       std::vector<std::pair<std::size_t, s4u::CommPtr>> round;

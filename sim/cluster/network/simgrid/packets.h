@@ -1,5 +1,5 @@
-// packets.h — one query of packets, simulated by ns-3 below SimGrid, in a process that has not used
-// SimGrid before.
+// packets.h — simulates one query of packets with ns-3 below SimGrid, in a process that has not
+// used SimGrid before.
 #pragma once
 
 #include <variant>
@@ -9,7 +9,7 @@
 
 namespace sim::network {
 
-// When each message has ended, or why it cannot be said: a SimGrid that was built without ns-3.
+// The end of each message, or an error: SimGrid was built without ns-3.
 std::variant<Finish, std::string> simulate_packets(const PacketQuery& query);
 
 }  // namespace sim::network

@@ -1,7 +1,8 @@
-// serve.h — answers framed queries (frame.h) on stdin until it ends, each in a process of its own.
+// serve.h — answers framed queries (frame.h) from stdin until it ends, each in a process of its
+// own.
 //
-// Several queries run at the same time, at most one per core; answers go out as they come, each
-// with the id of its query. This process never touches SimGrid, so every child starts clean.
+// Several queries run at the same time, at most one per core. Answers are sent as they arrive, each
+// with the id of its query. This process itself never uses SimGrid, so every child starts clean.
 #pragma once
 
 #include <string>
@@ -11,11 +12,11 @@
 
 namespace sim::network {
 
-// One request of either kind (query.h, packets.h): when each flow or message ends, or what is wrong
-// with it. REQUIRES: nothing in this process touched SimGrid.
+// Answers one request of either kind (query.h, packets.h): the end of each flow or message, or an
+// error. REQUIRES: this process has not used SimGrid.
 std::variant<Finish, std::string> answer_of(const std::string& request);
 
-// The exit status: 0 when the input ended, 65 when it was not made of frames.
+// Returns the exit status: 0 at the end of input, 65 if the input was not made of frames.
 int serve();
 
 }  // namespace sim::network

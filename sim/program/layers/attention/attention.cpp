@@ -42,7 +42,7 @@ CoreTraits::CoreTraits(const Rank& rank) {
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
   const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
-  // flash-attn reads and writes the batch first, cuDNN what it is given.
+  // flash-attn reads and writes batch-first; cuDNN accepts any layout.
   const bool batch_first =
       rank.plan.stack.attention != AttentionBackend::cudnn ||
       (rope && rank.plan.stack.rope_fusion && rank.plan.stack.batch_first_core);
@@ -58,7 +58,7 @@ std::int64_t statistics_bytes(const Dimensions& dim) {
 }
 
 void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream stream) {
-  // Scores by heads of one width, values by another: two of five products backward read values.
+  // Scores use one head width and values another: two of the five backward products read values.
   const std::int64_t documents = w.plan.documents_per_sample();
   model::Operation o = model::attention(
       backward ? "attention backward" : "attention", backward, w.dim.batch * documents,
@@ -91,7 +91,7 @@ void backward_kernel(Writer& w, const Scores& scores, Stream stream) {
   const bool flash = w.plan.stack.attention != AttentionBackend::cudnn;
   const std::int64_t rounded = (scores.query + 127) / 128 * 128;
   const std::int64_t width = scores.heads * dim.head_dim;
-  // The accumulator's heads are rounded up to 32 columns [flash_api.cpp:mha_varlen_bwd].
+  // The heads of the accumulator are rounded up to 32 columns [flash_api.cpp:mha_varlen_bwd].
   const std::int64_t accumulated = scores.heads * ((dim.head_dim + 31) / 32 * 32);
   const bool expands = flash && scores.heads > scores.groups;
   const std::int64_t expanded = dim.element * dim.batch * scores.key * width;
@@ -118,7 +118,8 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
   const Dimensions& dim = w.dim;
   const auto layout = [&](std::int64_t width, std::string_view label, std::string_view kernel) {
     const Value made = w.activation(dim.rows(width), label);
-    // Other modules hand strided views to the kernel; what they keep is as large.
+    // Other modules pass strided views to the kernel; the tensors that they keep have the same
+    // size.
     if (w.plan.stack.layer_kernels == LayerKernels::fused)
       w.memory_bound(OperationKind::copy, kernel, 2 * dim.rows(width));
     return made;
@@ -135,8 +136,8 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
 
 namespace {
 
-// Keys, or values, of a slice behind those of the slices in front of it, one tensor
-// [TeraPipe's MultiheadLMAttentionWithCache concatenates its cache and what is new].
+// Concatenates a slice's keys, or values, with those of earlier slices [TeraPipe's
+// MultiheadLMAttentionWithCache concatenates its cache and the new keys].
 Value behind_earlier(Writer& w, std::string_view label) {
   const std::int64_t bytes = key_bytes(w.dim, w.dim.prefix + w.dim.local);
   const Value all = w.activation(bytes, label);
@@ -144,8 +145,8 @@ Value behind_earlier(Writer& w, std::string_view label) {
   return all;
 }
 
-// The gradients of a slice's keys and values have what the slices behind it added to them; those of
-// the tokens in front go on to the slice before (Builder: gradients of earlier keys).
+// Later slices have added to the gradients of this slice's keys and values. The gradients of
+// earlier tokens are passed on to the slice before (Builder: gradients of earlier keys).
 void pass_to_earlier(Writer& w, bool is_last) {
   const std::int64_t all = 2 * key_bytes(w.dim, w.dim.prefix + w.dim.local);
   if (!is_last) w.memory_bound(OperationKind::elementwise, "add key gradients", 3 * all);
@@ -162,8 +163,8 @@ std::int64_t key_bytes(const Dimensions& dim, std::int64_t tokens) {
 
 namespace {
 
-// The key of a layer whose operators run again, or what is made of it: k's product, then both
-// rotations.
+// With recomputed operators: recomputes the key of a layer, or what follows it: k's product, then
+// both rotations.
 void make_key_again(Writer& w, std::initializer_list<Value> made) {
   const Dimensions& dim = w.dim;
   const std::int64_t rotated = dim.rows(dim.query) + dim.rows(dim.key_value);
@@ -252,7 +253,7 @@ Value fused_core(Writer& w, const CoreInputs& in) {
 
 namespace {
 
-// Rotary embedding of the query or the key; unfused it is made of products in memory.
+// Rotary embedding of the query or the key; unfused, it is made of products in memory.
 Value rotate(Writer& w, std::int64_t bytes, std::string_view label, std::string_view name) {
   if (w.plan.stack.rope_fusion) {
     const Value out = w.activation(bytes, label);
@@ -291,12 +292,12 @@ void key_again(Writer& w, Value key) {
   if (w.saved(key)) make_key_again(w, {key});
 }
 
-// Weights of the norm over heads that are this wide together.
+// Weights of the norm over heads with this total width.
 std::int64_t weights_of_heads(const model::Architecture& a, std::int64_t width) {
   return a.norms_by_head ? width : a.head_dim;
 }
 
-// Norms over each head of the query and of the key; they save what they read.
+// Norms over each head of the query and of the key. They save their inputs.
 struct HeadNorms {
   Value mixed = 0, query = 0, query_rsigma = 0,
         key_rsigma = 0;  // `query`: its copy, if there is one
@@ -328,9 +329,9 @@ Value norm_heads_back(Writer& w, Value gradient, std::int64_t width, std::string
   return made;
 }
 
-// RoPE's backward passes and that of the split into q, k and v: a concatenation. Changes of layout
-// have none; their gradients are views. Behind a ring dk is a view of the buffer that dv stands
-// for.
+// The backward passes of RoPE and of the split into q, k and v: a concatenation. Changes of layout
+// have no backward kernel; their gradients are views. After a ring, dk is a view of the buffer that
+// dv represents.
 Gradients split_back(Writer& w, Gradients gradients, bool rope, Value tables,
                      const HeadNorms& norms) {
   const Dimensions& dim = w.dim;
@@ -352,13 +353,13 @@ Gradients split_back(Writer& w, Gradients gradients, bool rope, Value tables,
   return {mixed};
 }
 
-// Query and key out of qkv's output, as far as they become tensors of their own.
+// Query and key from qkv's output, if they become separate tensors.
 CoreInputs split(Writer& w, Value mixed) {
   const Dimensions& dim = w.dim;
   const bool rope = w.a.position == model::Position::rope;
   CoreInputs in{mixed, 0, 0};
   Value tables = 0;
-  // The grouped query layout needs a copy unless a rank has one group.
+  // The grouped query layout needs a copy, unless a rank has a single group.
   Value copy = 0;
   if (dim.heads > dim.groups && dim.groups > 1) {
     copy = rope ? w.temporary(dim.rows(dim.query), "query copy")
@@ -380,7 +381,7 @@ CoreInputs split(Writer& w, Value mixed) {
     if (!w.plan.stack.rope_fusion)
       tables = w.activation(8 * dim.local * dim.head_dim, "cos and sin");
     in.query = rotate(w, dim.rows(dim.query), "query", "rope q");
-    w.drop(copy);  // what the variable named before
+    w.drop(copy);  // the variable's previous tensor
     in.key = rotate(w, dim.rows(dim.key_value), "key", "rope k");
     w.again({in.key}, [key = in.key](Writer& b) { key_again(b, key); });
     w.save(tables);
@@ -391,7 +392,7 @@ CoreInputs split(Writer& w, Value mixed) {
   return in;
 }
 
-// What context-parallel ranks do together, by the names of context::catalog().
+// The core of each context-parallel method, by the names of context::catalog().
 struct Core {
   std::string_view context;
   Value (*core)(Writer& w, const CoreInputs& in);
@@ -429,7 +430,7 @@ ParameterList attention_parameters(const Rank& rank) {
     for (const Parameter& p : linear_parameters(rank, Module::qkv)) list.push_back(p);
   }
   const auto over_heads = [&](std::string_view name, std::int64_t width) {
-    // Each rank has the weights of its own heads.
+    // Each rank holds the weights of its own heads.
     if (a.query_key_norm)
       list.push_back({name, weights_of_heads(a, width), sp && !a.norms_by_head});
   };
@@ -462,10 +463,10 @@ Value self_attention(Writer& w) {
   const Value out = traits.selective ? checkpoint(w, {in.query, in.key, mixed}, region) : region(w);
   group.close();
   group.commit();
-  if (group)  // what the core read is given up by hand
+  if (group)  // the core's inputs are freed explicitly
     w.drop({std::exchange(mixed, 0), std::exchange(in.key, 0), std::exchange(in.query, 0)});
-  // The transposed view of `out` is made contiguous; the projection saves that copy. In fp8 it is
-  // cast, and the cast is saved.
+  // A copy makes the transposed view of `out` contiguous, and the projection saves that copy. In
+  // fp8 the copy is cast, and the cast is saved.
   const std::int64_t bytes = dim.rows(dim.query);
   Value contiguous = 0, copied = 0;
   if (traits.copies_output) {
@@ -484,7 +485,7 @@ Value self_attention(Writer& w) {
   const Value sum = row_parallel(w, projection, wide, operand, "attention output gradient");
   projected.close();
   projected.commit();
-  // Attention.forward returns: of its local variables only what is saved for backward stays.
+  // Attention.forward returns: of its local variables only tensors saved for backward remain.
   w.drop({mixed, in.key, in.query, copied, contiguous, out});
   w.unname(w.attention_locals);
   return sum;

@@ -1,9 +1,9 @@
-// gathered.cpp — every rank gathers all keys and values, puts them in order and attends to them
-// with its two chunks of queries, one on each stream
-// [TransformerEngine 2.9 context_parallel.py:AttnFuncWithCPAndKVAllGather].
+// gathered.cpp — every rank gathers all keys and values and reorders them. It then runs attention
+// for its two chunks of queries, one on each stream [TransformerEngine 2.9
+// context_parallel.py:AttnFuncWithCPAndKVAllGather].
 //
-// Saved are the rank's own query, key and value and each chunk's output; keys and values are
-// gathered again on the way back. INVENTORY.md section 30 has a line per tensor.
+// The saved tensors are the rank's own query, key and value and each chunk's output. The backward
+// pass gathers keys and values again. INVENTORY.md section 30 lists every tensor.
 #include <array>
 
 #include "sim/program/layers/attention/attention.h"
@@ -27,8 +27,8 @@ struct Gathered {
         copies(rank.dim.batch > 1) {}
 
   context::Step step;
-  std::array<std::int64_t, 2> own;  // bytes of a rank's keys, of its values
-  // With one sequence its chunks lie in one piece, and nothing is copied to make them so.
+  std::array<std::int64_t, 2> own;  // bytes of a rank's keys, and of its values
+  // With one sequence its chunks are contiguous, so nothing is copied.
   bool copies;
 
   std::int64_t whole(std::size_t what) const { return step.before[what].bytes; }
@@ -38,16 +38,16 @@ struct Gathered {
   }
   std::int64_t query_bytes(const Dimensions& dim) const { return dim.rows(dim.query) / 2; }
   std::int64_t output_bytes(const Dimensions& dim) const { return dim.rows(dim.attended) / 2; }
-  // Of a chunk's keys, or of its values.
+  // Bytes of a chunk's keys, or of its values.
   std::int64_t pair_bytes(const Dimensions& dim, std::size_t chunk, std::size_t what) const {
     const std::int64_t width = what == keys ? dim.key_value : dim.value;
     return dim.element * dim.batch * step.calls[chunk].keys * width;
   }
-  // Tokens first, as they are gathered.
+  // Puts tokens first, as the gather needs.
   Value by_token(Writer& w, Value v, std::size_t what) const;
   // Keys or values of all ranks, in order.
   Value gather(Writer& w, std::size_t what) const;
-  // A chunk's own keys and values, as far as they are copies.
+  // A chunk's own keys and values, if they are copies.
   std::array<Value, 2> cut(Writer& w, std::size_t chunk) const;
 };
 
@@ -93,7 +93,7 @@ struct SavedGather {
   std::array<Value, 2> outputs, statistics, states;
 };
 
-// One chunk on the way back: its gradients are added to those of all keys.
+// The backward pass of one chunk: adds its gradients to those of all keys.
 void chunk_back(Writer& w, const Gathered& g, std::size_t chunk) {
   const Stream stream = streams[chunk];
   const std::int64_t query = g.query_bytes(w.dim);
@@ -112,7 +112,7 @@ void chunk_back(Writer& w, const Gathered& g, std::size_t chunk) {
   w.drop({q, cut[0], cut[1], dout, dq, dk, dv});
 }
 
-// The gradients of all keys: put back in the ranks' order and summed over them.
+// The gradients of all keys, reordered by rank and summed over the ranks.
 Value scatter(Writer& w, const Gathered& g, Value all, std::size_t what) {
   const std::int64_t whole = g.whole(what);
   const Value ordered = w.temporary(whole, "gradients in the order of ranks");

@@ -36,7 +36,7 @@ void HeadExchange::send(Writer& w, Value from, Value to, std::int64_t bytes,
   w.record_stream(to, wire);
 }
 
-// Three tensors of each: laid out, received, laid out anew.
+// Each exchange uses three tensors: laid out for sending, received, and laid out for the kernel.
 std::vector<Value> HeadExchange::exchange(Writer& w, std::vector<std::int64_t> bytes,
                                           bool to_heads) const {
   const std::size_t count = bytes.size();
@@ -53,7 +53,7 @@ std::vector<Value> HeadExchange::exchange(Writer& w, std::vector<std::int64_t> b
     w.memory_bound(OperationKind::copy, "exchange layout", 2 * bytes[i], second);
     w.drop(received[i]);
   };
-  // Where nothing overlaps a tensor is done before the next one begins.
+  // Without overlap, one tensor is finished before the next one begins.
   const std::size_t lag = pipelined_ ? 1 : 0;
   for (std::size_t i = 0; i < count + 2 * lag; ++i) {
     if (lag == 0) lay_out(i);
@@ -78,7 +78,7 @@ std::vector<Value> HeadExchange::exchange(Writer& w, std::vector<std::int64_t> b
 
 HeadExchange::Inputs HeadExchange::inputs(Writer& w, const Layouts& layouts) const {
   if (degree_ == 1) return {layouts.query, layouts.key, layouts.value};
-  // Grouped heads are repeated until the ranks divide them.
+  // Grouped heads are repeated until the ranks divide their number.
   Value repeated[2] = {0, 0};
   if (repeats_)
     for (Value& v : repeated) {

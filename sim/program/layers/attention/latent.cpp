@@ -1,6 +1,6 @@
-// latent.cpp — multi-head latent attention (MLA): narrow products on this rank's part of the
-// sequence, whole on every tensor-parallel rank; then wide ones behind a norm each, whose inputs,
-// not the stream, are gathered over the sequence.
+// latent.cpp — multi-head latent attention (MLA). Narrow products run on this rank's part of the
+// sequence, whole on every tensor-parallel rank. Wide products follow, each after a norm. Their
+// inputs, not the residual stream, are gathered over the sequence.
 //
 //     norm ─┬─ q down ── norm, gather, q up ───────────┬─ rotate ─ query ─┐
 //           └─ kv down ─┬─ norm, gather, kv up ──┬─ k ─┼─────────── key ──┼─ core ── projection
@@ -58,14 +58,14 @@ std::int64_t shard_bytes(const Writer& w, std::int64_t width) {
   return w.dim.element * w.dim.shard * width;
 }
 
-// A wide product behind its norm (none: the norm's output itself is read).
+// A wide product after its norm (without one, it reads the norm output of the layer).
 struct Up {
   Matrix matrix;
   std::string_view norm;  // its parameter; "": none
   Value input{}, normed{}, rsigma{};
 
   Value forward(Writer& w, std::string_view label);
-  // To the gradient of `input`; the output's is dropped.
+  // Returns the gradient of `input`; drops that of the output.
   Value back(Writer& w, Value gradient) const;
 };
 
@@ -129,7 +129,8 @@ Value Up::back(Writer& w, Value gradient) const {
   return made;
 }
 
-// The narrow products: their gradients add up to that of the norm's output, which is dropped.
+// The narrow products. Their gradients add up to the gradient of the norm's output; the latter is
+// dropped.
 struct Down {
   Matrix matrix;
   Value normed{};
@@ -148,7 +149,7 @@ struct Down {
 
 struct Latents {
   Widths widths;
-  bool projects;  // queries
+  bool projects;  // has a narrow product for queries
   Normed norm;
   Down query_down, pair_down;
   Up query_up, pair_up;
@@ -156,7 +157,7 @@ struct Latents {
   Gradients back(Writer& w, Gradients gradients) const;
 };
 
-// From the gradients of query, key and value to that of the residual stream.
+// From the gradients of query, key and value to the gradient of the residual stream.
 Gradients Latents::back(Writer& w, Gradients gradients) const {
   const auto [dq, dk, dv] = gradients;
   const Dimensions& dim = w.dim;
@@ -197,7 +198,7 @@ struct Heads {
   Value query, key, value;
 };
 
-// Rotation and concatenation of both parts of each head.
+// Rotates and concatenates the two parts of each head.
 Heads make_heads(Writer& w, const Widths& widths, Value query, Value mixed, Value rotated) {
   const Dimensions& dim = w.dim;
   Heads h{};
@@ -220,7 +221,7 @@ Heads up(Writer& w, Latents& l, Value pair, Value rotated) {
   return make_heads(w, l.widths, query, mixed, rotated);
 }
 
-// The pair's rotated part is cut off and gathered; the rest is made contiguous.
+// The rotated part of the pair is cut off and gathered; the rest is made contiguous.
 Heads project(Writer& w, Latents& l) {
   const Dimensions& dim = w.dim;
   w.use({"input_layernorm.weight"});
@@ -254,8 +255,8 @@ Heads project(Writer& w, Latents& l) {
   return heads;
 }
 
-// mla_up_proj: query, key and value go behind the layer's forward pass; the wide products run
-// again.
+// mla_up_proj: query, key and value are freed after the layer's forward pass, and the wide products
+// are recomputed.
 void heads_again(Writer& w, const Latents& l, const Heads& heads) {
   const bool again =
       w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.latent;
@@ -277,7 +278,7 @@ void heads_again(Writer& w, const Latents& l, const Heads& heads) {
 model::Operation kernel(const Writer& w, bool backward) {
   const Dimensions& dim = w.dim;
   const model::Latent& l = w.a.latent;
-  // Scores by heads of one width, values by another: two of five products backward read values.
+  // Scores use one head width and values another: two of the five backward products read values.
   const std::int64_t width = (l.content + l.rotated + l.value) / 2;
   const std::int64_t documents = w.plan.documents_per_sample();
   model::Operation o =
@@ -365,7 +366,7 @@ Value latent_attention(Writer& w) {
       again ? checkpoint(w, {heads.query, heads.key, heads.value}, region) : region(w);
   group.close();
   group.commit();
-  if (group) {  // what the core read is given up by hand
+  if (group) {  // the core's inputs are freed explicitly
     w.drop({heads.query, heads.key, heads.value});
     heads = {};
   }

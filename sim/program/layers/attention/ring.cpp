@@ -1,10 +1,11 @@
-// ring.cpp — ring attention over the context-parallel group, or over those that stand alike in it
-// behind an exchange of heads among neighbours: TransformerEngine's AttnFuncWithCP(AndKVP2P).
+// ring.cpp — ring attention over the context-parallel group (TransformerEngine's
+// AttnFuncWithCP(AndKVP2P)). In two-level contexts, neighbours exchange heads first; the ring then
+// joins ranks with the same place in their neighbourhoods.
 //
-// Chunks r and 2c-1-r of the sequence are on rank r, K/V travel around the ring, odd steps run (and
-// allocate) on a second stream. Python's variables decide when tensors go: those of a step live
-// until a later step names its own, most of the rest until the function returns. INVENTORY.md
-// sections 2 and 3 have a line per tensor [TransformerEngine 1.8 and 1.9, attention.py].
+// Rank r holds chunks r and 2c-1-r of the sequence. K/V travel around the ring. Odd steps run (and
+// allocate) on a second stream. Python's variables decide when tensors are freed. Those of a step
+// live until a later step reassigns them; most others live until the function returns. INVENTORY.md
+// sections 2 and 3 list every tensor [TransformerEngine 1.8 and 1.9, attention.py].
 #include <utility>
 #include <vector>
 
@@ -21,8 +22,8 @@ Stream stream_of(int i) {
   return i % 2 == 0 ? Stream::compute : Stream::cp_compute;
 }
 
-// What step i of a rank attends to: its own chunk causally, then full queries x first half of the
-// keys, then second half of the queries x all keys.
+// The attention of step i: first the rank's own chunk, causally. Then all queries with the first
+// half of the keys; then the second half of the queries with all keys.
 enum class Part { own, first_keys, second_queries };
 
 struct Ring {
@@ -38,12 +39,12 @@ struct Ring {
 
   Dimensions dim;
   int c, r;
-  std::int64_t local;          // tokens that go around together
-  std::int64_t heads, groups;  // that a rank attends with
+  std::int64_t local;          // tokens that travel together
+  std::int64_t heads, groups;  // heads and key-value groups on this rank
   Stream wire;
-  // Halves of q, out and dout are [:, 1] of the batch: with one sequence they lie in one piece, and
+  // Halves of q, out and dout are [:, 1] of the batch. With one sequence they are contiguous, and
   // `.contiguous()` gives a view (packed samples have a kernel that copies). Halves of k and v are
-  // copies always: the two lie one behind the other.
+  // always copied, because the two are concatenated.
   bool copies_half;
 
   Part part(int i) const {
@@ -53,7 +54,7 @@ struct Ring {
     return {p == Part::second_queries ? local / 2 : local,
             p == Part::first_keys ? local / 2 : local, p == Part::own, heads, groups};
   }
-  // Keys and values of so many tokens, and of all that go around together.
+  // Bytes of the keys and values of `rows` tokens, and of all tokens that travel together.
   std::int64_t key_value_bytes(std::int64_t rows) const {
     return dim.element * dim.batch * rows * groups * (dim.head_dim + dim.value_dim);
   }
@@ -72,7 +73,7 @@ struct RingForward {
   Writer& w;
   const Ring& ring;
   std::vector<Value> buffers{}, outputs{}, statistics{}, states{};
-  Value half[2] = {};  // of the last two steps: the first half of k and v or the second of q
+  Value half[2] = {};  // of the last two steps: first half of k and v, or second half of q
   Value out = 0, running = 0;
   std::uint16_t arrived = 0;
 
@@ -82,7 +83,7 @@ struct RingForward {
   void add_statistics(int i);
 };
 
-// The halves of step i - 2 go when this step names its own inputs: k and v first, then q.
+// The halves of step i - 2 are freed when this step assigns its own inputs: k and v first, then q.
 void RingForward::take_half(int i) {
   const Part p = ring.part(i);
   const Stream stream = stream_of(i);
@@ -122,7 +123,7 @@ void RingForward::step(int i) {
   attention_kernel(w, false, scores, stream);
 }
 
-// Behind the issue of the next step, on its own step's stream.
+// Runs after the next step is issued, on the stream of its own step.
 void RingForward::add_statistics(int i) {
   const std::int64_t bytes = statistics_bytes(w.dim);
   if (i > 0) {
@@ -147,7 +148,8 @@ void RingForward::run() {
   w.e.wait(arrived);
 }
 
-// The variables of the backward function; those of a step go behind the next step's.
+// The variables of the backward function. Those of a step are freed after the next step's are
+// assigned.
 struct RingBackward {
   Writer& w;
   const Ring& ring;
@@ -155,11 +157,11 @@ struct RingBackward {
   Value dq = 0, dkv = 0, keys = 0, query = 0, output = 0, gradient = 0, dk = 0, dv = 0;
 
   void step(int i, std::uint16_t arrived);
-  // The name goes to a new tensor, then the old one goes.
+  // Assigns a new tensor to the variable, then frees the old one.
   void make(Value& name, std::int64_t bytes, std::string_view label) {
     w.drop(std::exchange(name, w.temporary(bytes, label)));
   }
-  // A half is copied into a new tensor, or the name goes to a view; then the old half goes.
+  // Copies a half into a new tensor, or assigns a view to the variable; then frees the old half.
   void half(Value& name, bool copies, std::int64_t bytes, std::string_view label) {
     const Value old = std::exchange(name, copies ? w.temporary(bytes, label) : Value{0});
     if (copies) w.memory_bound(OperationKind::copy, "copy half", 2 * bytes);
@@ -167,7 +169,7 @@ struct RingBackward {
   }
 };
 
-// One step of the way back; it attends to what forward step c-1-i saw.
+// One step of the backward pass, with the same attention as forward step c-1-i.
 void RingBackward::step(int i, std::uint16_t arrived) {
   const Part p = ring.part(ring.c - 1 - i);
   const Scores scores = ring.scores(p);
@@ -186,7 +188,7 @@ void RingBackward::step(int i, std::uint16_t arrived) {
   half(gradient, second, half_output, "second half of dout");
   const Value old[] = {dq, dk, dv};
   if (cudnn) {
-    // Results get their names when the call returns.
+    // Results are assigned when the call returns.
     dq = w.temporary(query_bytes, "dq of the step");
     dk = w.temporary(key_bytes - of_value, "dk of the step");
     dv = w.temporary(of_value, "dv of the step");
@@ -194,7 +196,7 @@ void RingBackward::step(int i, std::uint16_t arrived) {
   backward_kernel(w, scores);
   if (cudnn) w.drop({old[0], old[1], old[2]});
   w.memory_bound(OperationKind::elementwise, "add dq", 3 * query_bytes);
-  // The ring's message must be there before dkv is added to it.
+  // The ring's message must arrive before dkv is added to it.
   w.e.wait(arrived);
   if (cudnn) {
     make(dkv, key_bytes, "dkv of the step");
@@ -205,7 +207,7 @@ void RingBackward::step(int i, std::uint16_t arrived) {
 
 Gradients ring_back(Writer& w, const Ring& ring) {
   const std::int64_t bytes = ring.key_value_bytes();
-  // Two buffers of (kv, dkv); the first starts from the saved kv. Steps go the other way round.
+  // Two buffers of (kv, dkv); the first starts from the saved kv. Steps run in reverse.
   const Value half_lse = w.temporary(statistics_bytes(w.dim) / 2, "second half of lse");
   w.memory_bound(OperationKind::copy, "half lse", statistics_bytes(w.dim));
   const Value dq = w.temporary(w.dim.rows(w.dim.query), "dq");
@@ -222,7 +224,7 @@ Gradients ring_back(Writer& w, const Ring& ring) {
     for (const Value buffer : buffers) w.record_stream(buffer, ring.wire);
     steps.step(i, arrived);
   }
-  // The function returns. dk and dv are views into the buffer that the last message came in.
+  // The function returns. dk and dv are views into the buffer of the last message.
   w.drop({steps.dq, steps.dkv, steps.dk, steps.dv, half_lse, buffers[(ring.c + 1) % 2]});
   return {dq, 0, buffers[ring.c % 2]};
 }
@@ -244,8 +246,8 @@ Value ring_core(Writer& w, const CoreInputs& in) {
                    3 * ring.output_bytes(ring.scores(ring.part(i)).query));
   const Value out = exchange.output(w, f.out);
   const Value state = w.activation(16 * ring.c, "rng state");
-  // Saved are q, the last K/V buffer, out, lse and rng states; the rest goes with the function: its
-  // lists and local variables, of which a view of the fp64 statistics is one.
+  // Saves q, the last K/V buffer, out, lse and rng states. The function's other lists and local
+  // variables are freed, among them a view of the fp64 statistics.
   const Value last = f.buffers.back();
   const Value query = own.query;
   w.save({query, last, out, lse, state});

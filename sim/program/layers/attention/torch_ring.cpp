@@ -1,7 +1,7 @@
-// torch_ring.cpp — attention of PyTorch's context_parallel: keys and values of all ranks are
-// gathered into one tensor (or passed on), each step's output is merged in fp32, gradients of keys
-// and values travel on in fp32 until they are home. Compiled, every message is waited for where it
-// is sent, and what stands between two calls is one pass. INVENTORY.md section 31
+// torch_ring.cpp — attention of PyTorch's context_parallel. Keys and values of all ranks are
+// gathered into one tensor (or passed on). Each step's output is merged in fp32. Gradients of keys
+// and values travel in fp32 until they reach their rank. Compiled code waits for every message
+// where it is sent, and runs the operators between two calls as one kernel. INVENTORY.md section 31
 // [pytorch torch/distributed/tensor/experimental/_attention.py:_templated_ring_attention,
 // torch/distributed/_functional_collectives.py:_maybe_wrap_tensor].
 #include <utility>
@@ -33,7 +33,7 @@ struct TorchRing {
   std::vector<context::Step> steps;
   bool gathers;
   std::int64_t groups;
-  std::int64_t query, output, key, value;  // bytes of a rank's own, in 16 bits
+  std::int64_t query, output, key, value;  // bytes of a rank's own tensors, in 16 bits
 
   std::size_t count() const { return steps.size(); }
   std::int64_t pair() const { return key + value; }
@@ -43,7 +43,7 @@ struct TorchRing {
   }
   bool half_queries(std::size_t step) const { return scores(step).query < dim.local; }
   bool half_keys(std::size_t step) const { return scores(step).key < dim.local; }
-  // The share of `whole` that a step's queries, or keys, have of it.
+  // The share of `whole` that belongs to a step's queries, or keys.
   std::int64_t of_queries(std::size_t step, std::int64_t whole) const {
     return whole / dim.local * scores(step).query;
   }
@@ -51,11 +51,11 @@ struct TorchRing {
     return whole / dim.local * scores(step).key;
   }
 
-  // A message of the group; `arrived` is to be waited for, if it is not waited for at once.
+  // A message of the group. `arrived`: the event to wait for, unless the wait is immediate.
   Value send(Writer& w, Kind kind, std::int64_t bytes, std::string_view label, Value sent,
              std::uint16_t& arrived) const;
   void await(Writer& w, std::uint16_t& arrived) const;
-  // Keys and values one behind the other, with no hole between two heads.
+  // Keys and values are concatenated, without gaps between heads.
   Value flat(Writer& w) const;
 };
 
@@ -90,14 +90,14 @@ Value TorchRing::flat(Writer& w) const {
   return made;
 }
 
-// Keys and values on their way: what a step reads, and the message for the next.
+// Keys and values in transit: the tensor that a step reads, and the message for the next step.
 struct Keys {
   Writer& w;
   const TorchRing& ring;
   Value held = 0;  // of all ranks, or of the rank whose turn it is
   std::uint16_t arrived = 0;
 
-  // In front of step i's attention.
+  // Runs before the attention of step i.
   void step(std::size_t i);
   void pass_on(Kind kind, std::int64_t bytes, Value own);
 };
@@ -123,7 +123,7 @@ void Keys::step(std::size_t i) {
   pass_on(Kind::ring_exchange, ring.pair(), own);
 }
 
-// Forward: the fp32 sum of the steps' outputs.
+// The fp32 sum of the steps' outputs in the forward pass.
 struct Merger {
   Writer& w;
   const TorchRing& ring;
@@ -133,7 +133,7 @@ struct Merger {
   void eagerly(std::size_t i);
 };
 
-// out - sigmoid(lse_i - lse) (out - out_i), operator by operator.
+// out - sigmoid(lse_i - lse) (out - out_i), one operator at a time.
 void Merger::eagerly(std::size_t i) {
   const std::int64_t bytes = ring.of_queries(i, ring.output);
   const Value wide = w.temporary(2 * bytes, "output of a step in fp32");
@@ -161,7 +161,7 @@ void Merger::eagerly(std::size_t i) {
 
 void Merger::step(std::size_t i) {
   if (!ring.compiled) return eagerly(i);
-  if (i == 0) return;  // read by the next step's pass
+  if (i == 0) return;  // the next step's kernel reads it
   const bool first = i == 1, last = i + 1 == ring.count();
   if (first) sum = w.temporary(2 * ring.output, "merged output");
   w.memory_bound(OperationKind::elementwise, "merge output",
@@ -169,7 +169,8 @@ void Merger::step(std::size_t i) {
                      (last ? 1 : 2) * ring.output);
 }
 
-// Backward: fp32 gradients of the queries, which stay, and of the keys and values, which go round.
+// The backward pass: fp32 gradients of the queries, which stay, and of the keys and values, which
+// travel.
 struct Sums {
   Writer& w;
   const TorchRing& ring;
@@ -185,13 +186,13 @@ struct Sums {
 
 void Sums::clear() {
   query = w.temporary(2 * ring.query, "dq in fp32");
-  if (ring.compiled) return;  // the first step's pass writes
+  if (ring.compiled) return;  // the first step's kernel writes it
   keys = w.temporary(2 * ring.key, "dk in fp32");
   values = w.temporary(2 * ring.value, "dv in fp32");
   w.memory_bound(OperationKind::copy, "clear dq dk dv", 2 * (ring.query + ring.pair()));
 }
 
-// Adding to half of a tensor writes the whole anew.
+// An addition to half of a tensor writes the whole tensor again.
 void Sums::add_queries(std::size_t i) {
   const std::int64_t part = ring.of_queries(i, ring.query);
   if (ring.compiled) {
@@ -269,7 +270,7 @@ Value torch_ring_core(Writer& w, const CoreInputs& in) {
   const Value source = repeats_heads(w.rank) ? repeat_heads(w, l) : Value{0};
   Keys keys{w, ring};
   Merger merger{w, ring};
-  Value output = 0;  // of a step: Python's variable names it until the next step's is there
+  Value output = 0;  // of a step: Python's variable keeps it until the next step's output exists
   for (std::size_t i = 0; i < ring.count(); ++i) {
     keys.step(i);
     const Scores scores = ring.scores(i);

@@ -1,9 +1,9 @@
-// ulysses.cpp — every rank attends to the whole sequence with its share of the heads
+// ulysses.cpp — every rank computes attention of the whole sequence for its share of the heads
 // [TransformerEngine 2.9 context_parallel.py:AttnFuncWithCPAndQKVOA2A].
 //
-// Saved are query, key and value as they are attended to and the output: TransformerEngine's in the
-// rank's own tokens, which is exchanged again on the way back; DeepSpeed's as it was made.
-// INVENTORY.md section 30 has a line per tensor.
+// The saved tensors are query, key and value after the exchange, and the output. TransformerEngine
+// saves the output for the rank's own tokens and exchanges it again in the backward pass. DeepSpeed
+// saves the output as computed. INVENTORY.md section 30 lists every tensor.
 #include "sim/program/layers/attention/head_exchange.h"
 
 namespace sim::program {

@@ -1,5 +1,5 @@
-// unfused.cpp — attention with scores, softmax and dropout in memory, as Megatron-LM core 0.8
-// dot_product_attention.py, fused_softmax.py and PyTorch's autograd do it. INVENTORY.md section 14.
+// unfused.cpp — attention with scores, softmax and dropout in memory, as in Megatron-LM core 0.8
+// dot_product_attention.py, fused_softmax.py and PyTorch's autograd. INVENTORY.md section 14.
 #include "sim/program/layers/attention/attention.h"
 
 namespace sim::program {
@@ -9,11 +9,11 @@ using model::OperationKind;
 
 namespace {
 
-// What is saved; the output is the projection's alone.
+// The saved tensors; the output belongs to the projection alone.
 struct Unfused {
   CoreTraits traits;
   CoreInputs in;
-  Value keys = 0, values = 0;  // of all heads, where they are repeated
+  Value keys = 0, values = 0;  // of all heads, if they are repeated
   Value softmax = 0, mask = 0, dropped = 0;
 
   Value forward(Writer& w);
@@ -67,7 +67,7 @@ Value Unfused::forward(Writer& w) {
   return out;
 }
 
-// From the gradient of the probabilities to that of the scores.
+// From the gradient of the probabilities to the gradient of the scores.
 Value Unfused::scores_back(Writer& w, Value gradient) const {
   const std::int64_t bytes = w.dim.scores();
   if (dropped != 0) {
@@ -78,8 +78,8 @@ Value Unfused::scores_back(Writer& w, Value gradient) const {
     w.drop({mask, gradient});
     gradient = of_softmax;
   }
-  // apex' kernel overwrites the gradient; PyTorch's softmax makes a new one, and masking fills a
-  // copy of that (aten TensorAdvancedIndexing.cpp: masked_fill is a clone and masked_fill_).
+  // apex' kernel overwrites the gradient. PyTorch's softmax makes a new one, and masking fills a
+  // copy of it (aten TensorAdvancedIndexing.cpp: masked_fill is a clone and masked_fill_).
   w.memory_bound(OperationKind::softmax, "softmax backward",
                  (traits.fused_softmax ? 2 : 3) * bytes);
   if (!traits.fused_softmax) {
@@ -104,7 +104,7 @@ Gradients Unfused::back(Writer& w, Gradients gradients) const {
   product(w, "d values", dim.head_dim, dim.local, GemmRole::input_gradient);
   w.drop(values);
   const Value of_scores = scores_back(w, of_probabilities);
-  // The products are scaled in a second step, into tensors of their own.
+  // A second step scales the products into new tensors.
   const auto scaled = [&](std::string_view name, std::string_view label) {
     const Value unscaled = w.temporary(query, "unscaled product");
     product(w, name, dim.head_dim, dim.local, GemmRole::input_gradient);

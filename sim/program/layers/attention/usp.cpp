@@ -1,9 +1,9 @@
-// usp.cpp — yunchang's USP: exchanges of heads one after the other, between them a ring of
-// flash-attention whose blocks are merged in fp32, an operator at a time.
+// usp.cpp — yunchang's USP: exchanges of heads one after the other, and between them a ring of
+// flash-attention. The ring merges its blocks in fp32, one operator at a time.
 //
-// What a rank does is the catalog's, step by step, in any order of tokens; the way back is written
-// for the order that training has (zigzag). Halves of q, k and v are views. INVENTORY.md section 30
-// has a line per tensor.
+// The forward steps of a rank are those of the catalog, for any order of tokens. The backward pass
+// is written for the order that training uses (zigzag). Halves of q, k and v are views.
+// INVENTORY.md section 30 lists every tensor.
 //
 // Sources: feifeibear/long-context-attention hybrid/attn_layer.py:LongContextAttention,
 // comm/all_to_all.py; zhuzilin/ring-flash-attention zigzag_ring_flash_attn.py, utils.py.
@@ -31,8 +31,8 @@ struct RingInside {
 
   HeadExchange exchange;
   std::vector<context::Step> steps;
-  std::int64_t row, key_row;  // elements of a token's query, of its key
-  std::int64_t tokens;        // that go around together
+  std::int64_t row, key_row;  // elements of a token's query, and of its key
+  std::int64_t tokens;        // tokens that travel together
   std::int64_t element;
   Stream wire;
 
@@ -43,7 +43,7 @@ struct RingInside {
   }
 };
 
-// Keys and values of the rank before, on their way.
+// Keys and values of the previous rank, in transit.
 struct Arriving {
   Value key = 0, value = 0;
   std::uint16_t event = 0;
@@ -61,11 +61,11 @@ Arriving send_on(Writer& w, const RingInside& ring, Value key, Value value, std:
   return next;
 }
 
-// [utils.py:_update_out_and_lse: to fp32, difference, sigmoid, product, difference; of the
-// statistics log-sigmoid and difference]
+// [utils.py:_update_out_and_lse: cast to fp32, difference, sigmoid, product, difference; for the
+// statistics: log-sigmoid and difference]
 constexpr int merge_kernels = 7;
 
-// out - sigmoid(lse' - lse) (out - out'), of `elements` of the output's `whole`.
+// out - sigmoid(lse' - lse) (out - out'), for `elements` of the output's `whole`.
 Value merge(Writer& w, Value out, Value block, std::int64_t elements, std::int64_t whole) {
   const std::int64_t wide = 4 * elements;
   if (out == 0) {
@@ -129,7 +129,7 @@ Forward attend(Writer& w, const RingInside& ring, Value key, Value value) {
   return f;
 }
 
-// Gradients of keys and values follow the keys around, in fp32.
+// Gradients of keys and values travel after the keys, in fp32.
 Gradients attend_back(Writer& w, const RingInside& ring, Value key, Value value) {
   const std::int64_t query = ring.element * ring.tokens * ring.row, keys = ring.key_bytes();
   const std::int64_t wide = 4 * ring.tokens * ring.key_row;

@@ -1,8 +1,8 @@
 // dispatch.cpp — see mixture.h: from the tokens of this rank to the rows of its experts, and back.
 //
-// The CPU waits for the router where it must know how many rows come: the counts are gathered over
-// all ranks of the experts and copied to the host; fused permutation is queued before the wait,
-// unless a capacity limits the copies. Backward passes keep the counts.
+// The CPU waits for the router if it must know the number of arriving rows. The counts are gathered
+// over all ranks of the expert group and copied to the host. Fused permutation is queued before the
+// wait, unless a capacity limits the copies. Backward passes reuse the counts.
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -20,28 +20,28 @@ std::int64_t at_least_one(std::int64_t bytes) {
   return std::max<std::int64_t>(bytes, 1);
 }
 
-// To the experts, or back: then a rank sends what it got.
+// Sends rows to the experts, or back; on the way back a rank sends what it received.
 void all_to_all(Writer& w, std::int64_t bytes, bool back, std::string_view label,
                 const std::function<void()>& meanwhile = {}) {
   const int route = w.variant.kind.load;
   send_tokens(w, Stream::ep, at_least_one(bytes), {}, back ? -route : route, label, meanwhile);
 }
 
-// Tokens and hidden columns change places between the tensor ranks (alltoall_seq).
+// Exchanges tokens for hidden columns between the tensor-parallel ranks (alltoall_seq).
 void transpose(Writer& w, const Routed& r) {
   if (r.dispatcher != Dispatcher::alltoall_seq || w.dim.tp == 1) return;
   w.e.collective(Kind::all_to_all, Stream::tp, w.dim.residual(), "sequence to columns");
 }
 
-// Rows in one tensor, a new one for each step; the last is the caller's.
+// Rows in one tensor. Each step makes a new one; the last belongs to the caller.
 class Rows {
  public:
   Rows(Writer& writer, const Routed& routed, Value first = 0)
       : value(first), w(writer), r(routed) {}
 
   Value value;
-  int left = 0;  // steps; the tensor of the last one is what the experts read and save
-  std::function<void()> meanwhile;  // issued when the exchange is on its way; may be none
+  int left = 0;                     // remaining steps; the experts read and save the last tensor
+  std::function<void()> meanwhile;  // issued while the exchange is in flight; may be empty
 
   void step(std::int64_t rows, std::string_view label, Stream pool = Stream::compute) {
     before_ = value;
@@ -59,13 +59,14 @@ class Rows {
   void from_experts();
 
  private:
-  // Between the ranks of the experts, if there are several.
+  // Exchanges between the ranks of the expert group, if there are several.
   void exchange(std::int64_t rows, std::string_view label, bool back, std::string_view kernel);
 
   Writer& w;
   const Routed& r;
   Value before_ = 0;
-  bool exchanged_ = false, was_exchanged_ = false;  // made by an exchange: `value`, `before_`
+  // Whether an exchange made `value`, and `before_`.
+  bool exchanged_ = false, was_exchanged_ = false;
 };
 
 void Rows::exchange(std::int64_t rows, std::string_view label, bool back, std::string_view kernel) {
@@ -116,7 +117,7 @@ bool waits_early(const Writer& w) {
   return w.plan.experts.capacity_factor > 0;
 }
 
-// The counts on their way to the host; the event behind them, 0: nobody waits.
+// The copy of the counts to the host. Returns the event after it; 0: the CPU does not wait.
 std::uint16_t count(Writer& w, const Routed& r) {
   if (w.plan.experts.pads_to_capacity) return 0;
   w.memory_bound(OperationKind::reduction, "tokens per expert", r.tokens * r.experts);
@@ -134,7 +135,7 @@ void wait_for_counts(Writer& w, std::uint16_t there) {
   w.e.sync_event(there, "token counts");
 }
 
-// Probabilities travel with the tokens, unless they are multiplied in the end.
+// Probabilities travel with the tokens, unless they are applied at the end.
 Value send_probabilities(Writer& w, const Routed& r) {
   if (w.plan.experts.late_probabilities) return 0;
   const Value permuted = w.temporary(at_least_one(4 * r.sent), "permuted probabilities");
@@ -167,7 +168,7 @@ Gradients dispatch_back(Writer& w, Gradients gradients, const Routed& r, Value o
   return {made, scores, r.aside ? r.aside->input_gradient(w) : gradients[2]};
 }
 
-// Where each row came from.
+// The origin of each row.
 Value row_order(Writer& w, const Routed& r) {
   if (w.plan.experts.permute_fusion) {
     const Value map = w.activation(4 * r.tokens * (2 * r.experts + 1), "row id map");
@@ -201,10 +202,10 @@ Gradients combine_back(Writer& w, Gradients gradients, const Routed& r, Value ou
 
 }  // namespace
 
-// Where another microbatch's work hides all-to-alls, each runs beside what the rank computes next
-// and is waited for by the next one: the dispatch beside the experts, the combination beside the
-// next attention. Which microbatch's work that is makes no difference to its length
-// [core 0.14 pipeline_parallel/combined_1f1b.py; model_chunk_schedule_plan.py].
+// If another microbatch hides all-to-alls, each runs beside this rank's next computation, and the
+// following all-to-all waits for it. Dispatch runs beside the experts, combine beside the next
+// attention. The result does not depend on which microbatch provides that work [core 0.14
+// pipeline_parallel/combined_1f1b.py; model_chunk_schedule_plan.py].
 void send_tokens(Writer& w, Stream stream, std::int64_t bytes, const Choices& choices, int route,
                  std::string_view label, const std::function<void()>& meanwhile) {
   if (w.plan.experts.overlaps_all_to_all) {

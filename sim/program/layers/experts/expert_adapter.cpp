@@ -24,7 +24,7 @@ void product(Writer& w, std::string_view name, std::int64_t m, std::int64_t n, s
              w.current);
 }
 
-// The gradient of a weight [n, k]; what the product read goes.
+// The gradient of a weight [n, k]; drops the input of the product.
 void weight(Writer& w, std::string_view parameter, bool up, std::int64_t rows, std::int64_t n,
             std::int64_t k, std::initializer_list<Value> read) {
   const bool wide = w.plan.numerics.fp32_gradients;

@@ -1,5 +1,5 @@
-// expert_products.cpp — see mixture.h: up, weighed activation, down, for the rows of each local
-// expert.
+// expert_products.cpp — see mixture.h: the products up and down, with a weighted activation
+// between, for the rows of each local expert.
 #include <utility>
 
 #include "sim/program/autograd/fp8.h"
@@ -15,8 +15,8 @@ namespace {
 struct Products {
   Matrix up, down;
   std::int64_t rows;
-  Value input, up_output, operand, probabilities;  // `operand` of the product down
-  bool again;                                      // the activation runs again
+  Value input, up_output, operand, probabilities;  // `operand`: of the product down
+  bool again;                                      // the activation is recomputed
   bool biased, padded;
   ExpertAdapter up_adapter{true}, down_adapter{false};
   std::int64_t wide(const Writer& w) const { return w.dim.element * rows * up.out; }
@@ -29,8 +29,8 @@ struct Products {
   Gradients back(Writer& w, Gradients gradients) const;
 };
 
-// Rows of each expert at multiples of 16, which fp8 needs, or as they were; `rows` is dropped
-// [core 0.15 moe/experts.py:TEGroupedMLP; TransformerEngine pytorch/module/fp8_padding.py].
+// Pads the rows of each expert to a multiple of 16, which fp8 needs, or removes the padding; drops
+// `rows` [core 0.15 moe/experts.py:TEGroupedMLP; TransformerEngine pytorch/module/fp8_padding.py].
 Value Products::copied(Writer& w, Value from, std::string_view label, std::string_view name) const {
   const std::int64_t bytes = w.dim.element * rows * up.in;
   const Value made = w.temporary(bytes, label);
@@ -39,9 +39,9 @@ Value Products::copied(Writer& w, Value from, std::string_view label, std::strin
   return made;
 }
 
-// The bias of the product down times each row's probability, expert by expert: in fp32, joined,
-// rounded. The bias of the product up is part of its epilogue
-// [core 0.15 moe/experts.py:TEGroupedMLP._apply_bias].
+// Adds the bias of the product down, times each row's probability, expert by expert: in fp32,
+// concatenated, rounded. The bias of the product up is part of its epilogue [core 0.15
+// moe/experts.py:TEGroupedMLP._apply_bias].
 Value Products::add_biases(Writer& w, Value outputs) const {
   const std::int64_t elements = rows * up.in;
   const Value parts = w.temporary(4 * elements, "biased outputs of each expert");
@@ -58,8 +58,8 @@ Value Products::add_biases(Writer& w, Value outputs) const {
   return made;
 }
 
-// Back: the gradient in fp32, and of each expert rounded for its rows, summed for its bias, and for
-// the rows' probabilities.
+// The backward pass: the gradient in fp32; for each expert it is rounded for the rows, and summed
+// for the bias and for the rows' probabilities.
 Value Products::biases_back(Writer& w, Value gradient) const {
   const std::int64_t elements = rows * up.in, e = w.dim.element;
   const Value whole = w.temporary(4 * elements, "biased output gradient");
@@ -81,7 +81,7 @@ Value Products::biases_back(Writer& w, Value gradient) const {
   return made;
 }
 
-// The activation's output as the product down reads it.
+// The activation's output, as the product down reads it.
 Value Products::activate(Writer& w) const {
   const bool fp8 = w.plan.numerics.fp8;
   const Value out = fp8 ? w.temporary(half(w), "expert activation output")
@@ -102,7 +102,7 @@ void weight_products(Writer& w, const Matrix& m, std::int64_t rows, Value operan
   hand_over(w, m, made);
 }
 
-// An adapter's part of a gradient, if there is one.
+// Adds an adapter's part of a gradient, if there is one.
 void add(Writer& w, Value gradient, std::int64_t bytes) {
   if (gradient == 0) return;
   w.memory_bound(OperationKind::elementwise, "add adapter gradient", 3 * bytes);

@@ -1,7 +1,7 @@
-// flex_dispatch.cpp — the flex dispatcher over DeepEP: one kernel sends each token once to every
-// rank with experts of it (between nodes once to each node), scores beside it; what arrives is
-// permuted to rows of experts here. The CPU waits for the number of tokens that come in each
-// forward pass; the way back knows it.
+// flex_dispatch.cpp — the flex dispatcher over DeepEP. One kernel sends each token, with its
+// scores, once to every rank with one of its experts (between nodes, once to each node). The
+// receiver permutes tokens into rows of experts. The CPU waits for the number of arriving tokens in
+// each forward pass. The backward pass knows the number.
 //
 //     tokens n ── dispatch ── U tokens of this rank ── permute ── R rows ── experts
 //     sum n ◄──── combine ◄── U sums of their rows ◄── un-permute ◄── R rows

@@ -1,6 +1,7 @@
-// gathered_dispatch.cpp — the allgather dispatcher: every token to every rank of the experts, each
-// of which keeps the rows of its own; outputs are summed over the ranks. The CPU waits for the
-// counts in each forward pass [core 0.14 moe/token_dispatcher.py:MoEAllGatherTokenDispatcher].
+// gathered_dispatch.cpp — the allgather dispatcher. Every token goes to every rank of the expert
+// group, and each rank keeps the rows of its own experts. Outputs are summed over the ranks. The
+// CPU waits for the counts in each forward pass [core 0.14
+// moe/token_dispatcher.py:MoEAllGatherTokenDispatcher].
 #include "sim/program/layers/experts/mixture.h"
 
 namespace sim::program {
@@ -20,7 +21,7 @@ Value gather(Writer& w, const Routed& r, std::string_view label) {
   return all;
 }
 
-// To this rank's tokens; `all` is dropped.
+// Reduces to this rank's tokens; drops `all`.
 Value scatter(Writer& w, const Routed& r, Value all, std::string_view label) {
   const Value mine = w.temporary(w.dim.residual(), label);
   if (r.ep * r.etp > 1)

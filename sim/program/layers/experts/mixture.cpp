@@ -63,9 +63,9 @@ Value in_line(Writer& w, Value normed) {
   return checkpoint(w, {normed}, [normed](Writer& b) { return shared_expert(b, normed); });
 }
 
-// Where another microbatch hides all-to-alls, a layer runs in four nodes with a graph and a call of
-// autograd each, on two streams: about as much Python again
-// [core 0.15 models/common/model_chunk_schedule_plan.py, pipeline_parallel/utils.py:ScheduleNode].
+// If another microbatch hides all-to-alls, a layer runs in four nodes on two streams, each with its
+// own graph and autograd call. This costs about as much Python again [core 0.15
+// models/common/model_chunk_schedule_plan.py, pipeline_parallel/utils.py:ScheduleNode].
 int host_pieces(const Writer& w) {
   return w.plan.experts.overlaps_all_to_all ? 2 : 1;
 }

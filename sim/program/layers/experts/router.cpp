@@ -1,4 +1,5 @@
-// router.cpp — see mixture.h: the gating product, scores, the choice, the loss that balances.
+// router.cpp — see mixture.h: the gating product, the scores, the choice of experts, and the
+// load-balancing loss.
 #include "sim/program/layers/experts/mixture.h"
 
 namespace sim::program {
@@ -8,8 +9,8 @@ using model::OperationKind;
 
 namespace {
 
-// Small kernels around the choice: scores, top-k, zeros and scatters of both maps; with groups the
-// sums and the choice of groups before it.
+// Small kernels around the choice: scores, top-k, zeros and scatters of both maps. With expert
+// groups, the sums and the choice of groups come first.
 constexpr int choice_kernels = 6, group_kernels = 5, loss_kernels = 4, backward_kernels = 5;
 
 Matrix gate(const Rank& rank) {
@@ -21,7 +22,8 @@ struct SavedRoute {
   Value normed, logits, probabilities, map;
 };
 
-// The gradient of the logits, and through the gating product what joins the rows' gradient.
+// The gradient of the logits, and through the gating product the gradient that joins that of the
+// rows.
 Gradients back(Writer& w, Gradients gradients, const Routed& r, const SavedRoute& saved) {
   const std::int64_t bytes = r.score * r.tokens * r.experts, u = w.dim.residual();
   const Value of_scores = w.temporary(bytes, "router score gradient");

@@ -9,7 +9,7 @@
 namespace sim::program {
 namespace {
 
-// A seed of its own for each of these, far apart.
+// Distinct seeds for these purposes, far apart.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   Random random(seed * 0x9e3779b97f4a7c15 + a);
   random = Random(random.next() + b);
@@ -17,7 +17,7 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t a, std::uint64_t b, std::u
   return random.next();
 }
 
-// A layer's number among those that have experts.
+// The index of a layer among the layers with experts.
 std::size_t place_of(const Plan& plan, int layer) {
   const std::vector<std::uint8_t> mixture = model::mixture_layers(plan.architecture);
   return static_cast<std::size_t>(std::count(mixture.begin(), mixture.begin() + layer, 1));
@@ -40,7 +40,7 @@ std::vector<double> popularity(const Plan& plan, int layer) {
   return shares;
 }
 
-// How many of `left` choices fall into a share of what is left of all shares.
+// Draws how many of `left` choices fall into a share of the remaining shares.
 std::int64_t binomial(Random& random, std::int64_t left, double share) {
   const double n = static_cast<double>(left);
   const double p = std::clamp(share, 0.0, 1.0);
@@ -84,7 +84,7 @@ Routes drawn_routes(const Plan& plan, std::int64_t tokens, const RouteKey& key) 
     std::int64_t left = tokens * e.top_k;
     double rest = 1;
     for (std::size_t expert = 0; expert < shares.size(); ++expert) {
-      // A token goes to an expert at most once.
+      // A token chooses an expert at most once.
       std::int64_t count = std::min(binomial(random, left, shares[expert] / rest), tokens);
       if (expert + 1 == shares.size()) count = std::min(left, tokens);
       left -= count;

@@ -11,7 +11,7 @@ using model::OperationKind;
 
 namespace {
 
-// What is launched and allocated until the end of the scope is so on the second stream.
+// Until the end of the scope, launches and allocations use the second stream.
 class OnSide {
  public:
   explicit OnSide(Writer& writer) : w(writer), before_(std::exchange(w.current, Stream::side)) {}
@@ -19,7 +19,8 @@ class OnSide {
   OnSide(const OnSide&) = delete;
   OnSide& operator=(const OnSide&) = delete;
 
-  // Between the tensor-parallel ranks; with sequence parallelism one of the tensors is a part.
+  // A collective of the tensor-parallel ranks; with sequence parallelism one of its tensors is a
+  // part.
   void exchange(Kind kind, std::string_view label) {
     w.e.collective(kind, Stream::tp, w.dim.full(), label, joins, 0, Stream::side);
   }
@@ -29,7 +30,7 @@ class OnSide {
   Stream before_;
 };
 
-// Whole rows, one tensor for each call; 0 where a rank has them anyway.
+// Gathers whole rows into a new tensor; 0 if a rank has whole rows already.
 Value gather_rows(Writer& w, OnSide& side, Category category, std::string_view label) {
   if (!w.sequence_parallel()) return 0;
   const Value whole = w.make(w.dim.full(), label, category);
@@ -37,7 +38,7 @@ Value gather_rows(Writer& w, OnSide& side, Category category, std::string_view l
   return whole;
 }
 
-// From whole rows, which are dropped, to this rank's sums.
+// Reduces whole rows, which are dropped, to this rank's sums.
 Value scatter_rows(Writer& w, OnSide& side, Value whole, std::string_view label) {
   if (!w.sequence_parallel()) return whole;
   const Value reduced = w.temporary(w.dim.residual(), label);

@@ -1,5 +1,5 @@
-// shared_expert.cpp — see mixture.h: an MLP without a norm, beside the routed experts; split as
-// attention is [core 0.14 moe/shared_experts.py].
+// shared_expert.cpp — see mixture.h: an MLP without a norm, beside the routed experts, with the
+// same tensor-parallel split as attention [core 0.14 moe/shared_experts.py].
 #include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/experts/mixture.h"
 
@@ -25,7 +25,7 @@ Value Shared::gather(Writer& w, std::string_view label) const {
   return whole;
 }
 
-// From whole rows, which are dropped, to this rank's sums.
+// Reduces whole rows, which are dropped, to this rank's sums.
 Value reduce(Writer& w, Value whole, std::string_view label) {
   if (w.sequence_parallel()) {
     const Value reduced = w.temporary(w.dim.residual(), label);
@@ -37,7 +37,7 @@ Value reduce(Writer& w, Value whole, std::string_view label) {
   return whole;
 }
 
-// The gradients of the rows so far pass through.
+// Passes on the gradients of the rows so far.
 Gradients Shared::back(Writer& w, Gradients gradients) const {
   const std::int64_t tokens = w.dim.tokens;
   const Value incoming = gather(w, "gathered output gradient");

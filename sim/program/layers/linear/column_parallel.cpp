@@ -1,5 +1,5 @@
-// column_parallel.cpp — column-parallel products: each tensor-parallel rank makes a part of the
-// output's columns, and the input's gradient is summed over the ranks.
+// column_parallel.cpp — column-parallel products: each tensor-parallel rank computes a part of the
+// output's columns, and the input gradient is summed over the ranks.
 #include <utility>
 
 #include "sim/program/autograd/fp8.h"
@@ -15,7 +15,7 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
-// Both halves read one norm: its gradient is the sum of theirs.
+// Both halves of the layer read one norm, so its gradient is the sum of theirs.
 void add_other_half(Writer& w, Value gradient) {
   if (w.other_gradient == 0 || gradient == 0) return;
   w.memory_bound(OperationKind::elementwise, "add gradient of the other half",
@@ -23,19 +23,19 @@ void add_other_half(Writer& w, Value gradient) {
   w.drop(std::exchange(w.other_gradient, 0));
 }
 
-// What a column-parallel product leaves for its way back.
+// The data that a column-parallel product keeps for its backward pass.
 struct Column {
   Linear linear;
-  Normed norm;  // its output as the product reads it
+  Normed norm;  // its output, as the product reads it
   Rounded rounded;
   Adapter adapter;
-  bool holds_norm;        // its own input, or the adapter's
-  Value whole_input = 0;  // gathered, if that is what is saved
+  bool holds_norm;        // saves the norm output, for itself or for the adapter
+  Value whole_input = 0;  // the gathered input, if it is the saved tensor
 
   void weight(Writer& w, Value gradient) const;
 };
 
-// The weight gradient in a pass of its own: the input is gathered again, unless it was kept.
+// The weight gradient in a separate pass: gathers the input again, unless it was saved.
 void Column::weight(Writer& w, Value gradient) const {
   const std::int64_t bytes = w.rank.operand(w.dim.full());
   Value gathered = whole_input;
@@ -49,9 +49,9 @@ void Column::weight(Writer& w, Value gradient) const {
   hook(w, linear, handle);
 }
 
-// The way back of a column-parallel product. The input's gradient is summed over the
-// tensor-parallel ranks beside the weight gradient, or behind it; where there is none at this time
-// (`alone`), nothing hides the sum.
+// The backward pass of a column-parallel product. The input gradient is summed over the
+// tensor-parallel ranks beside the weight gradient, or after it. If no weight gradient runs at this
+// time (`alone`), nothing hides the sum.
 struct ColumnBack {
   ColumnBack(Writer& writer, const Column& of, Value output_gradient)
       : w(writer),
@@ -74,12 +74,12 @@ struct ColumnBack {
   const Linear& linear;
   Value gradient;
   bool sp, tp;
-  Stream ranks;  // that sum the input's gradient
+  Stream ranks;  // the ranks that sum the input gradient
   bool frozen, deferred, alone;
-  bool last;     // the weight gradient comes behind the norm's
-  bool behind;   // the sum comes behind the weight gradient
-  bool gathers;  // the input, once more
-  // The product is a module of its own: its weight has its gradient before the norm has.
+  bool last;     // the weight gradient follows the norm's gradient
+  bool behind;   // the sum follows the weight gradient
+  bool gathers;  // gathers the input again
+  // The product is a separate module: its weight receives its gradient before the norm does.
   bool apart = w.plan.mesh.tensor_depth > 1 || column.rounded.weight != 0;
   Value gathered, quantised = 0, whole = 0, reduced = 0;
   std::uint16_t arrived = 0, scattered = 0;
@@ -100,7 +100,7 @@ void ColumnBack::gather() {
   if (w.records()) w.record_stream(gathered, Stream::tp);
 }
 
-// The sum over the ranks is on its way, but for one that comes behind.
+// Starts the sum over the ranks, unless it follows the weight gradient.
 void ColumnBack::reduce() {
   const Dimensions& dim = w.dim;
   const auto joined = static_cast<std::uint8_t>(alone ? joins : overlapped);
@@ -126,7 +126,7 @@ void ColumnBack::reduce() {
   }
 }
 
-// The weight gradient, now or put off, and the end of the sum.
+// The weight gradient, now or postponed, and the wait for the sum.
 void ColumnBack::weight() {
   if (deferred) {
     const Value kept = w.plan.numerics.fp8 ? quantised : gradient;
@@ -141,14 +141,14 @@ void ColumnBack::weight() {
     if (apart && sp) w.drop(column.norm.output);
     w.drop(column.rounded.weight);
     if (apart) hand_over(w, linear);
-    // Cleared by hand; without sequence parallelism that is the saved tensor itself.
+    // Python clears it explicitly. Without sequence parallelism it is the saved tensor itself.
     w.drop(sp ? gathered : column.norm.output);
   }
   if (tp && !alone && !behind) w.e.wait(scattered);
   if (sp && !alone && !w.records()) w.drop(whole);
 }
 
-// The norm in front, and the hooks of the parameters.
+// The backward pass of the norm before the product, and the hooks of the parameters.
 Gradients ColumnBack::norm() {
   const Normed& before = column.norm;
   const bool normed = !linear.norm.empty();
@@ -163,7 +163,7 @@ Gradients ColumnBack::norm() {
   if (last) {
     weight_gradient(w, linear, quantised);
     w.drop(before.output);
-    w.catch_up();  // the projection's
+    w.catch_up();  // the projection's weight gradient
   }
   w.drop({before.rsigma, before.mu});
   const Value handle = alone || apart ? Value{0} : make_handle(w, linear);
@@ -195,7 +195,7 @@ Gradients ColumnBack::run() {
   return norm();
 }
 
-// What the product reads: the output of its norm, or what it is given, in fp8 by now or not.
+// The operand of the product: the output of its norm or the given input, cast to fp8 if needed.
 Normed operand_of(Writer& w, const Linear& linear, Value given) {
   const std::int64_t wide = w.dim.residual(), bytes = w.rank.operand(wide);
   if (!linear.norm.empty()) {
@@ -213,7 +213,7 @@ Normed operand_of(Writer& w, const Linear& linear, Value given) {
     w.memory_bound(OperationKind::elementwise, "layer input to fp8", wide + bytes);
     return {cast, 0, 0};
   }
-  return {given, 0, 0};  // its variable is the caller's
+  return {given, 0, 0};  // its variable belongs to the caller
 }
 
 }  // namespace
@@ -244,7 +244,7 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   sum_over_columns(w, out, dim.rows(linear.out));
   w.close(linear.weight);
   const bool keeps = sp && !w.frozen() && w.keeps_gathered();
-  // What is rounded is saved by now.
+  // The rounded operands are saved already.
   const bool holds_norm = !w.frozen() && !keeps && rounded.input == 0;
   Column column{linear, norm, rounded, {}, holds_norm, keeps ? gathered : 0};
   if (adapted) {

@@ -7,7 +7,7 @@ namespace {
 
 using model::OperationKind;
 
-// A kernel for the whole tensor, whatever the grid [src/tensor_quant_gpu.cu,
+// One kernel for the whole tensor, whatever the grid [src/tensor_quant_gpu.cu,
 // tensor_quant_gpu_fp8.cu, triton/fp4_kernel.py].
 Value rounded(Writer& w, std::int64_t bytes, std::string_view label) {
   const Value made = w.activation(bytes, label);

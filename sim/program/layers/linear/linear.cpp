@@ -77,7 +77,7 @@ ParameterList linear_parameters(const Rank& rank, Module module) {
   if (normed && a.norm_has_weights()) list.push_back({l.norm, l.in, sp});
   if (normed && a.norm_has_bias()) list.push_back({l.norm_bias, l.in, sp});
   list.push_back({l.weight, l.in * l.out / rank.plan.mesh.tensor_depth, false, true});
-  // The bias of a row-parallel product is added behind the reduction.
+  // The bias of a row-parallel product is added after the reduction.
   if (l.has_bias) list.push_back({l.bias, l.out, sp && !column});
   return list;
 }
@@ -116,7 +116,7 @@ void input_gradient(Writer& w, const Linear& l, std::uint8_t flags) {
     w.memory_bound(OperationKind::copy, "transpose weight", 2 * l.in * l.out);
   }
   for (std::size_t i = 0; i < l.part_count; ++i) {
-    // Autograd adds what each product says of the input that they share.
+    // Autograd adds the gradients of the products that share this input.
     const Value part = i == 0 ? Value{0} : w.temporary(w.dim.full(), "input gradient of a part");
     w.e.kernel(model::gemm(l.name, w.dim.tokens, l.in, l.parts[i], GemmRole::input_gradient, false,
                            w.plan.product_precision()),

@@ -29,7 +29,7 @@ bool trades(const Writer& w) {
   return w.plan.lora.all_to_all && w.sequence_parallel();
 }
 
-// Columns of all ranks, and with sequence parallelism this rank's rows of them.
+// Gathers the columns of all ranks; with sequence parallelism only this rank's rows of them.
 Value rows_of_all(Writer& w, Value wide) {
   if (trades(w)) {
     const Value received = w.temporary(w.dim.residual(), "traded adapter output");
@@ -71,7 +71,7 @@ Value columns_of_gradient(Writer& w, const AdapterShape& shape) {
   return columns;
 }
 
-// The gradient of a weight [m, n] joins main_grad; what the product read goes.
+// Adds the gradient of a weight [m, n] to main_grad; drops the input of the product.
 void weight(Writer& w, std::string_view parameter, Module module, std::int64_t m, std::int64_t n,
             std::initializer_list<Value> read) {
   w.e.kernel(model::gemm("adapter weight", m, n, w.dim.tokens, GemmRole::weight_gradient,
@@ -89,7 +89,7 @@ void weight(Writer& w, std::string_view parameter, Module module, std::int64_t m
   w.drop(read);
 }
 
-// Now, or in a pass of its own, until which its operands stay.
+// Runs now, or in a separate pass; its operands live until then.
 void weight_or_defer(Writer& w, std::string_view parameter, Module module, std::int64_t m,
                      std::int64_t n, Value gradient, Value input) {
   if (!w.variant.split) return weight(w, parameter, module, m, n, {gradient, input});
@@ -193,7 +193,8 @@ Value Adapter::backward(Writer& w) const {
   product(w, "adapter in", shape.in, shape.inner, GemmRole::input_gradient);
   if (!shape.column) w.hold(input);
   weight_or_defer(w, linear_in, module, shape.inner, shape.in, of_narrow, input);
-  // With sequence parallelism it joins the product's own before they are reduced together.
+  // With sequence parallelism it is added to the product's own gradient before they are reduced
+  // together.
   if (shape.column && tp && !w.sequence_parallel())
     exchange(w, Kind::all_reduce, dim.rows(shape.in));
   return of_input;

@@ -12,7 +12,7 @@ model::Precision precision(const Writer& w, const Matrix& m) {
   return m.narrow ? w.plan.wide_precision() : w.plan.product_precision();
 }
 
-// One launch a weight; those of a group run beside each other on four streams.
+// One launch for each weight; the launches of a group run beside each other on four streams.
 void products(Writer& w, const Matrix& m, std::int64_t rows, GemmRole role, bool accumulates) {
   const std::int64_t each = (rows + m.count - 1) / m.count;
   const auto product = [&](std::int64_t batch) {
@@ -42,8 +42,8 @@ bool accumulates(const Writer& w, const Matrix& m) {
   return w.plan.accumulates_in_product() && !m.legacy;
 }
 
-// The handles that autograd takes for gradients which are in main_grad already; kept ones are one a
-// shape.
+// The handles that autograd receives for gradients already in main_grad. Permanent handles are
+// shared by all weights of a shape.
 void make_kept_handle(Writer& w, const Matrix& m) {
   if (!w.variant.first_use) return;
   const auto [it, added] = w.rank.handles.try_emplace({m.in, m.out}, 0);

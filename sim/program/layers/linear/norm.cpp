@@ -8,7 +8,7 @@ using model::OperationKind;
 
 namespace {
 
-// RMSNorm where PyTorch has no kernel for it.
+// RMSNorm as single operators, for versions of PyTorch without a kernel for it.
 bool by_operators(const Writer& w) {
   return w.plan.is_eager() && !w.a.norm_centres() && !w.plan.stack.norm_fusion;
 }
@@ -48,7 +48,7 @@ void backward_kernels(Writer& w) {
                                    (hidden + 31) / 32));
     return;
   }
-  // Each operator of the forward pass backwards, and the sum over rows of the weight's gradient.
+  // The backward pass of each forward operator, and the row sum of the weight's gradient.
   const std::int64_t wide = u / w.dim.element * 4;
   w.memory_bound(OperationKind::elementwise, "norm weight backward", 5 * u);
   w.memory_bound(OperationKind::reduction, "norm weight gradient", u);
@@ -66,7 +66,7 @@ Normed norm_forward(Writer& w, std::int64_t bytes, std::string_view label, bool 
 
 namespace {
 
-// Where scales are found first, a norm whose output is wanted in fp8 writes it in 16 bits.
+// If scales are computed before the cast, a norm with fp8 output writes 16 bits first.
 void write_output(Writer& w, std::int64_t bytes) {
   const std::int64_t wide = w.dim.residual();
   if (bytes == wide || !finds_scales(w.plan)) return forward_kernels(w, bytes);

@@ -1,4 +1,4 @@
-// row_parallel.cpp — row-parallel products: each tensor-parallel rank has a part of the input's
+// row_parallel.cpp — row-parallel products: each tensor-parallel rank holds a part of the input's
 // columns, and the output is summed over the ranks.
 #include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/linear/fake_quantize.h"
@@ -12,15 +12,15 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
-// Whether the weight gradient runs while the input's is summed over the columns of a grid.
+// Whether the weight gradient runs beside the sum of the input gradient over the columns of a grid.
 bool sums_beside(const Plan& plan) {
   return plan.mesh.tensor_columns > 1 && plan.stack.overlap_tensor_reduce;
 }
 
-// What a row-parallel product leaves for its way back.
+// The data that a row-parallel product keeps for its backward pass.
 struct Row {
   Linear linear;
-  Value input, operand;  // for an adapter, and for the weight gradient
+  Value input, operand;  // `input`: for an adapter; `operand`: for the weight gradient
   Rounded rounded;
   Adapter adapter;
   std::string_view label;
@@ -39,8 +39,8 @@ void Row::weight(Writer& w, Value gradient) const {
   hook(w, linear, handle);
 }
 
-// The weight pass reads the output gradient: in fp8, or gathered, or dropout's, or the stream
-// itself, in whose place the sum of the residual then needs memory of its own.
+// The gradient that the weight pass reads: in fp8, gathered, or dropout's. Otherwise it is the
+// residual stream's own gradient; then the residual sum needs a new tensor.
 Value Row::keep_gradient(Writer& w, Value gradient, Value gathered, Value quantised) const {
   if (w.plan.numerics.fp8) return quantised;
   if (const Value kept = gathered != 0 ? gathered : gradient; kept != 0) {
@@ -50,7 +50,7 @@ Value Row::keep_gradient(Writer& w, Value gradient, Value gathered, Value quanti
   return w.activation(w.dim.residual(), "output gradient for W");
 }
 
-// In the same pass as the input's.
+// The weight gradient, in the same pass as the input gradient.
 void Row::weight_of(Writer& w, Value gradient, Value gathered, Value quantised) const {
   weight_gradient(w, linear, quantised, sums_beside(w.plan) ? overlapped : std::uint8_t{0});
   w.drop({operand, rounded.weight});
@@ -72,7 +72,7 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   w.open(linear.weight);
   const Value made = w.temporary(dim.rows(linear.in), label);
   input_gradient(w, linear, 0);
-  // With columns over several ranks the input's gradient is summed over them.
+  // In a grid with several columns the input gradient is summed over them.
   const std::uint16_t summed = sums_beside(w.plan) ? w.event() : std::uint16_t{0};
   sum_over_columns(w, made, dim.rows(linear.in), summed);
   if (w.frozen()) {
@@ -101,7 +101,7 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   return {through_input(w, rounded, made, dim.rows(linear.in))};
 }
 
-// The product and what sums it over the tensor-parallel ranks.
+// The product, and its sum over the tensor-parallel ranks.
 Value row_parallel_output(Writer& w, const Linear& linear) {
   const Dimensions& dim = w.dim;
   w.open(linear.weight);

@@ -16,7 +16,7 @@ void sum_over_columns(Writer& w, Value v, std::int64_t bytes, std::uint16_t summ
   if (w.records()) w.record_stream(v, Stream::tensor_columns);
 }
 
-// A list of tensors that is joined [axonn intra_layer/communication.py:Gather].
+// A list of tensors that is concatenated [axonn intra_layer/communication.py:Gather].
 Value gather_columns(Writer& w, std::string_view label) {
   const std::int64_t bytes = w.rank.dim.full();
   const Value parts = w.temporary(bytes, "gathered columns");
@@ -26,7 +26,5 @@ Value gather_columns(Writer& w, std::string_view label) {
   w.drop(parts);
   return made;
 }
-
-namespace {}  // namespace
 
 }  // namespace sim::program

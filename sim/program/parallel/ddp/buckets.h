@@ -36,7 +36,7 @@ struct Bucket {
 struct BufferLayout {
   std::vector<Bucket> buckets;  // in order of creation: the last layers first
   std::vector<int> bucket_of;   // by parameter; -1: frozen
-  // elements of each parameter piece whose optimizer state this rank keeps
+  // Elements of each parameter piece whose optimizer state this rank keeps.
   std::vector<std::int64_t> pieces;
   std::int64_t elements = 0;          // padded
   std::vector<std::int64_t> updated;  // with owners: elements of each owner, the most first

@@ -54,7 +54,7 @@ class Depth final : public Replicated {
   void gather_at_once(Emitter& e, int product);
   void add(Emitter& e, int chunk, const Scattered& of);
 
-  // slots; one for each layer if weights are saved
+  // Slots; one for each layer if weights are saved.
   std::array<std::uint32_t, products> gathered_{};
   std::uint32_t parts_, flat_;
   std::vector<std::uint32_t> scattered_slots_;  // by parameter of the one chunk

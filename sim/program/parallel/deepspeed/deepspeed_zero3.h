@@ -86,7 +86,7 @@ class DeepspeedZero3 {
   std::int64_t rest_ = 0;                 // elements whose state stays on the GPU
   bool comes_down_ = false;               // some gradients are copied to the CPU
   std::vector<std::uint32_t> gradients_;  // slots, by sub-group
-  // by sub-group: whether a gradient has arrived in this pass
+  // By sub-group: whether a gradient has arrived in this pass.
   std::vector<char> arrived_;
   std::vector<std::uint32_t> state_;  // slots: the fetched parameters and moments,
   std::uint32_t wide_gradient_ = 0;   // ... and their gradient in fp32

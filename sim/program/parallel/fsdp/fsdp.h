@@ -176,7 +176,7 @@ class Fsdp final : public Sharding {
   bool at_end_;              // ... after its last pass, all units together
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> layer_gradients_;  // slots that all layers use, by place in the unit
-  // parameters of the ends that received a gradient in this pass
+  // Parameters of the ends that received a gradient in this pass.
   std::vector<int> arrived_;
   // In this pass: the unit whose gathered tensor FSDP2 still holds, and the unit that it is
   // reducing; -1: none.

@@ -186,7 +186,7 @@ struct ModuleOffload::Microbatch {
   schedule::Step step;
   std::vector<Group> groups;                // in the order of offloading
   std::vector<std::uint8_t> kept, brought;  // by group
-  // groups not brought up yet, counted from the first layer
+  // Groups not brought up yet, counted from the first layer.
   std::size_t below = 0;
   bool behind_forward = false;
 

@@ -148,7 +148,7 @@ class OrderExpander {
   std::map<std::pair<Counted, int>, int> left_, total_;  // by chunk
   std::vector<std::size_t> forwards_, backwards_;        // positions in the order
   std::set<std::tuple<int, int, int>> forwards_run_;     // chunk, microbatch, slice
-  // whether the next gradient is to be received ahead of its pass
+  // Whether the next gradient is to be received ahead of its pass.
   bool asks_ = false;
   std::size_t asked_ = 0;  // gradients whose receive is issued
   // A vocabulary over all stages. `shares_`: output passes, by the place in the order before which
@@ -298,7 +298,7 @@ void OrderExpander::posted() {
     turn(step);
   };
   if (ahead) receive_next(forwards_, 0);
-  // the first of two paired passes, which other stages see as one pass
+  // The first of two paired passes, which other stages see as one pass.
   const Step* first = nullptr;
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Step& step = order_[i];

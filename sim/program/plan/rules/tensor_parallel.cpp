@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "sim/base/text.h"
@@ -48,6 +49,7 @@ void must_be_plain(const Plan& plan, const char* setting, Diagnostics& problems)
 }  // namespace
 
 void tensor_grid(const Plan& plan, Diagnostics& problems) {
+  const std::size_t before = problems.size();
   const MeshPlan& m = plan.mesh;
   if (m.tensor_columns < 1 || m.tp % m.tensor_columns != 0)
     problems.push_back(
@@ -62,7 +64,7 @@ void tensor_grid(const Plan& plan, Diagnostics& problems) {
     problems.push_back({"saved_depth_weights",
                         "saved_depth_weights says what becomes of weights that are gathered; write "
                         "a tensor_depth above 1"});
-  if (!problems.empty()) return;
+  if (problems.size() > before) return;
   if (m.tensor_columns > 1 && plan.architecture.hidden % m.tensor_columns != 0)
     problems.push_back({"tensor_columns",
                         fmt::format("tensor_columns {} does not divide the model's {} columns; it "
