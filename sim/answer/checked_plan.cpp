@@ -108,8 +108,6 @@ std::string queue_problem(const program::Plan& plan, const Site& site) {
 
 }  // namespace
 
-}  // namespace
-
 struct CheckedPlan::State {
   program::ValidPlan plan;
   Site* site;

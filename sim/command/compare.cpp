@@ -16,22 +16,6 @@ namespace sim::command {
 
 namespace {
 
-input::PlanFile plan_of(const Options& options, Globals globals) {
-  auto [path, settings] = options.named(1);
-  if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
-  input::PlanFile file;
-  if (options.has("megatron-args")) {
-    if (!path.empty()) throw Stop{exit_usage, "either a plan or --megatron-args, not both"};
-    file = need(input::load_megatron(options.text("megatron-args"), settings));
-  } else {
-    if (path.empty()) throw Stop{exit_usage, "name a log and a plan, or --megatron-args"};
-    file = need(input::load_plan(workload_path(path), settings));
-  }
-  if (!globals.quiet)
-    for (const std::string& text : file.notes) note("note: " + text);
-  return file;
-}
-
 struct Line {
   std::string what, unit;
   double measured = 0, predicted = 0;
@@ -117,10 +101,9 @@ int run_compare(const Arguments& arguments, Globals globals) {
   const double within = static_cast<double>(options.number("within", 10, 0, 1000));
   const std::string log = options.words().front();
   const calibrate::Source source = need(calibrate::read_source(log));
-  const input::PlanFile file = plan_of(options, globals);
+  const input::PlanFile file = load_plan(options, globals, 1);
   answer::Sites sites;
   const answer::CheckedPlan plan = checked(file, sites);
-  const answer::Site& site = plan.site();
   const answer::Answer answer = answer::evaluate(plan);
   const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
   const calibrate::MeasuredRun run = calibrate::measured_run(source.measurements.steps, tokens);

@@ -1,7 +1,8 @@
 // explain.cpp — `rehearse explain`: explains the memory of a plan, and finds changes that make it
 // fit.
 #include "sim/answer/evaluate.h"
-#include "sim/answer/slices.h"
+#include "sim/answer/pass_times.h"
+#include "sim/answer/resolve_balanced.h"
 #include "sim/command/common/watch.h"
 #include "sim/output/documents/explain_document.h"
 #include "sim/output/memory/peak_tensors.h"

@@ -102,7 +102,7 @@ int replay_text(const std::string& text, const std::string& path, allocator::Rul
 int estimate(const std::vector<std::string>& words, Globals globals) {
   const input::PlanFile file =
       need(input::load_plan(workload_path(words[1]), {words.begin() + 2, words.end()}));
-  if (file.plan.architecture.is_mixture())
+  if (file.plan->architecture.is_mixture())
     throw Stop{exit_data, words[1] +
                               ": error: the closed form of arXiv 2411.06465 counts dense "
                               "layers and does not apply to a mixture of experts; "

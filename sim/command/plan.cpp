@@ -9,16 +9,18 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "sim/answer/slices.h"
+#include "sim/answer/resolve_balanced.h"
 #include "sim/base/cores.h"
 #include "sim/base/outputs.h"
 #include "sim/base/quantity.h"
+#include "sim/base/text.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/plan_file.h"
 #include "sim/command/common/progress.h"
 #include "sim/command/common/session.h"
 #include "sim/command/common/shard.h"
+#include "sim/command/common/watch.h"
 #include "sim/command/report.h"
 #include "sim/input/cluster/import_text.h"
 #include "sim/input/fields/cluster_fields.h"

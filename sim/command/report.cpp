@@ -86,7 +86,7 @@ std::string drawing_of(const std::vector<study::LinkUse>& uses, const input::Pla
 
 Links links_of(const input::PlanFile& file, const answer::CheckedPlan& plan,
                const answer::Answer& answer) {
-  const answer::Site& site = plan.site();
+  answer::Site& site = plan.site();
   Links links;
   if (!answer.run.fits()) return links;
   const auto uses = study::link_use(plan, answer.run.step_time);

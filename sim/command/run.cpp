@@ -7,7 +7,8 @@
 
 #include "sim/answer/evaluate.h"
 #include "sim/answer/interval.h"
-#include "sim/answer/slices.h"
+#include "sim/answer/pass_times.h"
+#include "sim/answer/resolve_balanced.h"
 #include "sim/base/cores.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/session.h"

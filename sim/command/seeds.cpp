@@ -117,7 +117,7 @@ Spread spread_of(const std::vector<SeedAnswer>& answers) {
 std::string text_of(const input::PlanFile& file, const Spread& s, int seeds) {
   std::string text =
       fmt::format("{}: {} of {} seeds ran out of memory\n", file.name, s.out_of_memory, seeds);
-  if (!file.plan.draws_routes())
+  if (!file.plan->draws_routes())
     text += "routes are balanced: every seed is the same run (router=random draws them)\n";
   output::Table table({"<", "least", "p10", "p50", "p90", "p99", "most"});
   const auto row = [&](const char* name, const std::vector<double>& values) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "sim/answer/balance.h"
+#include "sim/answer/evaluate.h"
 #include "sim/answer/layer_choices.h"
 #include "sim/input/plan/plan.h"
 #include "tests/answer/reasons.h"
@@ -27,7 +28,8 @@ struct Case {
     plan = read->plan;
     site = *sites.of(read->machine);
   }
-  answer::Answer answer(const Plan& one) { return evaluate_once(answer::checked(one, *site)); }
+  answer::Answer answer(const Plan& one) { return evaluate_once(checked(one, *site)); }
+  CheckedPlan asked() { return checked(plan, *site); }
 
   Sites sites;
   Plan plan;
@@ -46,7 +48,7 @@ std::string letters(const std::vector<LayerChoice>& choices) {
 TEST_CASE("answer: of balanced layers none is better placed on the stage beside it") {
   // The head of a large vocabulary takes as long as several layers.
   Case one({"pp=4", "layer_split=balanced", "architecture.layers=16", "architecture.vocab=256000"});
-  const Plan plan = balanced(one.plan, *one.site);
+  const Plan plan = balanced(one.asked()).plan();
   const std::vector<int>& layers = plan.pipeline.layers_of_parts;
   REQUIRE(layers.size() == 4);
   CHECK(layers[0] + layers[1] + layers[2] + layers[3] == 16);
@@ -63,9 +65,9 @@ TEST_CASE("answer: of balanced layers none is better placed on the stage beside 
       CHECK(seconds(one.answer(moved).run.step_time) >= 0.995 * seconds(best));
     }
   // What is settled, or was never asked for, stays as it is.
-  CHECK(balanced(plan, *one.site).pipeline.layers_of_parts == layers);
+  CHECK(balanced(checked(plan, *one.site))->pipeline.layers_of_parts == layers);
   Case even({"pp=4", "architecture.layers=16"});
-  CHECK(balanced(even.plan, *even.site).pipeline.layers_of_parts.empty());
+  CHECK(balanced(even.asked())->pipeline.layers_of_parts.empty());
 }
 
 TEST_CASE("answer: a stage that runs out of memory gives layers away where others have room") {
@@ -73,7 +75,7 @@ TEST_CASE("answer: a stage that runs out of memory gives layers away where other
   const auto split = [](const char* memory) {
     Case one({"pp=4", "layer_split=balanced", "architecture.layers=16", "micro_batch=2",
               "global_batch=32", memory});
-    const Plan plan = balanced(one.plan, *one.site);
+    const Plan plan = balanced(one.asked()).plan();
     return std::pair(plan.pipeline.layers_of_parts, one.answer(plan).run.fits());
   };
   const auto [roomy, fits] = split("gpu.memory=80GiB");
@@ -93,10 +95,10 @@ TEST_CASE("answer: layers keep all where it fits, and else the fastest of what d
     return settings;
   };
   Case roomy(with("gpu.memory=80GiB"));
-  CHECK(letters(chosen(roomy.plan, *roomy.site).policy.choices) == "kkkkkkkk");
+  CHECK(letters(chosen(roomy.asked())->policy.choices) == "kkkkkkkk");
   for (const char* memory : {"gpu.memory=18GiB", "gpu.memory=17GiB"}) {
     Case one(with(memory));
-    const Plan plan = chosen(one.plan, *one.site);
+    const Plan plan = chosen(one.asked()).plan();
     INFO(memory << " " << letters(plan.policy.choices));
     const answer::Answer best = one.answer(plan);
     REQUIRE(best.run.fits());
@@ -119,14 +121,14 @@ TEST_CASE("answer: layers keep all where it fits, and else the fastest of what d
   }
   // Where nothing fits: what leaves least behind.
   Case none(with("gpu.memory=13GiB"));
-  CHECK(letters(chosen(none.plan, *none.site).policy.choices) == "sssssssr");
+  CHECK(letters(chosen(none.asked())->policy.choices) == "sssssssr");
   // One layer runs again: the last one of a chunk is never swapped.
   Case single({"layer_choices=planned", "architecture.layers=1", "dp=8", "micro_batch=64",
                "global_batch=512", "gpu.memory=24GiB"});
-  CHECK(letters(chosen(single.plan, *single.site).policy.choices) == "r");
+  CHECK(letters(chosen(single.asked())->policy.choices) == "r");
   // What is settled, or was never asked for, stays as it is.
   Case settled({"layer_choices=keep*7,recompute", "architecture.layers=8", "dp=8"});
-  CHECK(letters(chosen(settled.plan, *settled.site).policy.choices) == "kkkkkkkr");
+  CHECK(letters(chosen(settled.asked())->policy.choices) == "kkkkkkkr");
   Case unasked({"architecture.layers=8", "dp=8"});
-  CHECK(chosen(unasked.plan, *unasked.site).policy.choices.empty());
+  CHECK(chosen(unasked.asked())->policy.choices.empty());
 }

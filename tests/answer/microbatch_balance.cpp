@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 
+#include "sim/answer/resolve_balanced.h"
 #include "sim/answer/slices.h"
 #include "sim/base/random.h"
 #include "sim/input/plan/plan.h"
@@ -67,9 +68,8 @@ Dealt dealt_on(const std::vector<std::string>& settings) {
   Sites sites;
   Site& site = **sites.of(file.machine);
   REQUIRE(support::reasons(file.plan, site).empty());
-  const program::Plan plan = resolve_balanced(answer::checked(file.plan, site));
-  return {plan.batch.replica_microbatches,
-          evaluate_once(answer::checked(plan, site)).run.step_time};
+  const CheckedPlan plan = resolve_balanced(answer::checked(file.plan, site));
+  return {plan->batch.replica_microbatches, evaluate_once(plan).run.step_time};
 }
 
 }  // namespace

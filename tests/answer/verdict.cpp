@@ -17,12 +17,6 @@ constexpr std::int64_t mib = 1 << 20;
 // memory from 512 MiB less to 512 MiB more.
 struct Case {
   Case() {
-    ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
-    ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
-    const auto plan = input::load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "tp=2",
-                                            "pp=2", "global_batch=8", "sequence=1024"});
-    REQUIRE(plan);
-    file = *plan;
     site = *sites.of(file.machine);
     site->profile.device.memory.unaccounted = {1024 * mib};
     site->profile.device.memory.unaccounted_least = {512 * mib};
@@ -38,7 +32,14 @@ struct Case {
     return answer::evaluate(answer::checked(file.plan, *site));
   }
 
-  input::PlanFile file;
+  static Result<input::PlanFile> loaded() {
+    ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+    ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
+    return input::load_plan("", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "tp=2", "pp=2",
+                                 "global_batch=8", "sequence=1024"});
+  }
+
+  input::PlanFile file = *loaded();
   answer::Sites sites;
   answer::Site* site = nullptr;
   std::int64_t slack = 0, memory = 0, reserved = 0;

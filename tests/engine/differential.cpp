@@ -516,8 +516,8 @@ TEST_CASE("engine: one class stands for its tensor and data parallel peers exact
     if (c.plan.world() > 16 || c.plan.draws_routes()) continue;
     CAPTURE(c.name);
     const program::Environment environment{Bytes{4 << 20}, Bytes{8 << 20}, 100};
-    const program::Job merged = program::build(c.plan, environment);
-    const program::Job all = program::build(c.plan, environment, true);
+    const program::Job merged = program::build(program::valid(c.plan), environment);
+    const program::Job all = program::build(program::valid(c.plan), environment, true);
     REQUIRE(static_cast<int>(all.classes.size()) == c.plan.world());
     const engine::RunReport a =
         engine::run(merged, sample::times(merged, c.launch_us), sample::memory(merged), Options{});

@@ -13,7 +13,8 @@ engine::RunReport run(int first, int second) {
   p.batch.replica_microbatches = {first, second};
   p.batch.global_batch = first + second;
   REQUIRE(program::problems(p).empty());
-  const program::Job job = program::build(p, {Bytes{4 << 20}, Bytes{8 << 20}, 100}, false, {0, 1});
+  const program::Job job =
+      program::build(program::valid(p), {Bytes{4 << 20}, Bytes{8 << 20}, 100}, false, {0, 1});
   engine::Times times = sample::times(job, 0.01);
   for (auto* of : {&times.classes[1].kernel, &times.classes[1].kernel_overlapped})
     for (Duration& kernel : *of) kernel = 2 * kernel;

@@ -53,7 +53,8 @@ inline sim::program::Plan plan(int tp, int cp, int pp, int dp, int microbatches)
 }
 
 inline sim::program::Job job(const sim::program::Plan& plan) {
-  return sim::program::build(plan, {sim::Bytes{4 << 20}, sim::Bytes{8 << 20}, 100});
+  return sim::program::build(sim::program::valid(plan),
+                             {sim::Bytes{4 << 20}, sim::Bytes{8 << 20}, 100});
 }
 
 // 100 TFLOP/s, 1 TB/s, 2 us a kernel; 100 GB/s and 10 us a collective; 10 GB/s a message.

@@ -74,8 +74,9 @@ TEST_CASE("framework: it holds where the plan says nothing, and only there") {
   CHECK_FALSE(megatron.sharding.distributed_optimizer);
   CHECK_FALSE(megatron.sharding.overlap_grad_reduce);
   CHECK(megatron.numerics.fp32_gradients);  // bf16 is the plan's own
-  CHECK(plan_with({"framework=megatron-core-0.9", "precision=fp16"}).plan.numerics.fp32_gradients ==
-        false);
+  CHECK(
+      plan_with({"framework=megatron-core-0.9", "precision=fp16"}).plan->numerics.fp32_gradients ==
+      false);
   const program::Plan said =
       plan_with({"framework=megatron-core-0.7", "distributed_optimizer=true"}).plan;
   CHECK(said.sharding.distributed_optimizer);
@@ -97,7 +98,7 @@ TEST_CASE("framework: it holds where the plan says nothing, and only there") {
 TEST_CASE("framework: ZeRO-3 with its optimizer on the CPU sums gradients as DeepSpeed does") {
   const auto fp32 = [](std::vector<std::string> settings) {
     settings.push_back("pp=1");
-    return plan_with(settings).plan.numerics.fp32_gradients;
+    return plan_with(settings).plan->numerics.fp32_gradients;
   };
   CHECK_FALSE(fp32({"zero=3", "optimizer_cpu_offload=true"}));
   CHECK(fp32({"zero=3", "optimizer_cpu_offload=true", "fp32_gradients=true"}));
@@ -133,7 +134,7 @@ TEST_CASE("framework: what a plan says drops the defaults that contradict it") {
   CHECK_FALSE(shards.sharding.overlap_grad_reduce);
   const program::Plan whole = plan_with({"framework=composer", "data_parallel=ddp"}).plan;
   CHECK_FALSE(whole.shards_parameters());
-  CHECK(plan_with({"framework=nemo", "layers_per_virtual_stage=4"}).plan.pipeline.virtual_stages ==
+  CHECK(plan_with({"framework=nemo", "layers_per_virtual_stage=4"}).plan->pipeline.virtual_stages ==
         4);
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("input: an impossible point of a grid is a point with its reason") {
   REQUIRE(grid->size() == 6);
   const GridPoint point = grid->point(2);
   std::string all;
-  for (const std::string& reason : point.problems) all += reason + '\n';
+  for (const sim::Diagnostic& reason : point.problems) all += reason.message + '\n';
   CHECK(contains(all, "8 GPUs do not factor into tp x cp x pp = 12"));
   CHECK(contains(all, "tp 3 does not divide the 32 attention heads"));
   CHECK(grid->point(0).problems.empty());

@@ -87,8 +87,8 @@ TEST_CASE("launch: SynerFuse's replicas do unlike numbers of microbatches of one
   const auto file = read("--num-micro-batches-per-dp 2 4 6 2 --micro-batch-size-per-dp 4 1 4 1");
   INFO(problems(file));
   REQUIRE(file);
-  CHECK(file->plan.batch.replica_microbatches == std::vector{4, 4, 2, 2, 2, 2, 2, 2});
-  CHECK(file->plan.batch.micro_batch == 1);
+  CHECK(file->plan->batch.replica_microbatches == std::vector{4, 4, 2, 2, 2, 2, 2, 2});
+  CHECK(file->plan->batch.micro_batch == 1);
   CHECK(problems(read("--micro-batch-size-per-dp 4 1 4 2")).find("unlike sizes") !=
         std::string::npos);
   CHECK(problems(read("--num-micro-batches-per-dp 2 4 6")).find("takes pairs") !=
@@ -130,7 +130,7 @@ TEST_CASE("launch: cross entropy is fused as its flags say together") {
                       {"cluster=dgx-h100"});
     INFO(problems(file));
     REQUIRE(file);
-    return file->plan.stack.cross_entropy;
+    return file->plan->stack.cross_entropy;
   };
   using sim::program::CrossEntropy;
   CHECK(of("") == CrossEntropy::stepwise);
@@ -154,7 +154,7 @@ TEST_CASE("launch: files that a script reads from beside it are read") {
     const auto file = load_megatron(scratch.write("t.sh", script), {"cluster=dgx-h100", "gpus=8"});
     INFO(problems(file));
     REQUIRE(file);
-    CHECK(file->plan.architecture.layers == 24);
+    CHECK(file->plan->architecture.layers == 24);
   }
   // A job that the script submits.
   scratch.write("SUBMIT.sh", "sbatch -p main --nodes=4 --export=PARAMS RUN.sh\n\nexit 0\n");
@@ -163,7 +163,7 @@ TEST_CASE("launch: files that a script reads from beside it are read") {
       {"cluster=dgx-h100", "gpus=8"});
   INFO(problems(submitted));
   REQUIRE(submitted);
-  CHECK(submitted->plan.architecture.layers == 24);
+  CHECK(submitted->plan->architecture.layers == 24);
   // What is said to sbatch and in front of it reaches the job, and no other job.
   scratch.write("job.sh",
                 "#SBATCH --nodes=9 --gpus-per-node=8\n. ./CONFIG.sh\npython pretrain_gpt.py "
@@ -174,9 +174,9 @@ TEST_CASE("launch: files that a script reads from beside it are read") {
     const auto job = load_megatron(scratch.write("t.sh", script), {"cluster=dgx-h100"});
     INFO(problems(job));
     REQUIRE(job);
-    CHECK(job->plan.mesh.tp == 4);
-    CHECK(job->plan.mesh.dp == 4);
-    CHECK(job->plan.architecture.layers == 24);
+    CHECK(job->plan->mesh.tp == 4);
+    CHECK(job->plan->mesh.dp == 4);
+    CHECK(job->plan->architecture.layers == 24);
   }
   const auto gone = load_megatron(scratch.write("t.sh", "\n sbatch --nodes=2 gone.sh\n"),
                                   {"cluster=dgx-h100", "gpus=8"});

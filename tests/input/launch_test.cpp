@@ -90,8 +90,8 @@ srun torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \
   const auto file = load_megatron(scratch.write("train.sh", script), {"cluster=dgx-h100"});
   CAPTURE(problems(file));
   REQUIRE(file);
-  CHECK(file->plan.world() == 32);
-  CHECK(sim::model::parameters(file->plan.architecture) == 8'030'261'248);
+  CHECK(file->plan->world() == 32);
+  CHECK(sim::model::parameters(file->plan->architecture) == 8'030'261'248);
   CHECK(notes(file).empty());  // a checkpoint changes nothing, and everything else is known
 }
 
@@ -116,14 +116,14 @@ srun bash -c 'python -m torch.distributed.launch --nproc_per_node 8 --nnodes $N 
       load_megatron(scratch.write("train.slurm", script), {"cluster=dgx-a100", "gpus=16"});
   CAPTURE(problems(file));
   REQUIRE(file);
-  CHECK(file->plan.architecture.vocab == 50257);
-  CHECK(file->plan.architecture.position == sim::model::Position::none);
+  CHECK(file->plan->architecture.vocab == 50257);
+  CHECK(file->plan->architecture.position == sim::model::Position::none);
   const std::string all = notes(file);
   for (const char* said :
        {"ALiBi is not simulated", "--rampup-batch-size is not simulated", "ZeRO stage 1"})
     CHECK(contains(all, said));
   CHECK_FALSE(contains(all, "times"));  // echo starts nothing
-  CHECK_FALSE(file->plan.sharding.deepspeed_optimizer);
+  CHECK_FALSE(file->plan->sharding.deepspeed_optimizer);
 }
 
 TEST_CASE("launch: DeepSpeed's ZeRO-1 with its optimizer on the CPU is DeepSpeed's own") {
@@ -140,9 +140,9 @@ deepspeed --num_gpus 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 \
     const auto file = load_megatron(scratch.write("train.sh", script + more), {"cluster=dgx-a100"});
     CAPTURE(problems(file));
     REQUIRE(file);
-    CHECK(file->plan.sharding.deepspeed_optimizer);
-    CHECK(file->plan.optimizer.offload_fraction == 1);
-    CHECK_FALSE(file->plan.optimizer.precision_aware);
+    CHECK(file->plan->sharding.deepspeed_optimizer);
+    CHECK(file->plan->optimizer.offload_fraction == 1);
+    CHECK_FALSE(file->plan->optimizer.precision_aware);
     CHECK_FALSE(contains(notes(file), "ZeRO stage 1"));
   }
 }
@@ -161,7 +161,7 @@ EOT
     const auto file = load_megatron(scratch.write("train.sh", script), {"cluster=dgx-a100"});
     CAPTURE(problems(file));
     REQUIRE(file);
-    CHECK(file->plan.numerics.fp32_gradients == wide);
+    CHECK(file->plan->numerics.fp32_gradients == wide);
   }
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("launch: a variable counts however the program gets it") {
     const auto file = load_megatron(scratch.write("t.sh", before + gpt), {"cluster=dgx-h100"});
     INFO(before << problems(file));
     REQUIRE(file);
-    return file->plan.environment.avoid_record_streams;
+    return file->plan->environment.avoid_record_streams;
   };
   const std::string variable = "TORCH_NCCL_AVOID_RECORD_STREAMS=1";
   CHECK_FALSE(avoids(""));
@@ -289,9 +289,9 @@ TEST_CASE("launch: how a sequence is shared is what its flags say") {
     const auto file = with(one.flags);
     CAPTURE(problems(file));
     REQUIRE(file);
-    CHECK(file->plan.mesh.context == one.context);
-    CHECK(file->plan.mesh.cp == one.cp);
-    CHECK(file->plan.mesh.ulysses == one.ulysses);
+    CHECK(file->plan->mesh.context == one.context);
+    CHECK(file->plan->mesh.cp == one.cp);
+    CHECK(file->plan->mesh.ulysses == one.ulysses);
   }
   CHECK_FALSE(with("--context-parallel-size 2 --cp-comm-type a2b"));
 }
@@ -322,8 +322,8 @@ TEST_CASE("launch: experts, latent attention and further tokens are what their f
   const auto overlaps = with(std::string(both) + "--moe-shared-expert-overlap --mtp-num-layers 3");
   CAPTURE(problems(overlaps));
   REQUIRE(overlaps);
-  CHECK(overlaps->plan.experts.shared_overlap);
-  CHECK(overlaps->plan.architecture.predicted_tokens == 3);
+  CHECK(overlaps->plan->experts.shared_overlap);
+  CHECK(overlaps->plan->architecture.predicted_tokens == 3);
   CHECK_FALSE(with(std::string(both) + "--moe-shared-expert-overlap --expert-model-parallel-size 2 "
                                        "--overlap-moe-expert-parallel-comm"));
 }
@@ -335,16 +335,17 @@ TEST_CASE("launch: flags change the plan as the program would") {
     REQUIRE(file);
     return file->plan;
   };
-  CHECK(plan("--tokenizer-type NullTokenizer --vocab-size 131072").architecture.vocab == 131073);
-  CHECK(plan("--pad-vocab-size-to 65536").architecture.vocab == 65536);
-  CHECK(plan("--make-vocab-size-divisible-by 512").architecture.vocab == 50688);
-  CHECK(plan("--swiglu").architecture.ffn == 2688);  // 2/3 of 4096 = 2730, in steps of 64
-  CHECK(plan("--glu-activation swiglu").architecture.activation == sim::model::Activation::swiglu);
-  CHECK(plan("--RMSNorm").architecture.norm == sim::model::Norm::rms);
-  CHECK(plan("--num-query-groups 4").architecture.kv_heads == 16);  // not asked for
-  CHECK(plan("--group-query-attention --num-query-groups 4").architecture.kv_heads == 4);
-  CHECK(plan("--position-embedding-type none").architecture.position == sim::model::Position::none);
-  CHECK(plan("--num-workers 0").world() == 8);
+  CHECK(plan("--tokenizer-type NullTokenizer --vocab-size 131072")->architecture.vocab == 131073);
+  CHECK(plan("--pad-vocab-size-to 65536")->architecture.vocab == 65536);
+  CHECK(plan("--make-vocab-size-divisible-by 512")->architecture.vocab == 50688);
+  CHECK(plan("--swiglu")->architecture.ffn == 2688);  // 2/3 of 4096 = 2730, in steps of 64
+  CHECK(plan("--glu-activation swiglu")->architecture.activation == sim::model::Activation::swiglu);
+  CHECK(plan("--RMSNorm")->architecture.norm == sim::model::Norm::rms);
+  CHECK(plan("--num-query-groups 4")->architecture.kv_heads == 16);  // not asked for
+  CHECK(plan("--group-query-attention --num-query-groups 4")->architecture.kv_heads == 4);
+  CHECK(plan("--position-embedding-type none")->architecture.position ==
+        sim::model::Position::none);
+  CHECK(plan("--num-workers 0")->world() == 8);
 }
 
 TEST_CASE("launch: a layout says what each part of the model has, and how many chunks there are") {
@@ -352,9 +353,9 @@ TEST_CASE("launch: a layout says what each part of the model has, and how many c
       "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|tt|(t|)*0ttt|ttL'");
   CAPTURE(problems(file));
   REQUIRE(file);
-  CHECK(file->plan.pipeline.layers_of_parts == std::vector<int>{1, 2, 3, 2});
-  CHECK(file->plan.pipeline.virtual_stages == 2);
-  CHECK(file->plan.pipeline.schedule == "interleaved-1f1b");
+  CHECK(file->plan->pipeline.layers_of_parts == std::vector<int>{1, 2, 3, 2});
+  CHECK(file->plan->pipeline.virtual_stages == 2);
+  CHECK(file->plan->pipeline.schedule == "interleaved-1f1b");
   const auto refused = [](const std::string& layout) {
     return problems(
         with("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '" + layout + "'"));
@@ -372,7 +373,7 @@ TEST_CASE("launch: a recipe of fp8 counts where products are in fp8") {
     const auto file = with(flags);
     REQUIRE(file);
     CHECK(notes(file).empty());
-    return file->plan.numerics.fp8_recipe;
+    return file->plan->numerics.fp8_recipe;
   };
   using sim::program::Fp8Recipe;
   CHECK(recipe("--fp8-format hybrid --fp8-recipe tensorwise") == Fp8Recipe::tensorwise);
@@ -425,8 +426,8 @@ TEST_TYPE: regular
       load_megatron(scratch.write("model_config.yaml", yaml), {"cluster=dgx-a100", "gpus=8"});
   CAPTURE(problems(file));
   REQUIRE(file);
-  CHECK(file->plan.architecture.vocab == 50257);
-  CHECK(file->plan.world() == 8);
+  CHECK(file->plan->architecture.vocab == 50257);
+  CHECK(file->plan->world() == 8);
   CHECK_FALSE(load_megatron(scratch.write("a.yaml", yaml + "MODE: inference\n"),
                             {"cluster=dgx-a100", "gpus=8"}));
   CHECK_FALSE(load_megatron(
@@ -490,8 +491,8 @@ model:
     overlap_grad_sync: true
 )",
                          {});
-  CHECK(nemo.plan.world() == 16);
-  CHECK(sim::model::parameters(nemo.plan.architecture) == 6'738'415'616);
+  CHECK(nemo.plan->world() == 16);
+  CHECK(sim::model::parameters(nemo.plan->architecture) == 6'738'415'616);
   CHECK(nemo.notes.back() == "not read: model.something_new");
 
   const auto bridge = load("bridge.yaml", R"(model:
@@ -512,7 +513,7 @@ ddp:
 mixed_precision: bf16_mixed
 )",
                            {"gpus=8"});
-  CHECK(bridge.plan.architecture.activation == sim::model::Activation::swiglu);
+  CHECK(bridge.plan->architecture.activation == sim::model::Activation::swiglu);
 
   const auto titan = load("titan.toml", R"([job]
 dump_folder = "./out"
@@ -529,26 +530,26 @@ tensor_parallel_degree = 2
 mode = "full"
 )",
                           {"gpus=16", "global_batch=8"});
-  CHECK(titan.plan.world() == 16);
-  CHECK(titan.plan.shards_parameters());
+  CHECK(titan.plan->world() == 16);
+  CHECK(titan.plan->shards_parameters());
 
   const auto deepspeed = load("ds.json", R"({"train_micro_batch_size_per_gpu": 2,
  "train_batch_size": 32, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}})",
                               {"gpus=16", "model=llama-2-7b", "sequence=4096"});
-  CHECK(deepspeed.plan.shards_parameters());
-  CHECK(deepspeed.plan.sharding.deepspeed_optimizer);
-  CHECK(deepspeed.plan.sharding.overlap_grad_reduce);
-  CHECK_FALSE(deepspeed.plan.sharding.deepspeed_all_reduce);
-  CHECK_FALSE(deepspeed.plan.numerics.fp32_gradients);
+  CHECK(deepspeed.plan->shards_parameters());
+  CHECK(deepspeed.plan->sharding.deepspeed_optimizer);
+  CHECK(deepspeed.plan->sharding.overlap_grad_reduce);
+  CHECK_FALSE(deepspeed.plan->sharding.deepspeed_all_reduce);
+  CHECK_FALSE(deepspeed.plan->numerics.fp32_gradients);
   const auto alone = load("ds.json", R"({"train_micro_batch_size_per_gpu": 2,
  "train_batch_size": 32, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
  "offload_optimizer": {"device": "cpu"}, "overlap_comm": false, "reduce_scatter": false,
  "sub_group_size": 100000000}})",
                           {"gpus=16", "model=llama-2-7b", "sequence=4096"});
-  CHECK(alone.plan.optimizer.offload_fraction == 1);
-  CHECK(alone.plan.optimizer.sub_group == 100'000'000);
-  CHECK(alone.plan.sharding.deepspeed_all_reduce);
-  CHECK_FALSE(alone.plan.sharding.overlap_grad_reduce);
+  CHECK(alone.plan->optimizer.offload_fraction == 1);
+  CHECK(alone.plan->optimizer.sub_group == 100'000'000);
+  CHECK(alone.plan->sharding.deepspeed_all_reduce);
+  CHECK_FALSE(alone.plan->sharding.overlap_grad_reduce);
   CHECK(sim::program::problems(alone.plan).empty());
   // Words for the type of gradients: in its own file, and in one that a script names.
   for (const auto& [words, wide] : deepspeed_types) {
@@ -558,7 +559,7 @@ mode = "full"
  {"enabled": true}, "zero_optimization": {"stage": 3})" +
                    std::string(words) + "}",
                {"gpus=16", "model=llama-2-7b", "sequence=4096"})
-              .plan.numerics.fp32_gradients == wide);
+              .plan->numerics.fp32_gradients == wide);
   }
 
   const auto accelerate = load("fsdp.yaml", R"(distributed_type: FSDP
@@ -570,7 +571,7 @@ num_machines: 2
 num_processes: 16
 )",
                                {"model=llama-2-7b", "sequence=4096", "global_batch=16"});
-  CHECK(accelerate.plan.world() == 16);
+  CHECK(accelerate.plan->world() == 16);
 }
 
 TEST_CASE("launch: files that are no configuration are refused and end quickly") {
@@ -601,8 +602,8 @@ TEST_CASE("launch: without a global batch a step is one microbatch of each repli
         load_megatron(script, {"cluster=dgx-h100", "model=llama-2-7b", "sequence=4096", size});
     CAPTURE(size, problems(file));
     REQUIRE(file);
-    CHECK(file->plan.mesh.dp == 4);
-    CHECK(file->plan.batch.global_batch == 4 * 3);
+    CHECK(file->plan->mesh.dp == 4);
+    CHECK(file->plan->batch.global_batch == 4 * 3);
   }
 }
 

@@ -33,8 +33,8 @@ TEST_CASE("launch: torchtitan's asynchronous tensor parallelism sends in pieces"
     const auto file = titan(asynchronous + compile);
     CAPTURE(asynchronous, support::problems(file));
     REQUIRE(file);
-    CHECK(file->plan.stack.tp_comm_overlap);
-    CHECK(file->plan.uses_sequence_parallel());
+    CHECK(file->plan->stack.tp_comm_overlap);
+    CHECK(file->plan->uses_sequence_parallel());
     for (const std::string& note : file->notes) CHECK_FALSE(support::contains(note, "async"));
     // The framework refuses it without the compiler, and so do we.
     const auto refused = titan(asynchronous);
@@ -44,7 +44,7 @@ TEST_CASE("launch: torchtitan's asynchronous tensor parallelism sends in pieces"
   const auto vanilla =
       titan(tensor + "enable_async_tensor_parallel = false\n[compile]\nenable = true\n");
   REQUIRE(vanilla);
-  CHECK_FALSE(vanilla->plan.stack.tp_comm_overlap);
+  CHECK_FALSE(vanilla->plan->stack.tp_comm_overlap);
 }
 
 TEST_CASE("launch: torchtitan shares sequences as PyTorch does, gathered or passed on") {
@@ -56,7 +56,7 @@ TEST_CASE("launch: torchtitan shares sequences as PyTorch does, gathered or pass
     const auto file = titan(context + rotates);
     CAPTURE(rotates, support::problems(file));
     REQUIRE(file);
-    CHECK(file->plan.mesh.context == name);
+    CHECK(file->plan->mesh.context == name);
   }
   CHECK_FALSE(titan(context + "context_parallel_rotate_method = \"ring\"\n"));
 }
@@ -68,7 +68,7 @@ TEST_CASE("launch: torchtitan's checkpoints stop early where it is asked for or 
     const auto file = titan(full + rest);
     CAPTURE(rest, support::problems(file));
     REQUIRE(file);
-    return file->plan.stack.checkpoint_early_stop;
+    return file->plan->stack.checkpoint_early_stop;
   };
   CHECK_FALSE(stops(""));
   CHECK(stops("early_stop = true\n"));
@@ -85,9 +85,9 @@ TEST_CASE(
     REQUIRE(file);
     const auto of_rows = [](const std::string& note) { return support::contains(note, "a row"); };
     CHECK(std::ranges::count_if(file->notes, of_rows) == static_cast<std::ptrdiff_t>(notes));
-    if (file->plan.numerics.fp8)
-      CHECK(file->plan.numerics.fp8_recipe == sim::program::Fp8Recipe::tensorwise);
-    return file->plan.numerics.fp8;
+    if (file->plan->numerics.fp8)
+      CHECK(file->plan->numerics.fp8_recipe == sim::program::Fp8Recipe::tensorwise);
+    return file->plan->numerics.fp8;
   };
   CHECK_FALSE(is_fp8(""));
   CHECK(is_fp8("[float8]\nenable_float8_linear = true\n"));
@@ -102,7 +102,7 @@ TEST_CASE(
         "titan.toml", {"gpus=8", "global_batch=8", "cluster=dgx-h100"});
     CAPTURE(converters, support::problems(file));
     REQUIRE(file);
-    return file->plan.numerics.fp8;
+    return file->plan->numerics.fp8;
   };
   CHECK(converted("[\"float8\"]"));
   CHECK(converted("\"quantize.linear.float8\""));
@@ -114,7 +114,7 @@ TEST_CASE("launch: torchtitan's layers keep their parameters behind a forward pa
     const auto file = titan("[parallelism]\ntensor_parallel_degree = 2\n" + rest);
     CAPTURE(rest, support::problems(file));
     REQUIRE(file);
-    return file->plan.sharding.fsdp.reshard_after_forward;
+    return file->plan->sharding.fsdp.reshard_after_forward;
   };
   const std::string key = "fsdp_reshard_after_forward = ",
                     stages = "pipeline_parallel_degree = 2\n";

@@ -101,42 +101,42 @@ TEST_CASE("launch: flags that their program looks past are noted and change noth
     const input::PlanFile file = read("--sequence-parallel " + flag);
     INFO(flag);
     CHECK(notes(file, flag.substr(0, flag.find(' '))));
-    CHECK(file.plan.experts.dispatcher == plain.experts.dispatcher);
-    CHECK(file.plan.experts.capacity_factor == 0);
-    CHECK(file.plan.policy.recompute_modules.core_attention);
-    CHECK(file.plan.architecture.latent.q_rank == plain.architecture.latent.q_rank);
-    CHECK_FALSE(file.plan.architecture.is_mixture());
-    CHECK(file.plan.policy.offload_min_elements == plain.policy.offload_min_elements);
-    CHECK(file.plan.policy.activation_offload_fraction == 1);
-    CHECK(file.plan.policy.offload_delta_bytes == 0);
-    CHECK_FALSE(file.plan.optimizer.overlap_offload);
+    CHECK(file.plan->experts.dispatcher == plain.experts.dispatcher);
+    CHECK(file.plan->experts.capacity_factor == 0);
+    CHECK(file.plan->policy.recompute_modules.core_attention);
+    CHECK(file.plan->architecture.latent.q_rank == plain.architecture.latent.q_rank);
+    CHECK_FALSE(file.plan->architecture.is_mixture());
+    CHECK(file.plan->policy.offload_min_elements == plain.policy.offload_min_elements);
+    CHECK(file.plan->policy.activation_offload_fraction == 1);
+    CHECK(file.plan->policy.offload_delta_bytes == 0);
+    CHECK_FALSE(file.plan->optimizer.overlap_offload);
   }
-  CHECK(read("--sequence-parallel --tp-comm-overlap").plan.stack.tp_comm_overlap);
+  CHECK(read("--sequence-parallel --tp-comm-overlap").plan->stack.tp_comm_overlap);
   const input::PlanFile whole = read("--tp-comm-overlap");
   CHECK(notes(whole, "--tp-comm-overlap is not simulated: it needs --sequence-parallel"));
-  CHECK_FALSE(whole.plan.stack.tp_comm_overlap);
+  CHECK_FALSE(whole.plan->stack.tp_comm_overlap);
   CHECK(read("--optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d --use-distributed-optimizer "
              "--use-precision-aware-optimizer --optimizer-offload-fraction 0.5")
-            .plan.optimizer.overlap_offload);
+            .plan->optimizer.overlap_offload);
 }
 
 TEST_CASE("launch: modules to recompute that the model does not have are left out") {
   const std::string again = "--recompute-granularity selective --recompute-modules ";
   const input::PlanFile some = read(again + "mlp moe moe_act shared_experts mla_up_proj layernorm");
-  CHECK(some.plan.policy.recompute_modules.mlp);
-  CHECK_FALSE(some.plan.policy.recompute_modules.moe);
-  CHECK_FALSE(some.plan.policy.recompute_modules.norms);
-  CHECK_FALSE(some.plan.policy.recompute_modules.core_attention);
+  CHECK(some.plan->policy.recompute_modules.mlp);
+  CHECK_FALSE(some.plan->policy.recompute_modules.moe);
+  CHECK_FALSE(some.plan->policy.recompute_modules.norms);
+  CHECK_FALSE(some.plan->policy.recompute_modules.core_attention);
   for (const char* name : {"moe", "moe_act", "shared_experts", "mla_up_proj", "layernorm"})
     CHECK(notes(some, std::string("the model has no ") + name));
-  CHECK(read(again + "moe").plan.policy.recompute == program::Recompute::none);
+  CHECK(read(again + "moe").plan->policy.recompute == program::Recompute::none);
   const std::string experts =
       "--num-experts 8 --moe-grouped-gemm --moe-token-dispatcher-type alltoall --sequence-parallel "
       "--moe-router-topk 2 ";
   const input::PlanFile mixture = read(experts + again + "moe_act mlp layernorm");
-  CHECK(mixture.plan.policy.recompute_modules.moe_activation);
-  CHECK(mixture.plan.policy.recompute_modules.norms);
-  CHECK_FALSE(mixture.plan.policy.recompute_modules.mlp);
+  CHECK(mixture.plan->policy.recompute_modules.moe_activation);
+  CHECK(mixture.plan->policy.recompute_modules.norms);
+  CHECK_FALSE(mixture.plan->policy.recompute_modules.mlp);
   CHECK(notes(mixture, "the model has no mlp"));
-  CHECK(read(experts + "--moe-layer-freq 2 " + again + "mlp").plan.policy.recompute_modules.mlp);
+  CHECK(read(experts + "--moe-layer-freq 2 " + again + "mlp").plan->policy.recompute_modules.mlp);
 }

@@ -1,5 +1,7 @@
 #include "sim/input/plan/plan.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "sim/input/cluster/cluster.h"
@@ -40,12 +42,12 @@ TEST_CASE("input: a plan file becomes a plan on a machine") {
   CAPTURE(problems(file));
   REQUIRE(file);
   CHECK(file->name == "p");
-  CHECK(file->plan.architecture.layers == 32);
-  CHECK(file->plan.mesh.dp == 2);  // 16 / (4 x 2)
-  CHECK(file->plan.microbatches() == 256);
-  CHECK(file->plan.pipeline.schedule == "1f1b");
-  CHECK(file->plan.stack.attention == sim::program::AttentionBackend::flash);
-  CHECK(file->plan.sharding.overlap_param_gather);
+  CHECK(file->plan->architecture.layers == 32);
+  CHECK(file->plan->mesh.dp == 2);  // 16 / (4 x 2)
+  CHECK(file->plan->microbatches() == 256);
+  CHECK(file->plan->pipeline.schedule == "1f1b");
+  CHECK(file->plan->stack.attention == sim::program::AttentionBackend::flash);
+  CHECK(file->plan->sharding.overlap_param_gather);
   CHECK(file->machine.cluster.name == "abci-a");
 }
 
@@ -125,7 +127,7 @@ TEST_CASE("input: microbatches of replicas are words without gaps, with runs of 
   const auto read = load_plan(path, {"dp=3", "gpus=3", "tp=1", "pp=1", "cp=1", "micro_batch=1",
                                      "global_batch=10", "replica_microbatches=2x4,2"});
   REQUIRE(read);
-  CHECK(read->plan.batch.replica_microbatches == std::vector{4, 4, 2});
+  CHECK(read->plan->batch.replica_microbatches == std::vector{4, 4, 2});
 }
 
 TEST_CASE("input: variants have names of their own, and at most so many are tried") {
@@ -195,26 +197,26 @@ TEST_CASE("input: settings of the command line replace those of the file") {
                        "allocator_options=roundup_power2_divisions:[256:1,>:2]"});
   CAPTURE(problems(file));
   REQUIRE(file);
-  CHECK(file->plan.mesh.tp == 8);  // the last one holds
-  CHECK(file->plan.mesh.dp == 1);  // follows the world
-  CHECK(file->plan.batch.micro_batch == 1);
-  CHECK_FALSE(file->plan.mesh.sequence_parallel);
-  CHECK(file->plan.environment.allocator_options == "roundup_power2_divisions:[256:1,>:2]");
+  CHECK(file->plan->mesh.tp == 8);  // the last one holds
+  CHECK(file->plan->mesh.dp == 1);  // follows the world
+  CHECK(file->plan->batch.micro_batch == 1);
+  CHECK_FALSE(file->plan->mesh.sequence_parallel);
+  CHECK(file->plan->environment.allocator_options == "roundup_power2_divisions:[256:1,>:2]");
 
   const auto by_dp = load_plan(path, {"dp=16"});
   CAPTURE(problems(by_dp));
   REQUIRE(by_dp);
-  CHECK(by_dp->plan.world() == 128);
+  CHECK(by_dp->plan->world() == 128);
   const auto by_nodes = load_plan(path, {"nodes=4"});
   REQUIRE(by_nodes);
-  CHECK(by_nodes->plan.world() == 32);
+  CHECK(by_nodes->plan->world() == 32);
   const auto chunks = load_plan(path, {"num-layers-per-virtual-pipeline-stage=4"});
   REQUIRE(chunks);
-  CHECK(chunks->plan.pipeline.virtual_stages == 4);  // 32 / (2 x 4)
-  CHECK(chunks->plan.pipeline.schedule == "interleaved-1f1b");
+  CHECK(chunks->plan->pipeline.virtual_stages == 4);  // 32 / (2 x 4)
+  CHECK(chunks->plan->pipeline.schedule == "interleaved-1f1b");
   const auto other = load_plan(path, {"cluster=dgx-h100"});
   REQUIRE(other);
-  CHECK(other->plan.stack.attention == sim::program::AttentionBackend::cudnn);
+  CHECK(other->plan->stack.attention == sim::program::AttentionBackend::cudnn);
 }
 
 TEST_CASE("input: a plan may come from settings alone and describe its own network") {
@@ -225,9 +227,9 @@ TEST_CASE("input: a plan may come from settings alone and describe its own netwo
                      "gbs=64", "seq=2048"});
   CAPTURE(problems(file));
   REQUIRE(file);
-  CHECK(file->plan.architecture.ffn == 4096);
-  CHECK(file->plan.architecture.head_dim == 64);
-  CHECK(file->plan.mesh.dp == 4);
+  CHECK(file->plan->architecture.ffn == 4096);
+  CHECK(file->plan->architecture.head_dim == 64);
+  CHECK(file->plan->mesh.dp == 4);
 }
 
 TEST_CASE("input: what is described beside a model changes it") {
@@ -237,7 +239,7 @@ TEST_CASE("input: what is described beside a model changes it") {
     const auto file = load_plan(path, settings);
     CAPTURE(problems(file));
     REQUIRE(file);
-    return file->plan.architecture;
+    return file->plan->architecture;
   };
   const auto base = with({"model=llama-2-7b"});
   for (const bool first : {true, false}) {  // in either order
@@ -346,10 +348,10 @@ TEST_CASE("input: an order of ranks names every degree above 1") {
       load_plan("", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "tp=2", "pp=2",
                      "global_batch=16", "sequence=4096", "rank_order=tp-pp-dp"});
   REQUIRE(file);
-  CHECK(file->plan.mesh.rank_order !=
+  CHECK(file->plan->mesh.rank_order !=
         load_plan("", {"model=llama-2-7b", "cluster=dgx-h100", "gpus=16", "tp=2", "pp=2",
                        "global_batch=16", "sequence=4096"})
-            ->plan.mesh.rank_order);
+            ->plan->mesh.rank_order);
 }
 
 TEST_CASE("input: every plan of workloads loads") {
@@ -365,8 +367,8 @@ TEST_CASE("input: every plan of workloads loads") {
         load_plan(support::in_repository(std::string("workloads/") + one.name + ".textproto"));
     CAPTURE(one.name, problems(file));
     REQUIRE(file);
-    CHECK(file->plan.world() == one.world);
-    CHECK(file->plan.mesh.dp == one.dp);
+    CHECK(file->plan->world() == one.world);
+    CHECK(file->plan->mesh.dp == one.dp);
   }
 }
 
@@ -418,7 +420,7 @@ torchrun $DISTRIBUTED_ARGS pretrain_gpt.py $GPT_ARGS \
   const auto named =
       load_megatron(scratch.path("train.sh"), {"cluster=abci-a", "model=llama-3.1-8b"});
   REQUIRE(named);
-  CHECK(named->plan.architecture.vocab == 128256);
+  CHECK(named->plan->architecture.vocab == 128256);
 }
 
 TEST_CASE("input: what a launch script leaves to the shell is reported where a plan needs it") {
@@ -451,7 +453,7 @@ TEST_CASE("input: a GPT of Megatron-LM has its defaults") {
       {"cluster=dgx-a100", "gpus=8"});
   CAPTURE(problems(file));
   REQUIRE(file);
-  const auto& a = file->plan.architecture;
+  const auto& a = file->plan->architecture;
   CHECK(a.position == sim::model::Position::learned);
   CHECK(a.norm == sim::model::Norm::layer);
   CHECK(a.activation == sim::model::Activation::gelu);
@@ -459,11 +461,11 @@ TEST_CASE("input: a GPT of Megatron-LM has its defaults") {
   CHECK(a.linear_bias);
   CHECK(a.ffn == 8192);
   CHECK(a.hidden_dropout == 0.1);
-  CHECK(file->plan.numerics.precision == sim::model::Precision::fp16);
-  CHECK_FALSE(file->plan.numerics.fp32_gradients);
-  CHECK_FALSE(file->plan.sharding.distributed_optimizer);
-  CHECK(file->plan.policy.recompute == sim::program::Recompute::selective);
-  CHECK(file->plan.stack.attention == sim::program::AttentionBackend::unfused);
+  CHECK(file->plan->numerics.precision == sim::model::Precision::fp16);
+  CHECK_FALSE(file->plan->numerics.fp32_gradients);
+  CHECK_FALSE(file->plan->sharding.distributed_optimizer);
+  CHECK(file->plan->policy.recompute == sim::program::Recompute::selective);
+  CHECK(file->plan->stack.attention == sim::program::AttentionBackend::unfused);
 }
 
 TEST_CASE("input: launch scripts that make no sense end quickly") {
@@ -495,7 +497,7 @@ TEST_CASE("input: of the ways to say how layers are split the last one that is s
     const auto file = load_plan(path, settings);
     CAPTURE(problems(file));
     REQUIRE(file);
-    return file->plan.pipeline;
+    return file->plan->pipeline;
   };
   CHECK(split({"layer_split=padded"}).account_for_embedding == false);
   CHECK(split({"layers=balanced"}).layer_split == sim::program::LayerSplit::balanced);

@@ -3,6 +3,8 @@
 // and why is held to files: REHEARSE_UPDATE=1 writes them anew.
 #include "sim/input/text/rules.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <limits>
 #include <set>

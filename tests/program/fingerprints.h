@@ -21,8 +21,8 @@ namespace fingerprints {
 // The fingerprint of all rank classes of a plan.
 inline std::string of(const sim::program::Plan& plan) {
   std::uint64_t all = 0;
-  const sim::program::Job job =
-      sim::program::build(plan, {sim::Bytes{4 << 20}, sim::Bytes{8 << 20}, 108});
+  const sim::program::Job job = sim::program::build(
+      sim::program::valid(plan), {sim::Bytes{4 << 20}, sim::Bytes{8 << 20}, 108});
   for (const sim::program::Program& program : job.classes)
     all = (all ^ sim::program::fingerprint(program)) * 0x9e3779b97f4a7c15ull;
   return fmt::format("{:016x}", all);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sample.h"
+#include "sim/program/plan/rules/rules.h"
 
 using namespace sample;
 
@@ -18,6 +19,12 @@ Plan of(int layers, int pp, int virtual_stages) {
   p.pipeline.schedule = virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
   p.batch.global_batch = p.mesh.dp * p.batch.micro_batch * 2 * pp;
   return p;
+}
+
+Diagnostics part_problems(const Plan& plan) {
+  Diagnostics problems;
+  rules::layer_partition(plan, problems);
+  return problems;
 }
 
 std::vector<std::string> says(const Plan& plan) {

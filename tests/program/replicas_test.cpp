@@ -71,7 +71,7 @@ TEST_CASE("program: replicas of one number are a class, and run as many passes a
   }
   CHECK(ranks == std::map<int, int>{{6, 2 * 2 * 2}, {3, 2 * 2}, {2, 2 * 2}});
   // With a class for each rank, too.
-  const Job all = build(plan_of(counts), {}, true);
+  const Job all = build(valid(plan_of(counts)), {}, true);
   REQUIRE(all.classes.size() == 16);
   for (std::size_t c = 0; c < all.classes.size(); ++c) {
     const Program& program = all.classes[c];

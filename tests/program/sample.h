@@ -63,7 +63,7 @@ inline Plan gpt() {
 }
 
 inline Job job(const Plan& plan) {
-  return build(plan, {Bytes{4 << 20}, Bytes{8 << 20}, 108});
+  return build(valid(plan), {Bytes{4 << 20}, Bytes{8 << 20}, 108});
 }
 
 // Calls visit(instruction) for all instructions of a later step, in order.

@@ -80,7 +80,7 @@ TEST_CASE("study: kernels that run beside a compressed reduction have less of th
   const auto slowest = [&](const std::optional<collective::Codec>& data) {
     program::Plan plan = sample_plan().plan;
     plan.codec.found.data = plan.codec.found.parameters = data;
-    const program::Job job = answer::job_of(plan, **site);
+    const program::Job job = answer::job_of(program::valid(plan), **site);
     const engine::Times times = engine::price(job, (*site)->machine.gpu, (*site)->profile.device,
                                               *(*site)->network, (*site)->others);
     Duration most{};
@@ -103,7 +103,7 @@ TEST_CASE("study: parameters have the codec of data unless they are given one") 
     set.insert(set.end(), more.begin(), more.end());
     const auto plan = input::load_plan("", set);
     REQUIRE(plan);
-    return plan->plan.codec.found.parameters;
+    return plan->plan->codec.found.parameters;
   };
   sample_plan();
   REQUIRE(with({}));
@@ -145,7 +145,7 @@ TEST_CASE("study: codec none is a plan without a codec") {
       "", {"model=llama-2-7b", "cluster=perlmutter", "gpus=16", "tp=2", "pp=2", "global_batch=16",
            "sequence=1024", "codec.tensor=none", "codec.data=none", "codec.pipeline=none"});
   REQUIRE(plan);
-  const program::CodecsPlan& codec = plan->plan.codec;
+  const program::CodecsPlan& codec = plan->plan->codec;
   CHECK((codec.tensor.empty() && codec.data.empty() && codec.pipeline.empty()));
   CHECK_FALSE((codec.found.tensor || codec.found.data || codec.found.pipeline));
 }

@@ -113,7 +113,7 @@ TEST_CASE("study: throughput of each convention is its FLOPs over step time and 
       answer::evaluate(answer::checked(small_plan().plan, site_of(sites)));
   // 8 sequences of 1024 tokens over the step on 8 GPUs.
   CHECK(answer::tokens_per_second_gpu(answer) == Approx(1024 / answer::step_seconds(answer)));
-  const double paper = model::flops_paper(small_plan().plan.architecture, 8, 1024, 32000);
+  const double paper = model::flops_paper(small_plan().plan->architecture, 8, 1024, 32000);
   CHECK(answer::rate(answer, "paper").tflops_gpu ==
         Approx(paper / answer::step_seconds(answer) / 8 * 1e-12));
   CHECK(answer.hfu > answer.mfu);  // the head and the recomputed softmax run, too
@@ -188,9 +188,9 @@ TEST_CASE("study: single changes differ in one setting and are possible") {
        study::single_changes(answer::checked(small_plan().plan, site))) {
     INFO(change.text);
     CHECK(texts.insert(change.text).second);
-    CHECK(support::reasons(change.plan, site).empty());
-    CHECK(change.plan.world() == small_plan().plan.world());
-    CHECK(output::to_json(change.plan) != output::to_json(small_plan().plan));
+    CHECK(support::reasons(change.plan.plan(), site).empty());
+    CHECK(change.plan->world() == small_plan().plan->world());
+    CHECK(output::to_json(change.plan.plan()) != output::to_json(small_plan().plan));
   }
   CHECK(texts.count("tp=4") == 1);
   CHECK(texts.count("recompute=full") == 1);
@@ -218,12 +218,12 @@ TEST_CASE("study: a change is what its text makes of the plan on the command lin
       // Replicas fill the world again.
       const auto read = input::load_plan("", changed);
       REQUIRE(read);
-      CHECK(output::to_json(read->plan) == output::to_json(change.plan));
+      CHECK(output::to_json(read->plan) == output::to_json(change.plan.plan()));
     }
     CHECK(texts.count("first_stage_layers=15") ==
-          (plan->plan.mesh.pp == 2));  // 16 and 16: 15 and 17
-    CHECK(texts.count("zero=3") == !plan->plan.shards_parameters());
-    CHECK(texts.count("fsdp.reshard_after_forward=true") == plan->plan.shards_parameters());
+          (plan->plan->mesh.pp == 2));  // 16 and 16: 15 and 17
+    CHECK(texts.count("zero=3") == !plan->plan->shards_parameters());
+    CHECK(texts.count("fsdp.reshard_after_forward=true") == plan->plan->shards_parameters());
   }
 }
 
@@ -407,7 +407,7 @@ TEST_CASE("study: saved tensors that wait on the CPUs count against their memory
   answer::Sites sites;
   answer::Site* wide = site_with(sites, std::int64_t{1} << 40);
   REQUIRE(support::reasons(file->plan, *wide).empty());
-  const answer::Answer answer = answer::evaluate(file->plan, *wide);
+  const answer::Answer answer = answer::evaluate(answer::checked(file->plan, *wide));
   // The eight ranks of a node are of one stage; the first has two microbatches under way.
   const program::Job job = answer::job_of(file->plan, *wide);
   CHECK(answer.host.activations.n == 8 * program::host_activations(job.classes.front()));

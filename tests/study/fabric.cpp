@@ -232,11 +232,11 @@ TEST_CASE("study: layers are balanced over stages on unlike GPUs") {
     if (!change.empty()) settings.push_back(change);
     input::PlanFile file = plan(settings);
     Sites sites;
-    file.plan = balanced(file.plan, **sites.of(file.machine));
+    file.plan = balanced(answer::checked(file.plan, **sites.of(file.machine))).plan();
     return file;
   };
   const auto split = [&](const std::string& change) {
-    return with(change, "layer_split=balanced").plan.pipeline.layers_of_parts;
+    return with(change, "layer_split=balanced").plan->pipeline.layers_of_parts;
   };
   const std::vector<int> alike = split("");
   // Of a slower GPU, and of one that a condition slows: the first stage has its node.

@@ -14,8 +14,8 @@ void declare_plan(Options& options) {
       .value("megatron-args", "FILE", "a launch script of Megatron-LM instead of a plan");
 }
 
-input::PlanFile load_plan(const Options& options, const Globals& globals) {
-  auto [path, settings] = options.named();
+input::PlanFile load_plan(const Options& options, const Globals& globals, std::size_t first) {
+  auto [path, settings] = options.named(first);
   if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
   std::optional<input::PlanFile> file;
   if (options.has("megatron-args")) {

@@ -22,7 +22,8 @@ namespace sim::command {
 void declare_plan(Options& options);
 // Loads the plan; stops if it cannot be read. For a launch script it prints the recognised settings
 // to stderr.
-input::PlanFile load_plan(const Options& options, const Globals& globals);
+// `first`: the word of the command line that may be a plan file.
+input::PlanFile load_plan(const Options& options, const Globals& globals, std::size_t first = 0);
 
 // The plan on its cluster. Stops with all reasons why it cannot run there.
 answer::CheckedPlan checked(const input::PlanFile& file, answer::Sites& sites);

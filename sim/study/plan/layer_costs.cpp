@@ -178,10 +178,11 @@ LayerCosts make_layer_costs(const planner::Space& space, const LayerCostsKey& ke
   LayerCosts layer_costs;
   const Plan plan = probe_of(space, key);
   // With random routing all layers differ.
-  if (!answer::problems(plan, site).empty() || plan.draws_routes()) return layer_costs;
+  const Result<answer::CheckedPlan> checked = answer::check(plan, site);
+  if (!checked || plan.draws_routes()) return layer_costs;
   const program::Environment environment =
       engine::environment(site.machine.gpu, site.profile.device);
-  const program::Job job = program::build(program::valid(plan), environment);
+  const program::Job job = program::build(checked->plan(), environment);
   const engine::Times times =
       engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const program::Program& program = job.classes.front();

@@ -466,7 +466,7 @@ Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size
   out.bubble = answer.run.bubble;
   out.accounts = answer::mean_accounts(answer.run);
   if (wanted.residuals != nullptr) {
-    const input::PlanFile& file = space.bases()[base].file;
+    const input::DraftPlan& file = space.bases()[base].file;
     const answer::Basis basis =
         answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
     const answer::Intervals intervals =

@@ -35,7 +35,7 @@
 #include <vector>
 
 #include "sim/base/result.h"
-#include "sim/input/plan/plan.h"
+#include "sim/input/plan/draft.h"
 #include "sim/program/plan/plan.h"
 
 namespace sim::planner {
@@ -53,7 +53,7 @@ struct Question {
 // The plan that one combination of the question's other settings gives, at tp = cp = pp = 1.
 struct Base {
   std::string words;
-  input::PlanFile file;
+  input::DraftPlan file;
   int gpus = 0;
   // At tp = 1 (or cp = 1) it has the same plans as another base, so they are skipped.
   bool shares_tensors = false, shares_sequences = false;

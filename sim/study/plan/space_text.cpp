@@ -177,7 +177,7 @@ bool shares_as_torch(Settings any, const Settings& settings) {
       settings, [](const std::string& one) { return one.starts_with("framework="); });
   if (named == settings.end()) return false;
   any.push_back(named->substr(0, named->find(',')));  // the first of several values
-  const Result<input::PlanFile> file = input::load_draft("", any);
+  const Result<input::DraftPlan> file = input::load_draft("", any);
   return file && !program::context_method(file->plan).torch.empty();
 }
 
@@ -201,7 +201,7 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
   for (const std::string& one : question.settings)
     if (changes_model(one))
       any.push_back(one.substr(0, one.find(',')));  // the first of several values
-  const Result<input::PlanFile> file = input::load_draft("", any);
+  const Result<input::DraftPlan> file = input::load_draft("", any);
   if (!file) return file.errors();
   const std::int64_t experts = file->plan.architecture.experts.count;
   if (experts == 0) return axes;
@@ -238,7 +238,7 @@ Diagnostics Space::load_bases(const Question& question,
       for (const char* one : {"tp=1", "cp=1", "pp=1", "micro_batch=1", "virtual_stages=1",
                               "schedule=1f1b", "recompute=none"})
         settings.emplace_back(one);
-      Result<input::PlanFile> file = input::load_draft("", settings);
+      Result<input::DraftPlan> file = input::load_draft("", settings);
       if (!file) {
         for (const Diagnostic& problem : file.errors()) problems.push_back(problem);
         return problems;

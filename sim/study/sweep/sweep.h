@@ -9,10 +9,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/answer/answer.h"
+#include "sim/answer/checked_plan.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/output/json.h"
 #include "sim/program/plan/plan.h"

@@ -183,7 +183,7 @@ Placement place(const answer::CheckedPlan& plan, const PlaceSettings& settings) 
       at = result.traffic.end() - 1;
     }
     for (const NodePair& pair : term.pairs)
-      at->bytes += pair.bytes * (term.messages ? term.weight * plan.mesh.pp : 1);
+      at->bytes += pair.bytes * (term.messages ? term.weight * plan->mesh.pp : 1);
     std::array<double, 2>& most = longest_of[term.who];
     const auto add = [&](std::size_t which, const std::vector<int>& order, double& sum,
                          std::string& link) {

@@ -41,7 +41,7 @@ std::vector<PlaceTerm> terms_of(const answer::CheckedPlan& plan, int nodes) {
       term.who = name(t.stream);
       term.messages = true;
       // Stages compute while a microbatch travels; of pp microbatches one round trip delays them.
-      term.weight = static_cast<double>(t.times) / plan.mesh.pp;
+      term.weight = static_cast<double>(t.times) / plan->mesh.pp;
       for (const auto& [ends, sum] : bytes) term.pairs.push_back({ends.first, ends.second, sum});
     } else {
       auto& all = together[std::string(name(t.stream))];

@@ -34,7 +34,7 @@ void hold_bounds(const planner::Question& question, std::size_t plans) {
     if (plan.architecture.is_mixture() && !program::problems(plan).empty()) continue;
     REQUIRE(support::reasons(plan, site).empty());
     const planner::SecondBound second = planner::second_bound(first, core, plan, site);
-    const planner::SecondBound third = planner::third_bound(plan, site);
+    const planner::SecondBound third = planner::third_bound(answer::checked(plan, site));
     const answer::Answer answer = answer::evaluate(answer::checked(plan, site));
     std::int64_t needed = 0;
     for (const engine::ClassReport& one : answer.run.classes)
@@ -135,7 +135,7 @@ TEST_CASE("planner: without a driver call in the step, a replay without tensors 
     answer::Site& site = sample::site(sites, space, core.base);
     const program::Plan plan = space.plan(core, 0);
     const answer::Answer answer = answer::evaluate(answer::checked(plan, site));
-    equal += planner::third_bound(plan, site).step_ps == answer.run.step_time.ps;
+    equal += planner::third_bound(answer::checked(plan, site)).step_ps == answer.run.step_time.ps;
   }
   CHECK(plans == 12);
   CHECK(equal >= 6);

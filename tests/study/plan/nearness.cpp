@@ -46,7 +46,7 @@ Nearness nearness(const planner::Question& question, std::size_t every, std::siz
       needed = std::max({needed, one.needed.n, one.peak_allocated.n});
     const std::int64_t step = answer.run.step_time.ps;
     const planner::SecondBound second = planner::second_bound(first, core, plan, site);
-    const planner::SecondBound third = planner::third_bound(plan, site);
+    const planner::SecondBound third = planner::third_bound(answer::checked(plan, site));
     least(all.sums, sums.step_ps, step);
     least(all.ordered, first.step_of_order(core), step);
     least(all.second, second.step_ps, step);
