@@ -1,8 +1,8 @@
 // checked_plan.h — a plan that can run on a site: the one door to an Answer.
 //
-// `check` applies every rule once: those of the plan (program/plan/rules), then those of the plan on
-// this site. Only `check` makes a CheckedPlan, and `evaluate` takes nothing else. A changed plan is
-// another plan and is checked again.
+// `check` applies every rule once: those of the plan (program/plan/rules), then those of the plan
+// on this site. Only `check` makes a CheckedPlan, and `evaluate` takes nothing else. A changed plan
+// is another plan and is checked again.
 //
 // Rules of a plan on a site: precisions that the GPUs have, the number of GPUs, the length of a
 // step, launch queues, host memory, and how many kinds of replicas there are.

@@ -1,7 +1,7 @@
 // site.h — a loaded cluster: its description, its profiles and its network model.
 //
-// Commands, searches and tables load a cluster through `Sites`, once per process, and evaluate every
-// plan on the Site that it returns (checked_plan.h).
+// Commands, searches and tables load a cluster through `Sites`, once per process, and evaluate
+// every plan on the Site that it returns (checked_plan.h).
 #pragma once
 
 #include <map>

@@ -173,11 +173,11 @@ TEST_CASE("study: masks take a worker as long as their elements and the loaders 
 TEST_CASE("study: a plan that is larger than its cluster is a problem with both sizes") {
   answer::Sites sites;
   program::Plan plan = small_plan().plan;
-  plan.mesh.dp = 1 << 20;
+  plan.mesh.dp = 1 << 18;
   plan.batch.global_batch = plan.mesh.dp;
   const std::vector<std::string> problems = support::reasons(plan, site_of(sites));
   REQUIRE_FALSE(problems.empty());
-  CHECK(problems.back().find("4194304 GPUs are needed and abci-a has ") == 0);
+  CHECK(problems.back().find("1048576 GPUs are needed and abci-a has ") == 0);
 }
 
 TEST_CASE("study: single changes differ in one setting and are possible") {

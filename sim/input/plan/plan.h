@@ -1,8 +1,8 @@
 // plan.h — loads a plan from a file, a launch script or the command line, with its model and
 // cluster.
 //
-// Every command that takes a plan calls load_plan or load_megatron. The plan of a PlanFile breaks no
-// rule, and the cluster has its GPUs.
+// Every command that takes a plan calls load_plan or load_megatron. The plan of a PlanFile breaks
+// no rule, and the cluster has its GPUs.
 #pragma once
 
 #include <string>

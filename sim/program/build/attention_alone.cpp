@@ -34,8 +34,8 @@ void write_calls(const Plan& plan, const Environment& environment, context::Toke
 
 }  // namespace
 
-Job attention_alone(const ValidPlan& valid, const Environment& environment, context::TokenOrder order,
-                    int calls) {
+Job attention_alone(const ValidPlan& valid, const Environment& environment,
+                    context::TokenOrder order, int calls) {
   const Plan& plan = valid;
   assert(calls > 0);
   Job job;

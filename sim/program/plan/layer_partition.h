@@ -29,7 +29,8 @@ int count_parts(const Plan& plan);
 // REQUIRES: the plan breaks no rule of rules/layer_partition.cpp.
 int part_layers(const Plan& plan, int part);
 
-// The layers of each part, in the order of the model. REQUIRES: the plan breaks no rule of rules/layer_partition.cpp.
+// The layers of each part, in the order of the model. REQUIRES: the plan breaks no rule of
+// rules/layer_partition.cpp.
 std::vector<int> layers_of_parts(const Plan& plan);
 
 // Whether the first or the last stage has a number of layers of its own.

@@ -415,10 +415,6 @@ class Search {
 
 }  // namespace
 
-void keep_failure(const Wanted& wanted, const std::string& what, const std::string& why) {
-  if (wanted.failures != nullptr) wanted.failures->push_back(what + ": " + why);
-}
-
 std::string to_text(const Replayed& one) {
   const Json json = {
       {"core", one.core},         {"variant", one.variant},     {"fits", one.fits},

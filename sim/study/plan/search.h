@@ -59,7 +59,9 @@ struct Wanted {
 };
 
 // Adds a failure of the simulator to wanted.failures: `what` failed and why.
-void keep_failure(const Wanted& wanted, const std::string& what, const std::string& why);
+inline void keep_failure(const Wanted& wanted, const std::string& what, const std::string& why) {
+  if (wanted.failures != nullptr) wanted.failures->push_back(what + ": " + why);
+}
 
 // Results of a plan's replay.
 struct Replayed {
@@ -106,9 +108,9 @@ std::string to_text(const Replayed& one);
 Replayed replayed_of(const std::string& text);
 
 // Replays a plan with the files of a base of the space; `core` and `variant` stay 0.
-// Replays one plan of the space.
 Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
                   const Wanted& wanted);
+// Replays one plan of the space.
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
                      const Wanted& wanted);
 

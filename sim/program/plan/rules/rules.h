@@ -1,9 +1,9 @@
-// rules.h — the rules of a plan, by topic. `rule_groups` (table.cpp) lists them in the order in which
-// they are evaluated, each with the source of its rules.
+// rules.h — the rules of a plan, by topic. `rule_groups` (table.cpp) lists them in the order in
+// which they are evaluated, each with the source of its rules.
 //
 // `validate` (plan/valid_plan.h) evaluates the table once for each plan. A rule adds a diagnostic:
-// `where` is the setting at fault, and the message names values that would satisfy the rule. To add a
-// rule, write it into the function of its topic; a new topic is a new row of the table.
+// `where` is the setting at fault, and the message names values that would satisfy the rule. To add
+// a rule, write it into the function of its topic; a new topic is a new row of the table.
 #pragma once
 
 #include <span>
