@@ -1,5 +1,5 @@
-// chosen.cpp — plans that ask for layers to be balanced, or for what each layer keeps, at whole
-// plans: what comes of them, and that no other of a few ways is faster.
+// chosen.cpp — plans with `layer_split=balanced` or `layer_choices=planned`: the choice is written
+// into the plan, and no tested variation of it is faster.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -43,7 +43,7 @@ std::string letters(const std::vector<LayerChoice>& choices) {
 }  // namespace
 
 TEST_CASE("answer: of balanced layers none is better placed on the stage beside it") {
-  // The head of a large vocabulary takes as long as several layers.
+  // The output layer of a large vocabulary takes as long as several layers.
   Case one({"pp=4", "layer_split=balanced", "architecture.layers=16", "architecture.vocab=256000"});
   const Plan plan = balanced(one.plan, *one.site);
   const std::vector<int>& layers = plan.pipeline.layers_of_parts;
@@ -61,14 +61,14 @@ TEST_CASE("answer: of balanced layers none is better placed on the stage beside 
       if (!problems(moved, *one.site).empty()) continue;
       CHECK(seconds(one.answer(moved).run.step_time) >= 0.995 * seconds(best));
     }
-  // What is settled, or was never asked for, stays as it is.
+  // Layer counts that are already explicit, or even by default, stay as they are.
   CHECK(balanced(plan, *one.site).pipeline.layers_of_parts == layers);
   Case even({"pp=4", "architecture.layers=16"});
   CHECK(balanced(even.plan, *even.site).pipeline.layers_of_parts.empty());
 }
 
 TEST_CASE("answer: a stage that runs out of memory gives layers away where others have room") {
-  // The first stage holds four microbatches, the last one but one.
+  // Under 1F1B the first stage holds the activations of four microbatches, the last stage of one.
   const auto split = [](const char* memory) {
     Case one({"pp=4", "layer_split=balanced", "architecture.layers=16", "micro_batch=2",
               "global_batch=32", memory});
@@ -116,14 +116,14 @@ TEST_CASE("answer: layers keep all where it fits, and else the fastest of what d
         }
     CHECK(held > 0);
   }
-  // Where nothing fits: what leaves least behind.
+  // Where nothing fits, the choice that exceeds the memory least is taken.
   Case none(with("gpu.memory=13GiB"));
   CHECK(letters(chosen(none.plan, *none.site).policy.choices) == "sssssssr");
   // One layer runs again: the last one of a chunk is never swapped.
   Case single({"layer_choices=planned", "architecture.layers=1", "dp=8", "micro_batch=64",
                "global_batch=512", "gpu.memory=24GiB"});
   CHECK(letters(chosen(single.plan, *single.site).policy.choices) == "r");
-  // What is settled, or was never asked for, stays as it is.
+  // Choices that are already explicit, or not planned by default, stay as they are.
   Case settled({"layer_choices=keep*7,recompute", "architecture.layers=8", "dp=8"});
   CHECK(letters(chosen(settled.plan, *settled.site).policy.choices) == "kkkkkkkr");
   Case unasked({"architecture.layers=8", "dp=8"});
