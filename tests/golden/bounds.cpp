@@ -73,7 +73,7 @@ TEST_CASE("golden: what fuzzing kept uses little memory and time") {
     const std::string target = entry.path().parent_path().filename();
     std::string bytes = golden::text_of(entry.path().string());
     std::string name = "input" + entry.path().extension().string();
-    // The first byte selects the schema.
+    // The first byte of these entries selects the schema and is removed.
     if (target == "loaders" || target == "textproto" || target == "plan_file") {
       bytes = bytes.empty() ? "" : bytes.substr(1);
       name = "input.textproto";
