@@ -1,5 +1,5 @@
-// chosen.cpp — plans that ask for layers to be balanced, or for what each layer keeps, at whole
-// plans: what comes of them, and that no other of a few ways is faster.
+// chosen.cpp — plans with `layer_split=balanced` or `layer_choices=planned`: the choice is written
+// into the plan, and no tested variation of it is faster.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -46,7 +46,7 @@ std::string letters(const std::vector<LayerChoice>& choices) {
 }  // namespace
 
 TEST_CASE("answer: of balanced layers none is better placed on the stage beside it") {
-  // The head of a large vocabulary takes as long as several layers.
+  // The output layer of a large vocabulary takes as long as several layers.
   Case one({"pp=4", "layer_split=balanced", "architecture.layers=16", "architecture.vocab=256000"});
   const Plan plan = balanced(one.asked()).plan();
   const std::vector<int>& layers = plan.pipeline.layers_of_parts;
@@ -71,7 +71,7 @@ TEST_CASE("answer: of balanced layers none is better placed on the stage beside 
 }
 
 TEST_CASE("answer: a stage that runs out of memory gives layers away where others have room") {
-  // The first stage holds four microbatches, the last one but one.
+  // Under 1F1B the first stage holds the activations of four microbatches, the last stage of one.
   const auto split = [](const char* memory) {
     Case one({"pp=4", "layer_split=balanced", "architecture.layers=16", "micro_batch=2",
               "global_batch=32", memory});
@@ -119,7 +119,7 @@ TEST_CASE("answer: layers keep all where it fits, and else the fastest of what d
         }
     CHECK(held > 0);
   }
-  // Where nothing fits: what leaves least behind.
+  // Where nothing fits, the choice that exceeds the memory least is taken.
   Case none(with("gpu.memory=13GiB"));
   CHECK(letters(chosen(none.asked())->policy.choices) == "sssssssr");
   // One layer runs again: the last one of a chunk is never swapped.

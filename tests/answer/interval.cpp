@@ -11,7 +11,7 @@ namespace {
 
 const Situation here = {"a100-80", "Megatron-LM", true, false};
 
-// Residuals first, first + step, ... of one source.
+// `count` residuals of one source: `first`, `first + step`, and so on.
 input::ResidualGroup group(const std::string& source, int count, double first, double step) {
   input::ResidualGroup made;
   made.profile = here.profile;
@@ -33,7 +33,7 @@ TEST_CASE("answer: an interval leaves five percent of the ranks outside on each 
   CHECK(found->high == Approx(0.45));
   CHECK(found->samples == 99);
   CHECK(found->sources == 1);
-  // A time of 2 s: 2 e^-0.45 to 2 e^0.45. A rate is the other way round.
+  // A time of 2 s gives 2 e^-0.45 to 2 e^0.45. A rate takes the reciprocal factors.
   CHECK(around(2, *found).low == Approx(2 * std::exp(-0.45)));
   CHECK(around_inverse(2, *found).low == Approx(2 * std::exp(-0.45)));
   CHECK(around_inverse(2, *found).high == Approx(2 * std::exp(0.45)));
@@ -124,7 +124,7 @@ TEST_CASE("answer: an unknown framework gets the widest of its kind on its GPU")
   CHECK(found->of == "the widest of 2 classes");
   CHECK(found->own_gpu);
   CHECK_FALSE(found->own_framework);
-  // Both sources together, each counting the same: between the one's and the other's.
+  // Both sources have the same weight: the result lies between theirs.
   other.framework = "never measured";
   const auto pooled = spread(residuals, ResidualOf::time, other);
   CHECK(pooled->low > -0.90);
@@ -171,7 +171,7 @@ TEST_CASE("answer: a GPU that nobody ran on has what its framework does elsewher
   CHECK(found->low > -0.90);
   CHECK_FALSE(found->own_gpu);
   CHECK(found->own_framework);
-  // Runs elsewhere were all slower than said; here they may as well be faster.
+  // All runs of another framework were slower than predicted. The interval here is symmetric.
   const input::RunResiduals slower = {"", {group("a", 99, 0.01, 0.01)}};
   CHECK(spread(slower, ResidualOf::time, here)->low == 0);
   CHECK(spread(slower, ResidualOf::time, other)->high == Approx(0.90));

@@ -33,8 +33,8 @@ std::vector<LayerCost> drawn(Random& random, int layers) {
   return costs;
 }
 
-// The least seconds of any choice within a budget, told from the definition: each layer's waits by
-// sums over the layers up to the next one that swaps.
+// The least time of any choice within a budget, from the definition. A swapped layer waits for its
+// copy; the layers up to the next swapped one hide it.
 class Exhaustive {
  public:
   Exhaustive(const std::vector<LayerCost>& layers, double budget)

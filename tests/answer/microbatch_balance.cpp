@@ -1,4 +1,5 @@
-// deal.cpp — microbatches of replicas on unlike GPUs: the deal against all others, and on clusters.
+// microbatch_balance.cpp — microbatches dealt to replicas on unlike GPUs: the result against all
+// other counts, and on clusters.
 #include "sim/answer/microbatch_balance.h"
 
 #include <fmt/format.h>
@@ -134,14 +135,14 @@ TEST_CASE("answer: where all GPUs are alike a balanced deal is as even as it goe
         std::vector{12, 12});
   CHECK(dealt_on({"tp=8", "global_batch=25", "replica_microbatches=balanced"}).counts ==
         std::vector{13, 12});
-  // Three replicas, the last of slower GPUs, and a batch that they do not divide.
+  // Three replicas, the last one on slower GPUs. Three does not divide the batch.
   const Dealt three =
       dealt_on({"tp=8", "gpus=24", "global_batch=25", "replica_microbatches=balanced",
                 "other_gpu={first_node: 2 nodes: 1 cluster: \"dgx-a100\"}"});
   REQUIRE(three.counts.size() == 3);
   CHECK(std::abs(three.counts[0] - three.counts[1]) <= 1);
   CHECK(three.counts[2] < three.counts[1]);
-  // A GPU that a condition slows is enough.
+  // One GPU slowed by a `condition` suffices.
   const Dealt slow = dealt_on({"tp=8", "global_batch=24", "replica_microbatches=balanced",
                                "condition={node: 1 gpu: 3 speed: 0.5}"});
   CHECK(slow.counts[0] > slow.counts[1]);

@@ -37,7 +37,7 @@ TEST_CASE("answer: no way to cut a sequence is faster than the one that is found
     const SlicePipeline pipeline{1 + static_cast<int>(random.next() % 11),
                                  1 + static_cast<int>(random.next() % 12),
                                  1 + static_cast<int>(random.next() % 4)};
-    // Whole numbers: something fixed, something for each unit, and for each pair of units.
+    // Integer costs: a fixed one, one per unit, and one per pair of units.
     const double fixed = static_cast<double>(random.next() % 20);
     const double each = static_cast<double>(1 + random.next() % 9);
     const double pair = static_cast<double>(random.next() % 5);

@@ -1,4 +1,4 @@
-// verdict.cpp — how sure an outcome is, at capacities around what a plan needs.
+// verdict.cpp — the confidence of an outcome at capacities around what a plan needs.
 #include "sim/answer/verdict.h"
 
 #include <catch2/catch.hpp>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t mib = 1 << 20;
 
-// llama-2-7b on 8 A100s; with `spare` more bytes than it reserves, and a range of unaccounted
-// memory from 512 MiB less to 512 MiB more.
+// llama-2-7b on 8 A100s. The GPU has `spare` bytes more than the plan reserves. The unaccounted
+// memory is uncertain by 512 MiB either way.
 struct Case {
   Case() {
     site = *sites.of(file.machine);
@@ -61,7 +61,7 @@ TEST_CASE("answer: an outcome is certain where the range of unaccounted memory c
 
 TEST_CASE("answer: little memory that stays unreserved makes an outcome tight") {
   Case run;
-  // Less than 2 % stays, and less than the range takes.
+  // Less than 2 % of the memory is free, and less than the uncertainty.
   const answer::Answer barely = run.with_spare(run.reserved / 200);
   REQUIRE(barely.run.fits());
   CHECK(barely.verdict.tight);
@@ -79,7 +79,8 @@ TEST_CASE("answer: the probability falls as the capacity falls, from one to noth
     const double fits = answer.verdict.fits_probability;
     CAPTURE(spare, answer.run.fits());
     CHECK((answer.run.fits() ? fits >= 0.5 : fits <= 0.5));
-    // Retries make single capacities come out either way; over half a range it falls.
+    // Allocator retries change the outcome at single capacities; so the probability of fitting may
+    // rise again by up to a half.
     CHECK(fits <= last + 0.5);
     both = both || (fits > 0 && fits < 1);
     last = fits;

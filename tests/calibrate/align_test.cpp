@@ -1,5 +1,5 @@
-// Kernels of a trace and operations of a program: which is which. Small worlds against all ways
-// there are, then what real traces have too much and too little of.
+// align_test.cpp — the assignment of a trace's kernels to a program's operations. Small cases
+// against all possible assignments, then cases with extra and missing kernels, as in real traces.
 #include "sim/calibrate/trace/align.h"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ namespace {
 using Items = std::vector<AlignItem>;
 using Owners = std::vector<std::int32_t>;
 
-// The best score of all ways, one by one.
+// The best score over all assignments.
 std::int64_t best_of_all(const Items& operations, const Items& kernels) {
   std::int64_t best = -1'000'000;
   Owners owners(kernels.size(), -1);
@@ -84,14 +84,14 @@ TEST_CASE("align: a trace as expected is matched one to one, also of 100,000 ker
 
 TEST_CASE("align: casts and sums of slices belong to their product, strangers to nobody") {
   const Items operations = {{gemm, 100'000}, {norm, 20'000}, {gemm, 100'000}};
-  // Split k: the sum of slices makes up the rest of the time. A broadcast that no plan knows.
+  // Split-K: the kernel that sums the slices belongs to the product. The plan has no broadcast.
   const Items kernels = {
       {gemm, 80'000}, {gemm_part, 20'000}, {broadcast, 900'000}, {norm, 20'000}, {gemm, 100'000}};
   CHECK(align(operations, kernels) == Owners{0, 0, -1, 1, 2});
 }
 
 TEST_CASE("align: one operation stands for a run of passes that libraries made of it") {
-  // A rotation of complex numbers: cast, product, cast. A long pass is not left to nobody.
+  // The rotary embedding as three kernels: cast, product, cast. A long kernel must get an owner.
   const Purposes rope = purposes_of_label("rope q"), add = purposes_of_label("residual add");
   const Items operations = {
       {gemm, 100'000}, {elementwise, 60'000, rope}, {elementwise, 30'000, add}};
@@ -105,7 +105,8 @@ TEST_CASE("align: one operation stands for a run of passes that libraries made o
 
 TEST_CASE("align: a kernel whose name says another purpose is never an operation's") {
   const Purposes rope = purposes_of_label("rope q"), norm_ = purposes_of_label("norm");
-  // As long as the operation and of its family, but a rotation; nor does it stand beside a product.
+  // A kernel of the operation's duration and family, but with another purpose, is not assigned. Nor
+  // is it assigned to a neighbouring product.
   CHECK(align(Items{{elementwise, 50'000, norm_}}, Items{{elementwise, 50'000, rope}}) ==
         Owners{-1});
   CHECK(align(Items{{gemm, 90'000}}, Items{{gemm, 60'000}, {elementwise, 30'000, rope}}) ==

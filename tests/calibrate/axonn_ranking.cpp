@@ -1,10 +1,11 @@
-// axonn_ranking.cpp — plans of AxoNN in the order of our replay and of its authors' own ranker,
-// which counts bytes over rates that they measured on Perlmutter.
+// axonn_ranking.cpp — plans of AxoNN, ranked by the replay and by the ranker of AxoNN's authors.
+// Their ranker divides bytes by rates measured on Perlmutter.
 //
 // The ranker [axonn-ai/Megatron-AxoNN examples/comm_model.py, rates as of commit 660a224 of
-// axonn-ai/axonn; arXiv:2305.13525 section VI]: for each product of a layer, over its ranks g with
-// `inner` ranks inside of them, bytes / rate(inner, g) + 9 us x g, nested columns, rows, depth,
-// data. It says which plan communicates least, not how long a step takes.
+// axonn-ai/axonn; arXiv:2305.13525 section VI] adds the collectives of each product of a layer. The
+// levels are nested: columns, rows, depth, data. A collective of g ranks, around levels of `inner`
+// ranks, takes bytes / rate(inner, g) + 9 us x g. The result says which plan communicates least,
+// not how long a step takes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,14 +30,15 @@ struct Model {
 };
 constexpr double sequence = 2048, GiB = 1024.0 * 1024 * 1024;
 
-// GiB/s.
+// The rate of a collective in GiB/s.
 double rate(int inner, int ranks) {
   if (inner * ranks > 4) return 59.52 / std::min(4, inner);
   if (inner == 1 && ranks == 4) return 225;
   return 76;
 }
 
-// Of a product of a weight [out, in], whose rows lie over the grid's rows or, turned, its columns.
+// The communication of a product with a weight [out, in]. Its rows lie over the grid's rows, or
+// over its columns if `turned`.
 double product(const Model& m, const Grid& g, double in, double out, bool turned) {
   const double tokens = m.batch / double(g.data) / g.depth * sequence;
   const double weight = in * out / (double(g.rows) * g.columns);

@@ -1,4 +1,5 @@
-// calls.cpp — kernels of one call: clears and lists in front, launches in a row, stand-ins.
+// calls.cpp — kernels that belong to one call: memsets and pointer lists before it, repeated
+// launches, copies that stand for a collective.
 #include "sim/calibrate/trace/calls.h"
 
 #include <catch2/catch.hpp>
@@ -15,7 +16,7 @@ struct Kernel {
   int stream = 7;
 };
 
-// The call of each kernel, numbered as they come.
+// The call of each kernel, numbered in order of appearance.
 std::vector<std::size_t> calls_by_kernel(const std::vector<Kernel>& kernels, int copies = 0) {
   MeasuredTrace trace;
   MeasuredStep step;
@@ -29,7 +30,7 @@ std::vector<std::size_t> calls_by_kernel(const std::vector<Kernel>& kernels, int
     step.kernels.push_back(static_cast<std::uint32_t>(step.kernels.size()));
   }
   const Calls calls = calls_of(trace, step);
-  // Every kernel's time is in its call, once.
+  // The time of every kernel counts once, in its call.
   std::vector<std::int64_t> sums(calls.all.size(), 0);
   for (std::size_t k = 0; k < kernels.size(); ++k) sums[calls.of_kernel[k]] += kernels[k].ns;
   for (std::size_t i = 0; i < sums.size(); ++i) CHECK(calls.all[i].item.nanoseconds == sums[i]);
@@ -49,7 +50,8 @@ TEST_CASE("trace: a short clear is of the kernel behind it, a long one stands al
   CHECK(calls_by_kernel({{"Memset (Device)", copy, 900}, {"nvjet", gemm}, {"nvjet", gemm}}) ==
         Items{0, 0, 1});
   CHECK(calls_by_kernel({{"Memset (Device)", copy, 9'000}, {"nvjet", gemm}}) == Items{0, 1});
-  // On its own stream; nothing behind it that wants it: alone.
+  // A memset belongs to the next kernel of its own stream. Without a following kernel that needs
+  // it, it is a call of its own.
   CHECK(calls_by_kernel(
             {{"Memset (Device)", copy, 900, 8}, {"nvjet", gemm}, {"nvjet", gemm, 1, 8}}) ==
         Items{0, 1, 0});

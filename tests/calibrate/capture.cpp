@@ -1,4 +1,5 @@
-// capture.cpp — calibration/capture without a GPU: what it would run is what our program runs.
+// capture.cpp — calibration/capture without a GPU: its dry run lists the matrix products that the
+// program contains.
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +19,7 @@ namespace {
 
 const std::string folder = std::string(REHEARSE_BINARY_DIR) + "/capture";
 
-// Standard output of the dry run; nothing where there is no Python.
+// The output of the dry run; empty without Python.
 std::string dry_run() {
   const std::string command = "PYTHONDONTWRITEBYTECODE=1 python3 '" REHEARSE_SOURCE_DIR
                               "/calibration/capture/capture.py' --dry-run --out '" +

@@ -1,4 +1,5 @@
-// Recorded steps beside the plans that ran: how many kernels are operations of the program.
+// captured_steps.cpp — recorded steps against the plans that ran: how many kernels match operations
+// of the program.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -39,7 +40,7 @@ TEST_CASE("captured steps: nine of ten kernels and nearly all of their time are 
     CHECK(step.comparison.share.by_count() >= least.count);
     CHECK(step.comparison.share.by_time() >= least.time);
     CHECK(step.comparison.share.near_by_time() >= 0.90);
-    // The replay's own error: what is left with measured kernels.
+    // The error of the replay itself: the step rebuilt with the measured kernels.
     CHECK(step.comparison.rebuilt_s < step.comparison.predicted_s);
   }
 }
@@ -63,8 +64,8 @@ TEST_CASE("captured steps: kernels are given in order, to operations of their fa
 }
 
 TEST_CASE("captured steps: whole lists of tensors belong to the step's operations") {
-  // 49 launches of Adam and three of its counters; 49 of the norm and their sum; 49 of the
-  // clipping.
+  // 49 launches of Adam and three of its counters. 49 launches of the norm and one of their sum. 49
+  // launches of the clipping.
   const ComparedTrace step = compared("8b-dp8-full");
   std::map<std::string, int> launches;
   for (const std::int32_t owner : step.match.owners.front())
@@ -72,7 +73,7 @@ TEST_CASE("captured steps: whole lists of tensors belong to the step's operation
   CHECK(launches["adam"] == 52);
   CHECK(launches["gradient norm"] >= 50);
   CHECK(launches["clip gradients"] >= 49);
-  // Seven copies in place of each gather, on a stream of their own.
+  // Seven copies replace each all-gather, on a stream of their own.
   CHECK(launches["parameter gather"] == 7 * 65);
 }
 

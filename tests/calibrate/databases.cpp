@@ -1,4 +1,4 @@
-// Readers of Chakra traces and of Nsight Systems exports.
+// databases.cpp — readers of Chakra traces and of Nsight Systems exports.
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <zlib.h>
@@ -29,7 +29,7 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The bytes of a database made by these statements.
+// The bytes of an SQLite database that these statements create.
 std::string database(const std::string& statements) {
   sqlite3* db = nullptr;
   REQUIRE(sqlite3_open(":memory:", &db) == SQLITE_OK);
@@ -77,7 +77,8 @@ TEST_CASE("calibrate: nodes of a Chakra trace without starts are in the order of
   const auto message = [](const std::string& body) {
     return std::string(1, static_cast<char>(body.size())) + body;
   };
-  // Fields 1, the number, 2, the name, 3, the type (computes), 6, the start, and 7, the duration.
+  // Protobuf fields: 1 is the id, 2 the name, 3 the type (computation), 6 the start, 7 the
+  // duration.
   const auto node = [&](char number, const std::string& name, char start) {
     return message(std::string("\x08") + number + "\x12" + message(name) + "\x18\x04" +
                    (start > 0 ? std::string("\x30") + start : "") + "\x38\x05");
@@ -97,8 +98,8 @@ TEST_CASE("calibrate: nodes of a Chakra trace without starts are in the order of
 }
 
 TEST_CASE("calibrate: a Chakra trace as JSON reads like its messages, in both forms") {
-  // What the converter wrote until 2024-11 and writes since: one message after the other with names
-  // in camel case, and one object with those of the schema.
+  // The converter's two formats. Until 2024-11 it wrote one message after the other with names in
+  // camel case. Since then it writes one object with the names of the schema.
   const std::string messages = R"({
   "version": "0.0.4"
 }
@@ -148,7 +149,7 @@ TEST_CASE("calibrate: a Chakra trace as JSON reads like its messages, in both fo
       if (const auto cut = input::read_chakra_json(text.substr(0, n), "x.json"); !cut)
         CHECK(cut.errors().front().message.find("object") != std::string::npos);
   }
-  // PyTorch's own, linked to a profile.
+  // PyTorch's own execution trace, linked to a profile.
   const std::string pytorch = R"({"schema": "1.0.3-chakra.0.0.4", "pid": 1, "nodes": [
   {"id": 3, "name": "aten::mm", "ctrl_deps": 1, "attrs": []},
   {"id": 4, "name": "ampere_gemm", "cat": "kernel", "ts": 5, "dur": 33, "attrs": []}]})";
@@ -174,8 +175,8 @@ TEST_CASE("calibrate: every cut of a Chakra trace is refused or read without its
 }
 
 TEST_CASE("calibrate: an Nsight Systems export gives launches and products by their ranges") {
-  // 30 launches, 10 us apart; each kernel takes 200 us. The 5th launch stands in a range of
-  // aten::mm.
+  // 30 launches, 10 us apart; each kernel takes 200 us. An NVTX range named aten::mm contains the
+  // fifth launch.
   std::string rows;
   for (int i = 0; i < 30; ++i) {
     const int at = 1'000'000 + 10'000 * i;
@@ -209,7 +210,7 @@ TEST_CASE("calibrate: a hostile database is refused") {
   const std::string whole = database(tables);
   for (const std::size_t keep : {16u, 100u, 600u, 5000u})
     CHECK_FALSE(read_bytes(whole.substr(0, keep), "x.sqlite"));
-  // A view in place of a table, which would run for ever.
+  // A view in place of a table, whose rows would never end.
   CHECK_FALSE(read_bytes(
       database("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
                "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE c(start) AS (SELECT 1 "
@@ -236,7 +237,8 @@ TEST_CASE("calibrate: kernels of a recorded step are the same by way of Chakra")
     if ((e.kind == EventKind::kernel || e.kind == EventKind::copy) && e.duration_us >= 1)
       events.push_back(e);
   std::ranges::stable_sort(events, {}, &TraceEvent::start_us);
-  // As the converter writes them: numbers in the order of their starts, no starts, whole us.
+  // The format of the converter: ids in the order of the starts, no start times, whole
+  // microseconds.
   nlohmann::json nodes = nlohmann::json::array();
   const auto attribute = [](const char* name, const char* type, const nlohmann::json& value) {
     return nlohmann::json{{"name", name}, {type, value}};
@@ -312,7 +314,7 @@ TEST_CASE("calibrate: a file of events is known by what is in it, packed or not"
                                                  : "no trace of a profiler") == 0);
     }
   }
-  // Cut off, it is an error and not the events before the cut.
+  // A truncated file is an error; its events before the cut are not used.
   std::string many = "[" + events;
   for (int i = 0; i < 20'000; ++i) many += ", " + events;
   written(many + "]", true);

@@ -1,4 +1,4 @@
-// described.h — measurements in words, all that there is of them.
+// described.h — measurements as text, with every field.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace described {
 using namespace sim;
 using namespace sim::calibrate;
 
-// In nanoseconds, as far as sources say anything.
+// Rounded to six digits.
 inline std::string time_of(double seconds) {
   return fmt::format("{:.6g} us", seconds * 1e6);
 }

@@ -29,7 +29,7 @@ device::Gpu gpu() {
   return machine->gpu;
 }
 
-// What a machine with this profile would measure: products of many shapes.
+// Products of many shapes, timed on a machine with this profile.
 std::vector<KernelSample> products(const input::ProfileDraft& truth, const std::string& source,
                                    const std::string& board, double factor = 1) {
   const device::Gpu machine = gpu();
@@ -70,7 +70,7 @@ TEST_CASE("calibrate: a fit finds the profile that measurements come from") {
   REQUIRE(found.residuals.size() == 1);
   CHECK(found.residuals[0].base_percent > 10);
   CHECK(found.residuals[0].mean_absolute_percent < 0.5);
-  // A rate can stand in the peak or in the tiles; what a large product reaches is their product.
+  // The peak and the tile efficiency can trade places; a large product shows their product only.
   CHECK(found.profile.get("gemm.peaks[0].fraction") * found.profile.get("gemm.forward") ==
         Approx(0.70).epsilon(0.03));
   CHECK(found.profile.get("gemm.wave_quantisation") == Approx(0.9).margin(0.1));
@@ -98,7 +98,8 @@ TEST_CASE("calibrate: what fewer than five measurements feel stays where it was"
 }
 
 TEST_CASE("calibrate: a sibling GPU gives shapes and no levels") {
-  // The same shapes at 1.4 times the time, on an A100 PCIe: nothing to learn but that level.
+  // The same shapes take 1.4 times as long on an A100 PCIe. Only the level of that board can be
+  // fitted.
   const Fit found = fit(draft(), gpu(), products(draft(), "lab", "A100-PCIe 80GB", 1.4));
   REQUIRE(found.residuals.size() == 1);
   CHECK(found.residuals[0].level == Approx(1.4).epsilon(0.01));
@@ -107,7 +108,7 @@ TEST_CASE("calibrate: a sibling GPU gives shapes and no levels") {
 }
 
 TEST_CASE("calibrate: measurements that no physical profile explains stay within the bounds") {
-  // A tenth of the predicted time is faster than the peak of the GPU.
+  // A tenth of the predicted time exceeds the peak of the GPU.
   const Fit found = fit(draft(), gpu(), products(draft(), "lab", "A100-SXM 80GB", 0.1));
   CHECK(device::check(found.profile.device()).empty());
   CHECK(found.profile.get("gemm.peaks[0].fraction") <= 1);
@@ -122,7 +123,7 @@ TEST_CASE("calibrate: sources that differ by more than they scatter are named") 
   REQUIRE(found.disagreements.size() == 1);
   CHECK(found.disagreements[0].percent > 10);
   CHECK(found.unseen[0].split == "one source left out");
-  // The same measurement twice agrees with itself.
+  // Two sources with the same measurements do not disagree.
   auto twice = products(draft(), "one", "A100-SXM 80GB");
   const auto again = products(draft(), "other", "A100-SXM 80GB");
   twice.insert(twice.end(), again.begin(), again.end());
@@ -165,7 +166,7 @@ TEST_CASE("calibrate: every parameter of the table is a field of a profile withi
     }
   }
   CHECK(found.size() == parameters().size());
-  // A share of a peak is at most all of it.
+  // A share of a peak is at most 1.
   for (const Parameter& p : parameters()) {
     INFO(p.path);
     CHECK(p.lower >= 0);
@@ -199,24 +200,26 @@ TEST_CASE("calibrate: sources disagree by what is between their biases and level
     return found[0].percent;
   };
   CHECK(apart(source("a", ours, 2), source("b", ours, -6)) == Approx(8));
-  // Two boards of one kind: 100 ln(1.2) and 100 ln(1.1) beside biases of 3 and -1.
+  // Two sources on boards of one kind: levels 1.2 and 1.1, biases 3 and -1.
   const double levels = 100 * std::log(1.2 / 1.1);
   CHECK(apart(source("a", other, 3, 1.2), source("b", other, -1, 1.1)) == Approx(levels - 4));
   CHECK(apart(source("a", other, -1, 1.2), source("b", other, 3, 1.1)) == Approx(levels + 4));
-  // What boards of two kinds differ in is no disagreement, nor what two groups differ in.
+  // A difference between boards of two kinds is no disagreement, nor is one between two groups of
+  // kernels.
   CHECK(apart(source("a", ours, 0), source("b", other, 0, 1.4)) == 0);
   CHECK(apart(source("a", other, 0, 1.4), source("b", ours, 0)) == 0);
   CHECK(apart(source("a", other, 0, 1.4), source("b", "A100-SXM 40GB", 0, 1.1)) == 0);
   SourceResidual backward = source("b", ours, -6);
   backward.group = "gemm backward";
   CHECK(apart(source("a", ours, 2), backward) == 0);
-  // Two standard errors of the difference, hypot(3, 4) = 5 each: 10, and the larger scatter.
+  // The threshold is the larger of two values: twice the standard error of the difference, hypot(3,
+  // 4) = 5, thus 10; and the larger scatter.
   CHECK(apart(source("a", ours, 10.1, 1, 1, 3), source("b", ours, 0, 1, 1, 4)) == Approx(10.1));
   CHECK(apart(source("a", ours, 9.9, 1, 1, 3), source("b", ours, 0, 1, 1, 4)) == 0);
   CHECK(apart(source("a", ours, 10, 1, 1, 3), source("b", ours, 0, 1, 1, 4)) == 0);
   CHECK(apart(source("a", ours, 8.1, 1, 8), source("b", ours, 0, 1, 2)) == Approx(8.1));
   CHECK(apart(source("a", ours, 8, 1, 2), source("b", ours, 0, 1, 8)) == 0);
-  // Every pair is looked at, none with itself.
+  // Every pair of different sources is compared.
   CHECK(
       disagreements({source("a", ours, 0), source("b", ours, 10), source("c", ours, 20)}).size() ==
       3);

@@ -25,7 +25,7 @@ input::ProfileDraft draft() {
   return *loaded;
 }
 
-// All-reduces over the 8 GPUs of a node, as a machine with this profile takes them.
+// All-reduces over the 8 GPUs of a node, timed on a machine with this profile.
 std::vector<CollectiveSample> node(const input::ProfileDraft& truth) {
   topology::Cluster cluster = machine().cluster;
   cluster.nodes = 1;
@@ -72,7 +72,7 @@ TEST_CASE("calibrate: collectives that no machine can do leave a physical profil
 }
 
 TEST_CASE("calibrate: a ramp rises as fast as its time allows and no faster, in four digits too") {
-  // Short messages are so slow that points four times as large have to give way.
+  // Short messages are so slow that points at four times their size must change, too.
   const std::vector<CollectiveSample> all = node(draft());
   for (const auto& [mib, four_mib] : {std::pair{5.0, 1.0}, {3.0, 1.0}, {8.0, 2.0}, {4.0, 1.5}}) {
     CAPTURE(mib, four_mib);
@@ -109,8 +109,8 @@ TEST_CASE("calibrate: collectives of another GPU or layout are counted and not f
 
 TEST_CASE(
     "calibrate: a fit to one log is at no size further off than the profile it started from") {
-  // Short messages take twice as long as the base says, long ones 3 % less: one ramp cannot have
-  // both, and the long ones are what counts.
+  // Short messages take twice as long as the base profile says, long ones 3 % less. No single ramp
+  // fits both, and long messages have priority.
   std::vector<CollectiveSample> samples = node(draft());
   for (CollectiveSample& sample : samples)
     sample.seconds *= sample.bytes.n < 64 << 20 ? 2 : sample.bytes.n < 512 << 20 ? 1.2 : 0.97;

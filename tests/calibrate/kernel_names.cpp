@@ -1,4 +1,5 @@
-// What kernels are for, by their names: names of recorded traces and of libraries.
+// kernel_names.cpp — the family and library of kernels from their names in recorded traces and
+// libraries.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -13,7 +14,7 @@ namespace {
 const std::string path =
     std::string(REHEARSE_SOURCE_DIR) + "/tests/calibrate/data/kernel_names.txt";
 
-// "family | library | name" of each line; lines with # are comments.
+// A line "family | library | name" for a kernel. In the file lines with # are comments.
 std::string line_of(const std::string& kernel) {
   const KernelKind kind = kind_of_kernel(kernel);
   return std::string(name(kind.family)) + " | " + std::string(kind.library) + " | " + kernel;

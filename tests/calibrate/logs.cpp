@@ -1,4 +1,4 @@
-// Readers of logs and of nccl-tests, on lines as the programs print them.
+// logs.cpp — readers of training logs and of nccl-tests, on lines as the programs print them.
 #include <catch2/catch.hpp>
 
 #include "sim/calibrate/compare.h"
@@ -161,7 +161,7 @@ TEST_CASE("calibrate: numbers in logs are read to their end and nothing else is"
 }
 
 TEST_CASE("calibrate: the ranks of nccl-tests are the highest of the header and one") {
-  // Two processes print the same header, and srun numbers the lines.
+  // Two processes print the same header, and srun prefixes the lines with their numbers.
   std::string text;
   for (int copy = 0; copy < 2; ++copy)
     for (int rank : {0, 1, 2, 15})
@@ -177,7 +177,8 @@ TEST_CASE("calibrate: the ranks of nccl-tests are the highest of the header and 
 }
 
 TEST_CASE("calibrate: without a header the bandwidths of the largest size say the ranks") {
-  // Small sizes print 0.16 and 0.3: a factor of 1.875 there would be 16 ranks, 1.75 is 8.
+  // The busbw / algbw ratio gives the ranks. Small sizes print 0.16 and 0.3, whose ratio of 1.875
+  // would mean 16 ranks. Large sizes print 1.75: 8 ranks.
   const auto read = read_bytes(
       "# size count type redop root time algbw busbw #wrong\n"
       " 4096 1024 float sum -1 25.0 0.16 0.30 0 25.0 0.16 0.30 0\n"
@@ -219,7 +220,7 @@ TEST_CASE("calibrate: what alone would explain a step is what its part must take
   rank.accounts[static_cast<std::size_t>(engine::Account::dp_exposed)] =
       Duration{2'000'000'000'000};
   answer.run.classes.push_back(rank);
-  // 11 s: the kernels take 9/8 as long, or the links 3/2.
+  // 11 s are measured. The kernels take 9/8 of their time, or the links 3/2 of theirs.
   const auto why = explanations(answer, 11);
   REQUIRE(why.size() == 3);
   CHECK(why[0].factor == Approx(1.125));

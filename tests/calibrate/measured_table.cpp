@@ -1,4 +1,5 @@
-// Tables with columns of their own: every row has one line, what cannot be represented says why.
+// measured_table.cpp — tables with columns of their own: every row gives one line, and rows that no
+// plan can represent give the reason.
 #include "sim/calibrate/tables/measured_table.h"
 
 #include <algorithm>
@@ -69,7 +70,7 @@ const std::vector<std::string> offload_columns = {"host_hint",
                                                   "dir"};
 
 std::vector<std::string> offload_row(const char* mode, const char* k) {
-  // Layers so wide that their kernels, not the CPU that issues them, take the time.
+  // Layers so wide that kernels, not their launches by the CPU, determine the time.
   return {"ALCF Polaris node", "13B", "1", "4", "40", "5120", "40", "2048", "4", "1", "1",
           "100000000",         mode,  k,   "",  "",   "",     "",   ""};
 }
@@ -227,7 +228,8 @@ TEST_CASE("calibrate: errors of a measured table stand for all rows and for each
   const std::string text = output::text(document_of(kind, rows, answers));
   INFO(text);
   CHECK(text.find("4 rows, 3 predicted") != std::string::npos);
-  // Quantity, rows, how many, then the mean of their errors: (10 + 20 + 40) / 3, 15 and 40 %.
+  // The quantity, its rows and counts, then the mean of their errors: (10 + 20 + 40) / 3, 15 and 40
+  // %.
   const auto line = [&](const std::string& name) {
     const std::size_t at = text.find("  " + name + " ");
     return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);

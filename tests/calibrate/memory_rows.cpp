@@ -1,5 +1,5 @@
-// memory_rows.cpp — rows of the table of memory as runs: what is filled in, and whose memory is
-// said.
+// memory_rows.cpp — rows of the table of memory as runs: default values, and the rank whose memory
+// is stated.
 #include "sim/calibrate/tables/memory_rows.h"
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@ using namespace sim;
 
 namespace {
 
-// A rank of calibration/measured/memory.csv, as it stands there.
+// A row of calibration/measured/memory.csv, unchanged.
 calibrate::Row llama() {
   return {{"row_id", "M0297"},
           {"source_group", "simumax-b200"},

@@ -1,5 +1,5 @@
-// predictions.cpp — what is predicted of a row: the memory of the rank that it speaks of, and what
-// keeps a row from being predicted.
+// predictions.cpp — predictions for a row: the memory of the rank that the row states, and reasons
+// against a prediction.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -32,7 +32,8 @@ Prediction predicted(input::RunsRow row, const std::map<std::string, std::string
 }  // namespace
 
 TEST_CASE("calibrate: the memory of a row is that of the rank, of the stage, or of the largest") {
-  // 3.6B on two stages of two GPUs, the sequence over two more.
+  // The model of 3.6B parameters: two stages, tensor parallelism of two, context parallelism of
+  // two.
   const input::RunsRow row = row_of("training_runs.csv", "T00019");
   const std::map<std::string, std::string> small = {
       {"layers", "4"},       {"n_gpus", "8"},        {"pp", "2"},        {"cp", "2"},
@@ -88,7 +89,8 @@ TEST_CASE("calibrate: a prediction has its rate by the row's convention, and wha
   CHECK(p.reason == "");
   CHECK_FALSE(*p.oom);
   CHECK(p.plan == "tp2 cp1 pp1 dp4 mbs2 gbs16 seq2048");
-  // 96 b s l h^2 (1 + s / 6h + V / 16lh) over time and GPUs; the vocabulary is padded to 256.
+  // The FLOPs of the paper's formula, 96 b s l h^2 (1 + s / 6h + V / 16lh), over time and GPUs. The
+  // vocabulary is padded to 256.
   const double b = 16, s = 2048, l = 30, h = 3072, v = 51200;
   const double flops = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
   CHECK(*p.tflops_gpu == Approx(flops / *p.iter_time_s / 8 * 1e-12));
@@ -106,7 +108,7 @@ TEST_CASE("calibrate: a prediction has its rate by the row's convention, and wha
   CHECK(other.assumptions == std::vector<std::string>{"fused attention"});
   CHECK(other.situation.many_nodes);
   CHECK(other.situation.context_parallel);
-  // Too much: no time, and the reason.
+  // The plan exceeds the memory: it has a reason and no time.
   std::map<std::string, std::string> large = small;
   large["recompute"] = "none", large["attention"] = "unfused", large["mbs"] = "16",
   large["gbs"] = "64";

@@ -5,8 +5,9 @@
 using namespace sim::calibrate;
 
 TEST_CASE("calibrate: a ranking counts contests whose measured best is among the first three") {
-  // Two contests. 8 GPUs: the best (1 s) is said to be fourth of four, the others in order: ranks
-  // 0 1 2 3 against 3 0 1 2, Spearman 1 - 6 x 12 / (4 x 15) = -0.2. 16 GPUs: in order, 1.
+  // Two groups of plans are ranked. With 8 GPUs the best of four plans (1 s) is predicted as the
+  // last, the others are in order. Ranks 0 1 2 3 against 3 0 1 2 give Spearman's coefficient 1 - 6
+  // x 12 / (4 x 15) = -0.2. With 16 GPUs all are in order: 1.
   std::vector<Row> rows;
   std::vector<Prediction> said;
   const auto add = [&](const char* gpus, const char* measured, double predicted) {

@@ -1,4 +1,4 @@
-// reader_cases.cpp — small files of every format, and all that is read of them.
+// reader_cases.cpp — small files of every format, and everything that is read from them.
 #include <fmt/format.h>
 
 #include "sim/calibrate/readers/lines.h"
@@ -77,7 +77,7 @@ TEST_CASE("calibrate: steps together are their middle and where nine in ten lie"
   CHECK(summary(steps) == "10 steps");
   for (std::size_t i = 0; i < steps.size(); ++i) steps[i].seconds = static_cast<double>(i + 1);
   CHECK(summary(steps) == "10 steps: 5 s a step (nine in ten within 1-9)");
-  // Of more than ten the first three warm up.
+  // Of more than ten steps the first three are warm-up.
   steps.resize(21);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     steps[i].seconds = i < 3 ? 1000 : static_cast<double>(i);
@@ -134,7 +134,8 @@ TEST_CASE("calibrate: files of an archive are as long as their headers say") {
     CHECK(found[0].bytes == std::string(size, 'x'));
     CHECK(found[1].name == "c");
     CHECK(found[1].bytes == "yz");
-    // Cut within the last file's bytes it is not there, cut behind them it is.
+    // An archive truncated within the last file's bytes lacks this file. Truncated behind them it
+    // has the file.
     CHECK(members(archive.substr(0, archive.size() - 511)).size() == 1);
     CHECK(members(archive.substr(0, archive.size() - 510)).size() == 2);
   }

@@ -91,8 +91,9 @@ TEST_CASE("calibrate: a rate becomes a time by its own count of FLOPs") {
   CHECK(product.group == "gemm weight gradient");
   CHECK(product.operations[0].accumulates_fp32);
   CHECK(product.source == "a/b");
-  // Forward of 2 sequences of 1024, 16 heads of 64: 4 s^2 d h b = 8.59e9 FLOPs, half if causal;
-  // at 100 TFLOP/s 42.95 us; counted full, the rate stands for twice the FLOPs.
+  // The forward pass of 2 sequences of 1024 with 16 heads of 64 takes 4 s^2 d h b = 8.59e9 FLOPs.
+  // Causal attention takes half. At 100 TFLOP/s this is 42.95 us. If the row counts full FLOPs, its
+  // rate stands for twice the FLOPs.
   for (const char* causal : {"1", "1 (FLOPs counted full)"}) {
     read =
         read_bytes(head + "a/b@c:d,,file,attention,A100-SXM 80GB,bf16,,,,,,,2,1024,16,16,64,64," +

@@ -41,7 +41,8 @@ TEST_CASE("calibrate: a product is timed on its GPU and what cannot be says why"
                                     "TN", "",       "False", "",     "",  "", time};
   };
   answer::Sites sites;
-  // 2 x 4096^3 operations at A100's 312 TFLOP/s take 440.5 us: no prediction is below.
+  // 2 x 4096^3 FLOPs at the A100's peak of 312 TFLOP/s take 440.5 us, a lower bound of each
+  // prediction.
   const std::vector<Timing> all = timings(
       table(product_columns, {row("A100-PCIe 80GB", "4096", "560"), row("TPU v4", "4096", "500"),
                               row("A100-PCIe 80GB", "", "500"), row("A100-PCIe 80GB", "4096", ""),
@@ -55,7 +56,8 @@ TEST_CASE("calibrate: a product is timed on its GPU and what cannot be says why"
   CHECK(all[1].reason == "GPU 'TPU v4' has no profile");
   CHECK(all[2].reason == "no shape");
   CHECK(all[3].reason == "no time is published");
-  // Only rows with a prediction alternate between the halves.
+  // Rows with a prediction go to the two halves of the validation in turn; rows without one are
+  // skipped.
   CHECK(all[0].fitted);
   CHECK_FALSE(all[4].fitted);
   const std::string csv = timings_csv(all);
@@ -75,7 +77,7 @@ TEST_CASE("calibrate: an operation of a layer has two times and its collectives 
                                "4", "0", "encoder-embedding", "6092", "5055"}}),
               sites);
   REQUIRE(all.size() == 4);
-  // 2 x 16384 x 7168 x 7168 operations at 312 TFLOP/s: 5396 us at least.
+  // 2 x 16384 x 7168 x 7168 FLOPs at 312 TFLOP/s take at least 5396 us.
   CHECK(all[0].predicted_us > 5396);
   CHECK(all[0].predicted_us < 8000);
   CHECK(all[1].reason == "contains a collective, whose ranks start apart");
@@ -88,7 +90,7 @@ TEST_CASE("calibrate: attention in memory multiplies, masks and reads its scores
   const auto operations = [&](std::int64_t key, bool masked, bool backward) {
     return attention_in_memory(batch, heads, head_dim, query, key, masked, backward);
   };
-  // The times that the scores, of 2 bytes, pass memory outside of the products.
+  // How often scores of 2 bytes are read or written outside of the products.
   const auto passes = [&](std::int64_t key, bool masked, bool backward) {
     std::int64_t bytes = 0;
     for (const model::Operation& o : operations(key, masked, backward))
@@ -97,17 +99,20 @@ TEST_CASE("calibrate: attention in memory multiplies, masks and reads its scores
     CHECK(bytes % scores == 0);
     return bytes / scores;
   };
-  // Read and written; rows longer than 1024 are read twice more. A mask reads and writes too.
+  // Softmax reads and writes the scores once. Rows longer than 1024 are read twice more. Masking
+  // reads and writes them too.
   CHECK(passes(1024, false, false) == 2);
   CHECK(passes(1025, false, false) == 4);
   CHECK(passes(1024, true, false) == 4);
   CHECK(passes(1025, true, false) == 6);
-  // Backward: probabilities and their gradients in, the scores' gradients out.
+  // The backward pass reads probabilities and their gradients and writes the gradients of the
+  // scores.
   for (const bool masked : {false, true}) {
     CHECK(passes(1024, masked, true) == 3);
     CHECK(passes(1025, masked, true) == 5);
   }
-  // Two products forward and four backward, each of every query with every key.
+  // Two products in the forward pass and four in the backward pass, each of every query with every
+  // key.
   for (const bool backward : {false, true}) {
     int products = 0;
     for (const model::Operation& o : operations(1024, true, backward)) {
@@ -130,13 +135,14 @@ TEST_CASE("calibrate: a softmax that no fused kernel takes reads and writes its 
         "enc-attention-softmax",  "9000", "9000"};
   };
   answer::Sites sites;
-  // A fused kernel takes batch x heads in fours [Megatron-LM fused_softmax.py].
+  // The fused kernel needs batch x heads divisible by four [Megatron-LM fused_softmax.py].
   const std::vector<Timing> all = timings(table(columns, {row("56"), row("14")}), sites);
   REQUIRE(all.size() == 4);
   for (const Timing& timing : all) CHECK(timing.reason == "");
-  // Bytes an element, at the rate of softmax. Fused: 3 forward, 4 backward. Else casts of 2 + 4 in
-  // front and behind, and scaling, 4 + 4, at the rate of elementwise kernels (0.86 of HBM's to
-  // 0.8); the mask; a softmax of 4 + 4, backward 4 + 4 + 4, and there a copy.
+  // Bytes per element at the rate of softmax. The fused kernel moves 3 units forward and 4
+  // backward. The unfused path has casts of 2 + 4 before and after, and scaling of 4 + 4. Both run
+  // at the rate of elementwise kernels, 0.86 of HBM's against 0.8. Masking follows, then a softmax
+  // of 4 + 4, backward 4 + 4 + 4, and a copy in the backward pass.
   const double elementwise = (12 + 8) * 0.8 / 0.86;
   const double mask = static_cast<double>(program::masking_bytes);
   CHECK(all[2].predicted_us / all[0].predicted_us * 4 ==
@@ -169,9 +175,10 @@ TEST_CASE("calibrate: what is bound by random numbers or exponentials takes time
             {row("enc-attention-softmax"), row("enc-attention-dropout"), row("enc-MLP-gelu")}),
       sites);
   REQUIRE(all.size() == 6);
-  // A fused softmax: scores in, and out to half of them. Dropout: in, out, and a mask of bytes.
+  // The fused softmax reads the scores and writes half of them. Dropout reads, writes, and writes a
+  // mask of bytes.
   CHECK(all[2].predicted_us / all[0].predicted_us == Approx(2.5 / 1.5).epsilon(0.05));
-  // GELU: four times the width in and out.
+  // GELU reads and writes four times the hidden width.
   const double scores = 56.0 * 8192 * 8192, wide = 4.0 * 7168 * 8192;
   CHECK(all[4].predicted_us / all[0].predicted_us ==
         Approx(2 * wide / (1.5 * scores)).epsilon(0.05));

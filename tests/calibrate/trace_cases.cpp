@@ -1,4 +1,5 @@
-// trace_cases.cpp — small traces of PyTorch's profiler: events, kernels, steps and measurements.
+// trace_cases.cpp — small traces in the format of PyTorch's profiler: events, kernels, steps and
+// measurements.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -45,8 +46,9 @@ std::string told(const MeasuredTrace& trace) {
   return text;
 }
 
-// "k NAME TS DUR KEY=VALUE ..." of each line of the text, as the profiler writes it: kernels, m
-// copies, o operations, c calls, a annotations; "top KEY=VALUE". In names ~ is a blank.
+// Expands lines "k NAME TS DUR KEY=VALUE ..." to the profiler's JSON. The first letter means: k
+// kernel, m copy, o operation, c call, a annotation. A line "top KEY=VALUE" sets a field of the
+// file. In names ~ stands for a blank.
 std::string as_json(const std::string& text) {
   const std::map<std::string, std::string> categories = {{"k", "kernel"},
                                                          {"m", "gpu_memcpy"},
@@ -108,7 +110,7 @@ TEST_CASE("trace: JSON of profilers is read as it was") {
     for (const auto& [key, value] : file->top) all += key + " = " + value + "\n";
     return all;
   });
-  // Nested 64 deep it is read, and no deeper.
+  // JSON may be nested 64 levels deep, not deeper.
   for (const int deep : {60, 70}) {
     const auto file = read_trace_events(std::string(static_cast<std::size_t>(deep), '[') +
                                             std::string(static_cast<std::size_t>(deep), ']'),

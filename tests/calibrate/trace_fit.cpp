@@ -1,5 +1,5 @@
-// From end to end: a replay writes what PyTorch's profiler would have recorded of a machine whose
-// profile is off in known ways; the comparison with the plan must find each of them.
+// trace_fit.cpp — from end to end. A replay writes a trace in the format of PyTorch's profiler, of
+// a machine whose profile has known errors. The comparison with the plan must find each error.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -45,7 +45,8 @@ input::ProfileDraft draft() {
   return *loaded;
 }
 
-// Llama-2-7B with four layers on two nodes: groups of eight inside a node, pairs across.
+// Llama-2-7B with four layers on two nodes: tensor-parallel groups of eight in a node,
+// data-parallel pairs across nodes.
 input::PlanFile plan(const std::vector<std::string>& more = {}) {
   std::vector<std::string> settings = {"model=llama-2-7b",
                                        "cluster=dgx-a100",
@@ -62,7 +63,7 @@ input::PlanFile plan(const std::vector<std::string>& more = {}) {
   return *loaded;
 }
 
-// A site with this profile.
+// Sets the profile of a site.
 void give(answer::Site& site, const input::ProfileDraft& profile) {
   site.profile.device = profile.device();
   site.profile.communication = profile.communication();
@@ -106,7 +107,7 @@ TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step w
   CHECK(comparison.share.by_time() == 1);
   CHECK(comparison.share.near_by_time() > 0.9);
   CHECK(comparison.measured_s == Approx(seconds(happened.step_time)).epsilon(0.005));
-  // The replay's own error, with the measured kernels in it.
+  // The error of the replay itself: the step rebuilt with the measured kernels.
   CHECK(comparison.rebuilt_s == Approx(seconds(happened.step_time)).epsilon(0.01));
 
   Wanted wanted;

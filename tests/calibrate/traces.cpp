@@ -1,4 +1,4 @@
-// The reader of profiler traces, on recorded files and on what a broken one may hold.
+// traces.cpp — the reader of profiler traces, on recorded files and on corrupt ones.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <zlib.h>
@@ -17,7 +17,7 @@ std::string data(const std::string& name) {
   return std::string(REHEARSE_SOURCE_DIR) + "/tests/calibrate/data/" + name;
 }
 
-// A trace with one operator and one kernel of it.
+// A trace with one operator and its single kernel.
 std::string trace(const std::string& op, const std::string& op_arguments, const std::string& kernel,
                   const std::string& kernel_arguments, double us = 100, int external = 7) {
   const std::string id = std::to_string(external);
@@ -44,7 +44,8 @@ TEST_CASE("calibrate: a device is named with the memory that it is sold with, or
     REQUIRE(read);
     return measurements_of(*read, "t").device;
   };
-  // What is left of 40 and 80 GB for programs, both bounds and one step past them.
+  // The memory that GPUs of 40 and 80 GB report: both bounds of the interval, and one step past
+  // them.
   CHECK(device("40000000000") == "GPU 40GB");
   CHECK(device("40600000000") == "GPU 40GB");
   CHECK(device("42900000000") == "GPU 40GB");
@@ -56,7 +57,7 @@ TEST_CASE("calibrate: a device is named with the memory that it is sold with, or
   CHECK(device("86000000000") == "GPU 86GB");
   CHECK(device("86100000000") == "GPU 86GB");
   CHECK(device("42900000000", "GPU 48GB") == "GPU 48GB");
-  // No memory that a GPU has.
+  // Sizes that no GPU has are not printed.
   CHECK(device("1000000000") == "GPU");
   CHECK(device("1900000000") == "GPU 2GB");
   CHECK(device("9999000000000") == "GPU 9999GB");
@@ -69,7 +70,8 @@ TEST_CASE("calibrate: a recorded trace of training gives its products and its da
   CHECK(read->reader->name == "profiler trace");
   const Measurements& m = read->measurements;
   CHECK(m.device.find("AMD Radeon Graphics") == 0);
-  // Two addmm and one mm; the mm is dW = X^T dY: [128, 5] x [5, 128]. Its kernel is missing.
+  // Two addmm and one mm, which is dW = X^T dY: [128, 5] x [5, 128]. The kernel of the mm is
+  // missing.
   REQUIRE(m.kernels.size() >= 2);
   for (const KernelSample& sample : m.kernels) {
     CHECK(sample.operations[0].kind == model::OperationKind::gemm);
@@ -140,7 +142,7 @@ TEST_CASE("calibrate: products and attention take their shapes from the operator
   CHECK(attention.kv_heads == 8);
   CHECK(attention.query == 4096);
   CHECK(attention.causal);
-  // Backward: the output's gradient stands before query, key and value.
+  // The arguments of the backward pass: the gradient of the output precedes query, key and value.
   read =
       read_bytes(trace("aten::_scaled_dot_product_flash_attention_backward",
                        R"("Input Dims": [[2, 16, 1024, 64], [2, 32, 4096, 128], [2, 8, 2048, 128],
@@ -225,7 +227,7 @@ TEST_CASE("calibrate: broken traces are refused and never followed") {
   CHECK_FALSE(read_trace_events("{\"traceEvents\": [{\"ph\": \"X\"", "t.json"));
   CHECK_FALSE(read_trace_events("{\"traceEvents\": " + std::string(100000, '['), "t.json"));
   CHECK_FALSE(read_trace_events("", "t.json"));
-  // Sizes that no tensor has, ranks that no job has: left out.
+  // Invalid sizes of tensors are left out.
   for (const char* dims : {"[[-1, 5], [5, 3]]", "[[1e300, 5], [5, 3]]", "[[4, 5], [6, 3]]", "[]",
                            "7", "[[268435456, 268435456], [268435456, 268435456]]"}) {
     const auto read = read_bytes(
@@ -238,7 +240,8 @@ TEST_CASE("calibrate: broken traces are refused and never followed") {
 }
 
 TEST_CASE("calibrate: a packed trace is read without being unpacked whole") {
-  // 64 MiB of Python frames, which say nothing, and one kernel, in some hundred KiB.
+  // 64 MiB of Python frames, which are skipped, and one kernel. Reading takes a few hundred KiB of
+  // memory.
   const std::string frame =
       R"({"ph": "X", "cat": "python_function", "name": "torch/nn/modules/module.py(1501): _call",)"
       R"( "pid": 1, "tid": 1, "ts": 5, "dur": 9, "args": {"Python id": 7, "External id": 7}},)";

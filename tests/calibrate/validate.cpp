@@ -29,7 +29,8 @@ Row row(const std::string& id, const std::string& tflops, const std::string& oom
 }  // namespace
 
 TEST_CASE("calibrate: errors are relative to what was measured") {
-  // 90 for 100 is 10 % too little, 220 for 200 is 10 % too much, 150 for 100 is 50 % too much.
+  // Predicted 90 against measured 100 is 10 % too little, 220 against 200 is 10 % too much, 150
+  // against 100 is 50 % too much.
   const std::vector<Row> rows = {row("a", "100"), row("b", "200"), row("c", "100"), row("d", "")};
   const std::vector<Prediction> said = {predicted("a", 90), predicted("b", 220),
                                         predicted("c", 150), predicted("d", 1)};
@@ -180,9 +181,10 @@ TEST_CASE("calibrate: the CSV has one line per row with the columns in order") {
 }
 
 TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten of them") {
-  // Measured 100; predicted 100 e^x with x = -0.30, -0.29, ... 0.30: ln(time measured / time
-  // predicted) = ln(rate predicted / rate measured) = x. The first is left out; of the 59 besides a
-  // row the i-th stands at i / 60, the 3rd at 5 %: 3 lie outside on either side.
+  // The measured rate is 100. The predictions are 100 e^x with x = -0.30, -0.29, ... 0.30. So
+  // ln(time measured / time predicted) = ln(rate predicted / rate measured) = x. The first row is
+  // left out. Of the other 59 rows the i-th value stands at i / 60 and the third at 5 %, so 3 rows
+  // lie outside on either side.
   std::vector<Row> rows;
   std::vector<Prediction> said;
   for (int i = 0; i < 61; ++i) {
@@ -215,7 +217,7 @@ TEST_CASE("calibrate: a row that a profile was fitted on says of memory what any
   REQUIRE(residuals.groups.size() == 2);
   for (const input::ResidualGroup& group : residuals.groups)
     CHECK(group.fitted == (group.quantity == input::ResidualOf::time));
-  // What it said itself is taken out again: nothing is left.
+  // The row's own residual is removed, and nothing is left.
   std::vector<Prediction> own = {said};
   add_intervals({both}, own, residuals);
   for (const auto& interval : own[0].intervals) CHECK_FALSE(interval.has_value());
@@ -239,7 +241,7 @@ TEST_CASE("calibrate: of the ranks of a stage, and of batches, the one with most
   REQUIRE(values.size() == 2);
   CHECK(values[0] == Approx(std::log(21.0 / 31)));
   CHECK(values[1] == Approx(std::log(21.0 / 21)).margin(1e-9));
-  // Another size of microbatch is another run; times are nobody's copies.
+  // Rows with another micro-batch size are other runs. Rows with a measured time are never merged.
   for (int i = 6; i < 12; ++i) rows[static_cast<std::size_t>(i)]["mbs"] = "2";
   CHECK(residuals_of(rows, said, "x").groups[0].values.size() == 4);
   for (Row& one : rows) one["iter_time_s"] = "5";
@@ -248,9 +250,10 @@ TEST_CASE("calibrate: of the ranks of a stage, and of batches, the one with most
 }
 
 TEST_CASE("calibrate: the interval of a row knows nothing of the row") {
-  // Eight runs as predicted, two 10 % longer. Student's interval of ten (mean 0.2 d, deviation
-  // 0.42 d, 1.83 x 0.42 d x sqrt(1.1) = 0.81 d) reaches to 1.01 d and would hold both; what the
-  // nine besides one of them know (0.11 d + 1.86 x 0.33 d x sqrt(10/9) = 0.77 d) does not.
+  // Eight runs equal their predictions, two take 10 % longer; d is their residual. Student's
+  // interval over all ten reaches 1.01 d and would contain both. It has mean 0.2 d, deviation 0.42
+  // d, and 1.83 x 0.42 d x sqrt(1.1) = 0.81 d. The nine other runs give 0.11 d + 1.86 x 0.33 d x
+  // sqrt(10/9) = 0.77 d, which does not.
   std::vector<Row> rows;
   std::vector<Prediction> said;
   for (int i = 0; i < 10; ++i) {
@@ -262,7 +265,7 @@ TEST_CASE("calibrate: the interval of a row knows nothing of the row") {
   CHECK(errors(rows, said, quantities()[throughput]).inside == 8);
   CHECK(residuals.groups.front().values.size() == 10);
 
-  // A row that the residuals lack: they all say something of it.
+  // For a row without a residual all residuals count.
   rows = {row("new", "100")};
   said = {predicted("new", 100 * std::exp(0.0995))};
   add_intervals(rows, said, residuals);
@@ -281,7 +284,8 @@ TEST_CASE("calibrate: the text begins with the counts and lists what is missing"
 }
 
 TEST_CASE("calibrate: sources of one situation that are off by different amounts are named") {
-  // Medians 0 and 0.2 with a scatter of 0.02: 20 % apart. Another situation is not compared.
+  // Two sources with medians 0 and 0.2 and a scatter of 0.02 are 20 % apart. Sources in another
+  // situation are not compared.
   input::RunResiduals residuals;
   for (const double middle : {0.0, 0.2}) {
     input::ResidualGroup group;

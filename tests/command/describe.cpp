@@ -1,4 +1,5 @@
-// What shells and man know of the commands is what the parser accepts.
+// describe.cpp — the shell completion and the man page list exactly the commands and options that
+// the parser accepts.
 #include "sim/command/common/describe.h"
 
 #include <catch2/catch.hpp>

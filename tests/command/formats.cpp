@@ -1,5 +1,5 @@
-// What sim/formats.md says of fields, columns and readers is what the tables of the program say.
-// REHEARSE_UPDATE=1 writes the generated parts anew.
+// formats.cpp — the fields, columns and readers in sim/formats.md agree with the tables of the
+// program. REHEARSE_UPDATE=1 writes the generated parts anew.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@ using namespace sim::command;
 
 namespace {
 
-// A cell of Markdown: '|' would end it.
+// The text of a Markdown table cell, with '|' escaped.
 std::string cell(const std::string& text) {
   std::string safe;
   for (const char c : text) safe += c == '|' ? "\\|" : std::string(1, c);
@@ -68,7 +68,7 @@ std::string begin_of(const std::string& part) {
 }
 constexpr const char* end_mark = "<!-- end -->\n";
 
-// The document with every generated part as the program has it.
+// The document with every generated part replaced by the program's text.
 std::string filled(std::string document) {
   for (const auto& [part, text] : parts()) {
     INFO(part);

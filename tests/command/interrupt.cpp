@@ -1,4 +1,5 @@
-// interrupt.cpp — the first signal asks a long command to end well, the second ends it at once.
+// interrupt.cpp — the first signal lets a long command finish its current work, the second ends it
+// at once.
 #include "sim/command/common/interrupt.h"
 
 #include <sys/wait.h>
@@ -13,7 +14,7 @@ namespace command = sim::command;
 
 namespace {
 
-// What a child that does `as_told` ends with; 128 + signal when a signal ended it.
+// The exit status of a child process that runs `as_told`; 128 + signal when a signal ended it.
 template <typename Told>
 int end_of(const Told& as_told) {
   const pid_t child = ::fork();
@@ -26,7 +27,7 @@ int end_of(const Told& as_told) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Signals whose handlers are those of a program that nobody has touched.
+// Resets the signals to their default actions, as at the start of a program.
 void as_begun() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
 }
@@ -68,7 +69,7 @@ TEST_CASE("command: signals that were ignored before are ignored") {
 }
 
 TEST_CASE("command: a command with nothing to save is ended by one signal") {
-  // Its line on stderr is the golden tests' to see.
+  // The golden tests check the line on stderr.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     CHECK(end_of([&] {
             as_begun();

@@ -1,4 +1,4 @@
-// Options of commands: nothing is guessed, what is out of range is refused.
+// options.cpp — options of commands: unknown ones and values out of range are refused.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

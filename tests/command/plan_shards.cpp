@@ -1,4 +1,4 @@
-// What shards of a search found out is what their merge answers with.
+// plan_shards.cpp — the merge of a search's shards returns the answers that the shards found.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -37,7 +37,7 @@ study::Merged shards() {
   return *merged;
 }
 
-// The same with every answer changed.
+// The same shard with every answer changed.
 template <typename Change>
 study::Merged changed(study::Merged merged, const Change& change) {
   for (std::string& line : merged.lines) {
@@ -80,7 +80,7 @@ TEST_CASE("command: merging shards of plan asks for nothing that they answered")
   const std::vector<double> twice = steps_of(slower, "slower");
   REQUIRE(twice.size() == steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) CHECK(twice[i] == Approx(2 * steps[i]));
-  // What is no answer is asked anew.
+  // An item that is not an answer is evaluated anew.
   const Json item = 4;
   for (const Json& none :
        {Json(), Json(1), Json::array(), Json::array({item}), Json::array({item, "{}", "{}"}),
@@ -88,7 +88,7 @@ TEST_CASE("command: merging shards of plan asks for nothing that they answered")
     INFO(none.dump());
     CHECK(steps_of(changed(merged, [&](Json& one) { one = none; }), "anew") == steps);
   }
-  // An answer that no search understands is an error.
+  // An answer of unknown shape is an error.
   try {
     print_plan(changed(merged, [](Json& one) { one[1] = "{"; }), fresh_folder("wrong"), {});
     FAIL("accepted");

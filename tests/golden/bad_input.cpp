@@ -1,5 +1,5 @@
-// bad_input.cpp — what people get wrong: each is refused with its place, the rule and the way out,
-// and exits 65 or 66. Nothing crashes, nothing takes long, nothing is written.
+// bad_input.cpp — wrong inputs: each is refused with its place, the rule and a remedy, and exit
+// code 65 or 66. Nothing crashes, takes long, or is written.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-// Runs a command that must be refused; what it said.
+// Runs a command that must be refused. Returns its message.
 std::string refused(const std::string& command, const std::string& folder, int code = 65) {
   INFO(command);
   const auto began = std::chrono::steady_clock::now();
@@ -151,11 +151,11 @@ TEST_CASE("golden: check knows every input of the repository and finds nothing w
        {"fp8.textproto: codec,", "nemo.textproto: framework,", "tokenizers.textproto: tokenizers,",
         "runs.textproto: residuals,", "hosts.csv: cells,", "llama-3.textproto: failures,"})
     CHECK(finished.out.find(known) != std::string::npos);
-  // A campaign is checked with what it names.
+  // A campaign is checked together with the files that it names.
   golden::write(folder + "/lost.textproto",
                 "plan: \"llama-3.1-70b-512\"\nlength: \"54d\"\nfailures: \"nowhere\"\n");
   says(refused("./rehearse check --kind campaign lost.textproto", folder, 66), "nowhere");
-  // A table of runs stays one where a column is misspelt.
+  // A table of runs is still recognised when a column name is misspelt.
   golden::write(folder + "/runs.csv", "row_idd,gpu,n_gpus,tp,pp\n1,A100-SXM4-40GB,8,1,1\n");
   CHECK(run("./rehearse check runs.csv", folder).err.find("did you mean 'row_id'?") !=
         std::string::npos);
@@ -225,7 +225,7 @@ TEST_CASE("golden: an impossible campaign names the line, the rule and the way o
   said = refused(stated + "--failures table.textproto --trace trace.csv", folder);
   says(said, "trace.csv:3");
   says(said, "out of order");
-  // Misspelt: nearest names.
+  // Misspelt names get the nearest known names.
   golden::write(folder + "/misspelt.textproto", "length: \"9d\"\nanswer: \"wiat\"\n");
   said = refused("./rehearse check misspelt.textproto", folder);
   says(said, "misspelt.textproto:2:");

@@ -1,6 +1,6 @@
-// bounds.cpp — no input makes the program pass 2 GiB or go on for a minute without a word: what
-// fuzzing kept, files that never end, archives that unpack to more than they say, and plans at the
-// edge of what the rules let through.
+// bounds.cpp — no input makes the program exceed 2 GiB or run for a minute without output. Inputs
+// are files that fuzzing found, endless files, archives that unpack to more than they declare, and
+// plans at the limits of the rules.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -24,7 +24,8 @@ struct Used {
   double seconds = 0;  // of the CPU: the machine may do other things too
 };
 
-// Runs the program itself, so that what the system says it used is its own.
+// Runs the program directly, without a shell, so that the system's resource usage is the program's
+// own.
 Used use(const std::string& folder, std::vector<std::string> words) {
   words.insert(words.begin(), "./rehearse");
   std::vector<char*> arguments;
@@ -72,7 +73,7 @@ TEST_CASE("golden: what fuzzing kept uses little memory and time") {
     const std::string target = entry.path().parent_path().filename();
     std::string bytes = golden::text_of(entry.path().string());
     std::string name = "input" + entry.path().extension().string();
-    // The first byte says which schema it is.
+    // The first byte of these entries selects the schema and is removed.
     if (target == "loaders" || target == "textproto" || target == "plan_file") {
       bytes = bytes.empty() ? "" : bytes.substr(1);
       name = "input.textproto";

@@ -1,4 +1,4 @@
-// campaign.cpp — what the options of `campaign` say instead of its file, and its shards.
+// campaign.cpp — options of `campaign` in place of its file, and its shards.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-// A plan of 64 GPUs, whose file says everything.
+// A plan of 64 GPUs with a complete campaign file.
 std::string with_file(const std::string& name, const std::string& more = "") {
   const std::string folder = golden::scratch(name);
   golden::write(folder + "/stated.textproto",
@@ -38,7 +38,7 @@ TEST_CASE("golden: an option of a campaign stands instead of what its file says,
     const json result = result_of(folder, options);
     const json& copy = result["checkpoints"][0];
     INFO(options << "\n" << result.dump(1));
-    // Back in work: detected, scheduled, started, and what was saved is read.
+    // A restart: detection, scheduling, start-up, and loading the checkpoint.
     std::map<std::string, double> all = {{"days", 9},    {"mtbf", 10800}, {"restart", 840},
                                          {"every", 600}, {"stands", 60},  {"behind", 0},
                                          {"load", 180}};
@@ -55,22 +55,22 @@ TEST_CASE("golden: an option of a campaign stands instead of what its file says,
   const json plain = held("", {});
   CHECK(plain["gpus"] == 64);
   CHECK(plain["cost_mean"].is_null());
-  // A bare number is seconds, or days of --days; 0 is allowed where it says something.
+  // A bare number is in seconds, or in days for --days. 0 is allowed where it has a meaning.
   held("--detection 7", {{"restart", 7 + 540 + 180}});
   held("--detection 0", {{"restart", 540 + 180}});
   held("--days 3 --mtbf 5h", {{"days", 3}, {"mtbf", 18000}});
   held("--days 36h", {{"days", 1.5}});
   held("--checkpoint-interval 0.5h --checkpoint-write 90", {{"every", 1800}, {"stands", 90}});
-  // All of a restart but its detection, the reading of what was saved too.
+  // --restart sets everything but the detection, including the loading.
   held("--restart 10min", {{"restart", 120 + 600}, {"load", 0}});
   held("--restart 10min --detection 1min", {{"restart", 60 + 600}, {"load", 0}});
-  // Asynchronous: behind the training, for as long as is said, or as the storage takes.
+  // Asynchronous saves take the given time in the background, or the time of the storage.
   held("--asynchronous --checkpoint-background 2min", {{"behind", 120}});
   const json priced = held("--price 2.5", {});
-  // Of the wall time, whole: 64 GPUs at 2.5 an hour.
+  // The cost covers the whole wall time: 64 GPUs at 2.5 an hour.
   CHECK(priced["cost_mean"].get<double>() ==
         Approx(2.5 * 64 * priced["wall_s"]["mean"].get<double>() / 3600));
-  // Failures of a table, and no more at one rate; and at one rate, no more of a table.
+  // Failures of a table replace the single rate, and a single rate replaces the table.
   const json table = result_of(folder, "--failures rsc-1");
   CHECK(table["causes_mean"][0]["name"] != "any failure");
   CHECK(table["mtbf_s"].get<double>() > 86400);
@@ -133,7 +133,7 @@ TEST_CASE("golden: shards of a campaign's seeds, merged, are the campaign") {
   CHECK(nowhere.err.find("--shard needs -o FILE") != std::string::npos);
   CHECK(run(campaign + "--shard 1/1 -o /dev/full", folder).code == 74);
 
-  // Whose file is there keeps it.
+  // Existing files are not overwritten.
   const auto refused = [&](const std::string& options, const std::string& said) {
     const golden::Finished finished = run(campaign + options, folder);
     INFO(options << "\n" << finished.err);
@@ -148,7 +148,7 @@ TEST_CASE("golden: shards of a campaign's seeds, merged, are the campaign") {
   CHECK(again.code == 0);
   CHECK(json::parse(again.out)["result"]["written"] == "part1");
   CHECK(golden::text_of(folder + "/part1") == part);
-  // What would be passed over is refused.
+  // Options without effect are refused.
   refused("--merge part1 --merge part2 --merge part3 -o all", "--output is the file of --shard");
   refused("-o all", "--output is the file of --shard");
   refused("--shard 1/3 --merge part1 -o all", "--merge is of no use to --shard");
@@ -157,7 +157,7 @@ TEST_CASE("golden: shards of a campaign's seeds, merged, are the campaign") {
   refused("--vary interval=1h --merge part1", "--merge is of no use to --vary");
   CHECK_FALSE(std::filesystem::exists(folder + "/all"));
 
-  // A number that was changed is told by its line.
+  // A changed number is reported with its line.
   std::string changed = part;
   changed.insert(changed.find("\"outcome\":[") + 11, "1");
   golden::write(folder + "/part1", changed);

@@ -1,4 +1,4 @@
-// commands.cpp — the command line itself: help, usage, exit codes, output that cannot arrive.
+// commands.cpp — the command line: help, usage, exit codes, output that cannot be written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -251,7 +251,7 @@ TEST_CASE("golden: calibrate's document has every parameter, with how many measu
   int fitted = 0;
   for (const auto& parameter : result["parameters"]) {
     fitted += parameter["fitted"].get<bool>() ? 1 : 0;
-    // Five measurements are the least that move a parameter.
+    // A parameter is fitted with at least five measurements.
     if (parameter["samples"] < 5) CHECK(parameter["fitted"] == false);
     if (!parameter["fitted"]) CHECK(parameter["value"] == parameter["base"]);
   }
@@ -310,7 +310,7 @@ TEST_CASE("golden: topo place writes the nodes in their new order") {
     CHECK(hosts.find(slow) == std::string::npos);
   CHECK(run("./rehearse topo place " + plan + " --moves 500", folder).out == found.out);
   CHECK(run("./rehearse topo place dgx-h100", folder).code == 66);
-  // Both orders are replayed: the text says what the answer in JSON does, and the gain.
+  // Both orders are replayed. The text and the JSON agree, and both have the gain.
   const auto answer = nlohmann::json::parse(
       run("./rehearse topo place " + plan + " --moves 500 --json", folder).out)["result"];
   const double before = answer["step_time_s_before"], after = answer["step_time_s_after"];
@@ -319,7 +319,7 @@ TEST_CASE("golden: topo place writes the nodes in their new order") {
       found.out.find(fmt::format("replayed before  step {:.3f} s\nreplayed after   step {:.3f} s, "
                                  "{:+.2f} %\n",
                                  before, after, 100 * (after / before - 1))) != std::string::npos);
-  // What does not fit has no step, and no gain.
+  // A plan that does not fit has neither step time nor gain.
   const golden::Finished full =
       run("./rehearse topo place " + plan + " tp=1 pp=32 micro_batch=16 sequence=8192", folder);
   INFO(full.out);
@@ -404,7 +404,7 @@ TEST_CASE("golden: what varies must be a setting") {
   CHECK(cluster.code == 65);
   CHECK(cluster.err ==
         "--vary node.nicz=1: error: a cluster has no setting 'node.nicz'; did you mean 'nics'?\n");
-  // A value that no plan can have is bad input; one that this plan cannot have is a row.
+  // A value that no plan allows is bad input. A value that this plan does not allow is a row.
   golden::write(folder + "/v.textproto",
                 "plan: \"llama-2-7b-64\"\nvariant { name: \"a\" set: \"pp=4,4\" }\n");
   const golden::Finished values = run(
@@ -436,7 +436,8 @@ TEST_CASE("golden: what varies must be a setting") {
   CHECK(campaign.err.starts_with(
       "command line, --vary: error: nothing that varies is called 'spare'; did you mean "
       "'spares'?; one of answer, "));
-  // A value that no campaign can have is bad input; one that this campaign cannot have is a row.
+  // A value that no campaign allows is bad input. A value that this campaign does not allow is a
+  // row.
   for (const std::string value :
        {"mtbf=3h,abc", "spares=x", "rate=0", "answer=no", "interval=-1"}) {
     const golden::Finished bad =

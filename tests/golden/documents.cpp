@@ -1,5 +1,5 @@
-// documents.cpp — whole answers of commands, held to files (documents.txt names them):
-// REHEARSE_UPDATE=1 writes them anew, and what has changed is for eyes to check.
+// documents.cpp — whole outputs of commands, compared with the files that documents.txt names.
+// REHEARSE_UPDATE=1 writes them anew; review the difference.
 #include <fstream>
 #include <sstream>
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Where the sources lie is another folder on every machine.
+// The folder of the sources differs between machines and is replaced.
 std::string without_place(std::string text) {
   const std::string place = std::string(REHEARSE_SOURCE_DIR) + "/";
   for (std::size_t at = 0; (at = text.find(place, at)) != text.npos;) text.erase(at, place.size());

@@ -1,5 +1,5 @@
-// edges.cpp — plans at an edge of what is legal: each is answered, or refused with the rule, and
-// none ends the program.
+// edges.cpp — plans at the limits of what is legal: each is answered or refused with the rule; none
+// crashes the program.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -20,7 +20,7 @@ TEST_CASE("golden: plans at an edge of what is legal are answered or refused wit
         Edge{"recompute=full recompute_layers=0", 65, "recompute_layers may be 1, 2, 4, 8 or 16"},
         Edge{"recompute=full recompute_method=block recompute_layers=0", 0, "fits"},
         Edge{"attention=unfused sequence=131072 tp=1 pp=1", 2, "out of memory: stage 0 at set-up"},
-        // One tensor of 2 TiB, on a GPU that holds the weights.
+        // One tensor of 2 TiB on a GPU that could hold the weights.
         Edge{"attention=unfused sequence=131072 tp=1 pp=1 cluster.gpu.memory_marketing=900GB "
              "cluster.gpu.memory=850GiB",
              2, "2048.00 GiB"},
@@ -67,7 +67,7 @@ TEST_CASE("golden: what holds memory at a peak sums to the peak, with and withou
       std::int64_t state = 0;
       for (const char* kind : {"weights", "gradients", "master_weights", "optimizer"})
         state += who["peak_held_bytes"][kind].get<std::int64_t>();
-      // Beside the state small buffers last, no more than 1 % of it.
+      // Apart from the state only small buffers persist, at most 1 % of it.
       CHECK(lasting >= state);
       CHECK(static_cast<double>(lasting) <= 1.01 * static_cast<double>(state));
     }

@@ -1,6 +1,6 @@
-// faults.cpp — a sweep in which one system call goes wrong, at each of its calls and in every way
-// (tests/faults/interpose.cpp), or that is killed at any time: it ends with a word and a code, and
-// --resume gives the bytes of the sweep that nothing disturbed.
+// faults.cpp — a sweep in which one system call fails, at each call and in every way
+// (tests/faults/interpose.cpp), or which is killed. It ends with a message and an exit code.
+// --resume then gives the bytes of an undisturbed sweep.
 #include <fmt/format.h>
 
 #include <array>
@@ -21,7 +21,7 @@ using golden::Finished;
 using golden::run;
 using golden::text_of;
 
-// Two that fit, one that does not, one that is impossible.
+// Two points that fit, one that does not, one that is impossible.
 const char* const little = R"(name: "little"
 source: "chosen: small, with every outcome"
 bases {
@@ -49,7 +49,7 @@ class Disturbed {
     REQUIRE(!csv_.empty());
   }
 
-  // Calls that a sweep makes.
+  // The number of system calls of a sweep.
   std::uint64_t calls() {
     REQUIRE(sweep("").code == 0);
     std::uint64_t number = 0;
@@ -58,7 +58,7 @@ class Disturbed {
     return number;
   }
 
-  // What is wrong after a sweep whose call `at` went wrong in that way; "" when nothing is.
+  // The defect after a sweep whose call `at` failed in the given way; "" without a defect.
   std::string survives(std::uint64_t at, const char* way) {
     const Finished spoilt = sweep(fmt::format("FAULT_AT={} FAULT_KIND={} ", at, way));
     const std::string where = fmt::format("call {}, {}: ", at, way);
@@ -84,8 +84,8 @@ class Disturbed {
   Finished sweep(const std::string& fault) {
     fs::remove_all(folder_ + "/out");
     golden::write(folder_ + "/calls", std::string(sizeof(std::uint64_t), '\0'));
-    // A sweep that waits for ever is ended: 124, or 137 where it took no notice. A program with the
-    // address sanitizer wants that to be loaded first.
+    // A hanging sweep is ended with exit code 124, or 137 if it ignores the signal. A program with
+    // the address sanitizer needs its library loaded first.
     return run("timeout -k 1 60 sh -c '" + fault +
                    "ASAN_OPTIONS=verify_asan_link_order=0 FAULT_COUNT=\"$PWD/calls\" LD_PRELOAD=" +
                    REHEARSE_FAULTS " exec ./rehearse sweep little.textproto -q -j 1 -o out'",

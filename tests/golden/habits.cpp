@@ -1,4 +1,4 @@
-// habits.cpp — what people try first: files to start from, help, completion, manual pages.
+// habits.cpp — first steps of a new user: files to start from, help, completion, manual pages.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
@@ -10,7 +10,7 @@ using golden::run;
 
 namespace {
 
-// By name, as --help has them.
+// The names of all commands, as --help lists them.
 std::vector<std::string> commands(const std::string& folder) {
   std::istringstream usage(run("./rehearse --help", folder).out);
   std::vector<std::string> names;
@@ -78,7 +78,7 @@ TEST_CASE("golden: what a command cannot understand ends in a command that it wo
     if (name == "sweep") continue;
     const golden::Finished right = run("./" + example + " -q", folder);
     INFO(example << "\n" << right.err);
-    // Some name a file or a folder that only their reader has.
+    // Some examples name a file or folder that only the reader has.
     const bool others = right.code == 66 && right.err.find("error: ") != std::string::npos;
     CHECK((right.code == 0 || right.code == 2 || others));
   }
@@ -99,7 +99,7 @@ TEST_CASE("golden: the help of every command and a wide schedule fit a line of 1
     INFO(name);
     CHECK(widest(name + " --help") <= 100);
   }
-  // 129 forwards and backwards of one stage behind the other.
+  // 129 forward and backward passes of one stage, one after the other.
   const std::string schedule = "schedule 1f1b --stages 2 --microbatches 64";
   CHECK(widest(schedule) == 100);
   CHECK(widest(schedule + " --wide") > 100);

@@ -1,5 +1,4 @@
-// install.cpp — an installed tree answers from wherever it was moved to, with nothing of the
-// repository around it.
+// install.cpp — an installed tree works from any folder, without the repository.
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -17,7 +16,7 @@ TEST_CASE("golden: an installed program answers as the built one, also where it 
   fs::rename(folder + "/first", folder + "/second place");
   for (const char* link : {"models", "topologies", "workloads", "calibration"})
     fs::remove(folder + "/" + link);
-  // Nothing of this process's surroundings but where the cache may be.
+  // An empty environment except for the folder of the cache.
   const std::string program = "env -i XDG_CACHE_HOME=\"$PWD/cache\" './second place/bin/rehearse' ";
   for (const std::string command : {"run llama-2-7b-64 --json", "list models", "--version"}) {
     const Finished moved = run(program + command, folder);

@@ -1,5 +1,6 @@
-// killed.cpp — a worker that is killed from outside, as by a host that is out of memory, ends its
-// command with a word and 75: nobody takes it for a bug of ours, or for an answer.
+// killed.cpp — a worker is killed from outside, as Linux does when a host is out of memory. The
+// command ends with a message and exit code 75, and reports neither an internal error nor an
+// answer.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +10,7 @@ using golden::run;
 
 namespace {
 
-// The command, whose first worker gets a signal as soon as there is one.
+// Runs the command and sends a signal to its first worker as soon as it exists.
 golden::Finished with_signal(const std::string& signal, const std::string& command,
                              const std::string& folder) {
   return run("bash -c './rehearse " + command +
@@ -41,7 +42,7 @@ TEST_CASE("golden: a worker killed from outside ends its command with 75") {
     CHECK(document["schema"] == "rehearse/error/1");
     CHECK(document["result"]["exit_code"] == 75);
   }
-  // What the other workers had done is kept, and nothing that only looks like an answer.
+  // The results of the other workers are kept, and nothing incomplete is recorded as an answer.
   const std::string kept = golden::text_of(folder + "/rows/shard-0001-of-0002/results.jsonl");
   CHECK(kept.find("killed") == std::string::npos);
 }

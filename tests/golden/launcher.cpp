@@ -1,5 +1,5 @@
 // launcher.cpp — the script ./rehearse, with stand-ins for cmake, ninja, dpkg-query, apt-get, id
-// and the program itself: what it calls, when, and what it passes on.
+// and the program: what it calls, when, and what it passes on.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ void script(const std::string& path, const std::string& text) {
   ::chmod(path.c_str(), 0755);
 }
 
-// A repository of nothing in a folder with a blank in its name, and a PATH in front of the real
-// one. Every stand-in writes a line to `calls`.
+// An empty repository in a folder with a blank in its name, and a PATH that begins with the
+// stand-ins. Every stand-in writes a line to `calls`.
 struct Repository {
   std::string folder, root;
 
@@ -94,7 +94,8 @@ TEST_CASE("golden: a build that fails says so and the program is not started") {
   CHECK(finished.err.find("rehearse: the build failed") != std::string::npos);
 }
 
-// A build of eight files' worth that says `steps`; by this clock the first is built after 40 s.
+// A build with the work of eight files that prints `steps`. By this clock the first file is built
+// after 40 s.
 static void builds_slowly(const Repository& repository, const std::string& steps) {
   script(repository.folder + "/bin/date",
          "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
@@ -121,7 +122,7 @@ TEST_CASE("golden: a long build says how long is left, and errors stand as they 
 
 TEST_CASE("golden: a build that goes on says how long is left of what is left") {
   const Repository repository("goes-on");
-  // Two of three steps, taken for two thirds of eight files' worth.
+  // Two of three steps are done, taken for two thirds of the work of eight files.
   builds_slowly(repository, "echo '[step] 1 2 a.o'\n");
   const golden::Finished finished = repository.start("'a b/rehearse' test");
   CHECK(finished.err ==
@@ -143,7 +144,7 @@ TEST_CASE("golden: missing packages are installed by root and asked for from oth
   fs::copy_file(repository.folder + "/bin/dpkg-query", other.folder + "/bin/dpkg-query",
                 fs::copy_options::overwrite_existing);
   script(other.folder + "/bin/id", "echo 1000\n");
-  // No sudo to be found: only the stand-ins and a folder with what the script itself needs.
+  // PATH has no sudo: only the stand-ins and a folder with the script's own tools.
   for (const char* tool : {"sh", "mkdir", "flock", "cat", "rm", "mv", "grep", "tail"}) {
     fs::create_symlink(fs::exists(std::string("/bin/") + tool) ? std::string("/bin/") + tool
                                                                : std::string("/usr/bin/") + tool,

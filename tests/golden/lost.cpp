@@ -1,5 +1,5 @@
-// lost.cpp — nothing that is there is written over: inputs, finished sweeps, records of other
-// grids; signals and problems are said in the way that was asked for.
+// lost.cpp — no file is overwritten: inputs, finished sweeps, records of other grids. Signals and
+// errors are reported in the requested format.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -113,7 +113,7 @@ TEST_CASE("golden: a finished sweep and the records of another grid are not writ
   const golden::Finished other = run(sweep + "sequence=1024 --resume", folder);
   CHECK(other.code == 65);
   CHECK(has(other.err, "of other points, machines or versions, which would be lost"));
-  // The same points, of whose memory less is asked, have other records.
+  // The same points with less detail about memory have other records.
   for (const char* detail : {"none", "bounded", "estimate"}) {
     INFO(detail);
     const golden::Finished less = run(sweep + "--resume --memory " + detail, folder);
@@ -243,7 +243,7 @@ TEST_CASE("golden: a changed record of a sweep is made anew by --resume") {
 TEST_CASE("golden: signals end commands that have nothing to save with 75") {
   const std::string folder = golden::scratch("signals");
   for (const char* signal : {"INT", "HUP", "TERM"}) {
-    // It reads once the pipe can be written to.
+    // The reader starts when the pipe can be written to.
     const golden::Finished finished =
         run(std::string("bash -c 'set -m; mkfifo pipe; ./rehearse calibrate pipe & pid=$!; "
                         "exec 3>pipe; kill -") +
@@ -257,7 +257,7 @@ TEST_CASE("golden: signals end commands that have nothing to save with 75") {
 
 TEST_CASE("golden: a signal ends a long command well, and ignored ones end nothing") {
   const std::string folder = golden::scratch("signals-long");
-  // Signals are sent once SIGTERM is caught: bit 14 of what /proc says.
+  // Signals are sent once the process catches SIGTERM: bit 14 of SigCgt in /proc.
   const auto ended = [&](const std::string& before, const char* seeds, const std::string& signals) {
     return run("bash -c 'set -m; " + before +
                    " ./rehearse campaign --step-time 10 --gpus 64 --mtbf 3h -j 1 --seeds " + seeds +
@@ -294,7 +294,7 @@ TEST_CASE("golden: problems under --json are a document") {
   check("run nowhere", 66, "there is no plan or grid");
   check("run llama-2-7b-64 --no-such-option", 64, "no-such-option");
   check("lits", 64, "did you mean 'list'?");
-  // One document, whatever went wrong, and where --json itself is.
+  // Every error gives one JSON document, wherever --json stands.
   check("topo export dgx-h100 -o /dev/full", 74, "No space left on device");
   check("list --json=1", 64, "does not take any arguments");
   check("man run", 64, "a manual page is no document");

@@ -1,5 +1,5 @@
-// machines.cpp — sweeps on many machines, with the real schedulers where they are installed: Slurm
-// on one machine (slurm.sh), Open MPI. Where they are not, the test says so.
+// machines.cpp — sweeps on many machines with real schedulers, where installed: Slurm on one
+// machine (slurm.sh), Open MPI. Without them the test says so.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ using golden::text_of;
 namespace fs = std::filesystem;
 
 namespace {
-// mpirun refuses to run as root, and more processes than cores, unless it is told twice.
+// By default mpirun refuses to run as root and to start more processes than cores.
 const std::string mpirun =
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n ";
 
@@ -34,7 +34,7 @@ void same_results(const std::string& folder, const std::string& one, const std::
   }
 }
 
-// A Slurm that ends with the test.
+// A Slurm that stops at the end of the test.
 struct Slurm {
   explicit Slurm(const std::string& scratch_folder) : folder(scratch_folder + "/slurm") {
     const int port = 20000 + static_cast<int>(::getpid() % 20000);
@@ -51,7 +51,7 @@ struct Slurm {
   golden::Finished started;
 };
 
-// Until no job is left, or a minute has passed.
+// Waits until no job is left, for a minute at most.
 bool drained(const std::string& folder) {
   for (int i = 0; i < 600; ++i) {
     if (run("squeue -h", folder).out.empty()) return true;

@@ -1,5 +1,5 @@
-// mixtures.cpp — experts at the command line: the counts that people compare, the distribution of
-// drawn routes, and what people get wrong.
+// mixtures.cpp — mixtures of experts on the command line: counts of parameters, the distribution
+// over drawn routes, and wrong settings.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -51,7 +51,7 @@ TEST_CASE("golden: drawn routes give how many seeds ran out and the quantiles of
       before = value;
     }
   }
-  // Each seed is the run that has it.
+  // Each seed gives the run of that seed.
   std::vector<double> seconds, allocated, reserved;
   for (int seed = 1; seed <= 3; ++seed) {
     const nlohmann::json one =
@@ -78,7 +78,7 @@ TEST_CASE("golden: drawn routes give how many seeds ran out and the quantiles of
     CHECK(three[key]["p50"].get<double>() == Approx((*values)[1]).epsilon(1e-9));
     CHECK(three[key]["most"].get<double>() == Approx((*values)[2]).epsilon(1e-9));
   }
-  // On a smaller GPU draws run out, and it is said where.
+  // On a smaller GPU some draws run out of memory, and the answer tells where.
   const nlohmann::json tight = answer(plan + " gpu.memory=58GiB", folder);
   CHECK(tight["out_of_memory"].get<int>() > 0);
   CHECK(tight["places"].size() > 0);

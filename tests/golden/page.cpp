@@ -1,5 +1,5 @@
-// page.cpp — the page of a report in a real browser, where Chromium is installed: every chart has
-// its marks, nothing is said on the console, and text of a hostile folder stays text.
+// page.cpp — the page of a report in a real browser, where Chromium is installed. Every chart has
+// its marks, the console stays empty, and hostile text is escaped.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -34,7 +34,7 @@ struct Opened {
   int ready_ms = -1;
 };
 
-// What the page is once its script has run, and what it said on the console.
+// The page after its script has run, and the messages on the console.
 Opened open_page(const std::string& folder, const std::string& file) {
   const golden::Finished browser =
       run("timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic "
@@ -79,13 +79,13 @@ TEST_CASE("golden: the page of a sweep holds every point in every chart and says
   const Opened opened = open_page(folder, "page.html");
   CHECK(opened.said.empty());
   CHECK(opened.ready_ms >= 0);
-  // 72 points: tp 3 does not divide the heads; those that were replayed have a memory.
+  // 72 points: tp 3 does not divide the heads. Replayed points have a memory.
   const std::string csv = text_of(folder + "/out/results.csv");
   const std::size_t fit = count(csv, ",fits,");
   const std::size_t oom = count(csv, ",oom,");
   REQUIRE(fit > 0);
   REQUIRE(oom > 0);
-  // Circles and crosses of the legend are marks of no class.
+  // The circles and crosses of the legend are marks without a class.
   CHECK(count(section(opened.dom, "throughput against"), "class=\"mark\"") == fit);
   CHECK(count(section(opened.dom, "the closed-form estimate against the replay: memory"),
               "class=\"mark\"") == fit + oom);
@@ -100,7 +100,7 @@ TEST_CASE(
   constexpr int points = 10'000, tries = 3;
   const std::string folder = scratch("page-large");
   REQUIRE(run("./rehearse sweep grid.textproto -o out -q", folder).code == 0);
-  // The records again and again, each with its own name and step.
+  // The records repeated, each with its own name and step time.
   std::istringstream lines(text_of(folder + "/out/results.jsonl"));
   std::vector<nlohmann::ordered_json> records;
   for (std::string line; std::getline(lines, line);)
@@ -118,7 +118,7 @@ TEST_CASE(
   REQUIRE(run("./rehearse report out -o page.html -q", folder).code == 0);
   CHECK(fs::file_size(folder + "/page.html") < 3'000'000);
   if (!has_browser(folder)) return;
-  // On a machine that does other things as well: the best of some.
+  // The machine may be busy, so the best of several times counts.
   int ready_ms = std::numeric_limits<int>::max();
   for (int i = 0; i < tries && ready_ms >= 2000; ++i) {
     const Opened opened = open_page(folder, "page.html");
@@ -143,13 +143,14 @@ TEST_CASE("golden: the page of a run draws its pipeline, its memory and its time
   if (!has_browser(folder)) return;
   const Opened opened = open_page(folder, "page.html");
   CHECK(opened.said.empty());
-  // 16 microbatches forward and backward on four stages, and what is behind the last.
+  // Forward and backward passes of 16 microbatches on four stages, and the optimizer after the
+  // last.
   CHECK(count(section(opened.dom, "the pipeline"), "class=\"mark\"") >= 4 * 32);
   CHECK(count(section(opened.dom, "memory over time by"), "class=\"mark\"") >= 5);
   CHECK(count(section(opened.dom, "memory over time by"), "mark peak") == 1);
   CHECK(count(section(opened.dom, "where the step"), "class=\"mark\"") >= 4);
   CHECK(count(section(opened.dom, "how busy"), "class=\"mark\"") >= 1);
-  // The fabric with its cables: eight nodes of eight NICs.
+  // The fabric with its cables: eight nodes of eight NICs each.
   CHECK(count(section(opened.dom, "how busy the links are</h2>"), "<line") >= 64);
 }
 
@@ -170,7 +171,7 @@ TEST_CASE("golden: the page of plan draws every plan that was replayed, and says
       count(section(opened.dom, "throughput against memory"), "class=\"mark\"");
   CHECK(marks >= result["plans"].size());
   CHECK(marks <= result["space"]["replayed"].get<std::size_t>());
-  // The heading, and what stands for rows that are not in sight above and below.
+  // The heading, and placeholders for the rows that are not in view above and below.
   CHECK(count(section(opened.dom, "time against memory"), "<tr") == 3 + result["front"].size());
   const std::string cut = section(opened.dom, "the space");
   for (const char* key : {"plans", "impossible", "cut_by_time", "cut_by_memory", "replayed"})

@@ -1,4 +1,4 @@
-// plan.cpp — `rehearse plan`: its JSON, its exits, and that `run` takes back what it says.
+// plan.cpp — `rehearse plan`: its JSON, its exit codes, and that `run` accepts its settings.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 
 const std::string question = "./rehearse plan -q llama-3.1-8b dgx-h100 --gpus 8 --batch 16 ";
 
-// `run` takes the settings of a plan as they are, and its step takes what the plan says.
+// `run` accepts the settings of a plan unchanged, and its step time equals the plan's.
 void check_runs(const nlohmann::json& plan, const std::string& folder) {
   const golden::Finished again =
       run("./rehearse run --json -q " + plan["settings"].get<std::string>(), folder);
@@ -62,7 +62,7 @@ TEST_CASE("golden: plans whose layers are balanced run as they are") {
   CHECK(refined["plan"] == 1);
   CHECK(refined["step_time_s"] < result["plans"][0]["step_time_s"]);
   check_runs(refined, folder);
-  // What is to be launched is the faster one, with its layers.
+  // The launch file is of the faster plan, with its layers.
   const auto& launch = result["launch"][0];
   CHECK(launch["program"] == "Megatron-LM");
   CHECK(launch["settings"] == refined["settings"]);
@@ -95,7 +95,7 @@ TEST_CASE("golden: plan takes a model with fields changed, and says so in what i
       CHECK(launch["text"].get<std::string>().find("--num-layers 12 ") != std::string::npos);
     if (launch["program"] == "torchtitan") CHECK(launch["text"] == "");
   }
-  // 8 stages divide 12 layers in no way, 4 do: neighbours all the same.
+  // 12 layers do not divide into 8 stages, but into 4: both are neighbours.
   CHECK(std::ranges::any_of(result["neighbours"], [](const auto& one) {
     return one["change"].template get<std::string>().starts_with("pp=");
   }));
@@ -117,7 +117,7 @@ TEST_CASE("golden: plan says what is wrong with a question, and what would give"
   CHECK(none.out.find("no plan fits") != std::string::npos);
   CHECK(none.out.find("the nearest lacks") != std::string::npos);
   CHECK(none.out.find("without ") != std::string::npos);
-  // No setting less would do: more GPUs.
+  // No smaller setting would fit, so the answer suggests more GPUs.
   const golden::Finished large =
       run("./rehearse plan -q llama-3.1-70b dgx-h100 --gpus 8 --batch 64 --sequence 8192 zero=1 "
           "tp=8 cp=1 schedule=1f1b",
@@ -140,7 +140,7 @@ TEST_CASE("golden: shards of plan, one of them killed and run again, merge to it
     CHECK(shard.code == 0);
     CHECK(shard.out.empty());
   }
-  // The third is killed, the eighth never ran.
+  // The third shard is killed, the eighth never ran.
   const std::string third = folder + "/many/shard-0003-of-0008/results.jsonl";
   std::filesystem::resize_file(third, std::filesystem::file_size(third) - 7);
   const golden::Finished torn = run("./rehearse merge many", folder);
@@ -165,12 +165,12 @@ TEST_CASE("golden: shards of plan, one of them killed and run again, merge to it
   CHECK(over.code == 65);
   CHECK(over.err.find("holds what a sweep found") != std::string::npos);
   CHECK(text_of(folder + "/sweep/results.csv") == "mine\n");
-  // The processes of one step share it, and the last puts it together.
+  // The processes of one step share the work, and the last one merges it.
   same(run("for rank in 1 0; do SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 " + what +
                "-o step & done; wait",
            folder),
        "step");
-  // Another question, another version, and what is of a whole search alone.
+  // Another question, another version, and options for a whole search only are refused.
   CHECK(run(what + "tp=1 -o many --shard 2/8", folder).err.find("--overwrite") !=
         std::string::npos);
   CHECK(run(what + "-o many --shard 2/8 --time-limit 5", folder).code == 64);
@@ -202,7 +202,7 @@ best: 2
   INFO(file.err);
   CHECK(file.code == 0);
   CHECK(file.out == run(same + " tp=1,2 --best 2", folder).out);
-  // What the command line says takes the place of what the file says, by any name of the field.
+  // Settings of the command line override the file, by any name of the field.
   CHECK(run("./rehearse plan -q search.textproto tensor_model_parallel_size=4 --best=1 --batch 32",
             folder)
             .out == run("./rehearse plan -q llama-3.1-8b dgx-h100 --gpus 8 --batch 32 --sequence "
@@ -212,7 +212,7 @@ best: 2
   CHECK(run("./rehearse check search.textproto", folder).code == 0);
   CHECK(run("./rehearse run search.textproto", folder).err.find("`rehearse plan` runs it") !=
         std::string::npos);
-  // Every problem has its place.
+  // Every error has its line.
   golden::write(folder + "/bad.textproto", R"(model: "llama-3.1-8b"
 cluster: "dgx-h10"
 gpus: 0

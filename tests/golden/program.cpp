@@ -32,7 +32,7 @@ std::string scratch(const std::string& name) {
     fs::create_directory_symlink(fs::path(REHEARSE_SOURCE_DIR) / data, folder / data);
   }
   fs::create_symlink(fs::path(REHEARSE_BINARY_DIR) / "rehearse", folder / "rehearse");
-  // As `./rehearse` leaves it in the repository.
+  // The build folder as `./rehearse` leaves it.
   fs::create_directories(folder / "build");
   fs::create_directory_symlink(REHEARSE_BINARY_DIR, folder / "build/release");
   return folder.string();
@@ -63,7 +63,7 @@ Finished run(const std::string& command, const std::string& folder) {
 bool has_python(const std::string& folder) {
   const std::string import = "PYTHONPATH=build/release/python python3 -c 'import rehearse, numpy'";
   if (run(import, folder).code == 0) return true;
-  // Debian's own, where another one comes first.
+  // Debian's own Python, where another one precedes it in PATH.
   const char* path = std::getenv("PATH");
   ::setenv("PATH", (std::string("/usr/bin:") + (path != nullptr ? path : "")).c_str(), 1);
   if (run(import, folder).code == 0) return true;

@@ -1,5 +1,5 @@
-// program.h — runs the real program as a user would: a shell command in a scratch folder in which
-// the data folders of the repository are visible.
+// program.h — runs the real program like a user: a shell command in a scratch folder with links to
+// the repository's data folders.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ std::string grid_scratch(const std::string& name);
 std::string text_of(const std::string& path);
 void write(const std::string& path, const std::string& text);
 
-// Whether the Python module was built; where it was not, the test says so.
+// Whether the Python module was built. Without it the test says so.
 bool has_python(const std::string& folder);
 
 }  // namespace golden

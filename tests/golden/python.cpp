@@ -1,5 +1,5 @@
-// python.cpp — the Python module: what it gives is what the program prints, errors have the
-// program's text, an interrupt leaves nothing behind. Where it was not built the tests say so.
+// python.cpp — the Python module: its results equal the program's output, errors have the program's
+// text, an interrupt leaves nothing behind. Without the module the tests say so.
 #include <catch2/catch.hpp>
 
 #include "tests/golden/program.h"

@@ -1,6 +1,5 @@
-// schemas.cpp — what the program prints under --json, and what it leaves in folders, is as
-// sim/schemas/ says: nothing that is required is missing, nothing is of another type, and nothing
-// is there that its schema does not name.
+// schemas.cpp — the output under --json and the files that commands write agree with sim/schemas/.
+// No required key is missing, every type is right, and every key is in its schema.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Readers must bear new keys, so schemas allow them; here a key without a schema is a fault.
+// The schemas allow new keys, since readers must accept them. In this test a key without a schema
+// is an error.
 void close(json& schema) {
   if (schema.contains("properties")) {
     if (!schema.contains("additionalProperties")) schema["additionalProperties"] = false;
@@ -47,7 +47,7 @@ class Schemas {
     }
   }
 
-  // What breaks the schema of that id, a line each; "" of nothing.
+  // The violations of the schema with this id, one line each; "" without one.
   std::string problems(const json& document, const std::string& id) {
     const auto schema = schemas_.find(id);
     if (schema == schemas_.end()) return "sim/schemas/ has no " + id;
@@ -164,7 +164,7 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
     }
     CHECK(count == 72);
   }
-  // Every schema has something that was held against it.
+  // Every schema was checked against some output.
   for (const std::string& id : schemas.unused()) FAIL_CHECK("nothing was held against " + id);
 }
 

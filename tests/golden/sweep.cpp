@@ -1,4 +1,4 @@
-// sweep.cpp — a sweep against what happens to sweeps: kills, full disks, second writers, signals.
+// sweep.cpp — a sweep under kills, full disks, second writers and signals.
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -105,7 +105,7 @@ TEST_CASE("golden: shards of a sweep, one of them killed and run again, merge to
   const std::string shard = "./rehearse sweep " + grid + " -o many -q -j 1 --shard ";
   for (const char* number : {"1", "2", "4", "5", "6", "7"})
     REQUIRE(run(shard + number + "/8", folder).code == 0);
-  // The third is killed, the eighth never ran.
+  // The third shard is killed, the eighth never ran.
   REQUIRE(run(shard + "3/8", folder).code == 0);
   const std::string third = folder + "/many/shard-0003-of-0008/results.jsonl";
   fs::resize_file(third, fs::file_size(third) - 7);

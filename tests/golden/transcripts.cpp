@@ -1,13 +1,13 @@
-// transcripts.cpp — do the documents still tell the truth? Every block
+// transcripts.cpp — every command in a README prints the output shown there. Every block
 //
-//     ```console
-//     $ ./rehearse list schedules
-//     its output
-//     ```
+//    ```console
+//    $ ./rehearse list schedules
+//    its output
+//    ```
 //
-// of a README is run, and what it prints must be what stands there. REHEARSE_UPDATE=1 writes what
-// was printed into the document instead; look at the difference before committing it. Where the
-// Python module was not built, the commands that need it are left out.
+// of a README is run, and its output must equal the text in the block. REHEARSE_UPDATE=1 writes the
+// output into the document instead; review the difference before committing it. Without the Python
+// module the commands that need it are left out.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A command with the text that follows it, or a stretch of the document between commands.
+// A command and the text after it, or a part of the document between commands.
 struct Piece {
   std::string command;  // "": prose
   std::string text;
@@ -82,7 +82,7 @@ void hold_to_its_word(const fs::path& path, const std::string& name) {
   if (update) golden::write(path.string(), join(pieces));
 }
 
-// A README as a test of its own.
+// One README as a test.
 class Document : public Catch::ITestInvoker {
  public:
   Document(fs::path path, std::string name) : path_(std::move(path)), name_(std::move(name)) {}

@@ -1,5 +1,5 @@
-// The table of fields against the schemas, against the members of program::Plan, and against what
-// a plan file and a command line make of it.
+// fields_test.cpp — the table of fields agrees with the schemas, with the members of program::Plan,
+// and with plan files and command lines.
 #include "sim/input/fields/fields.h"
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 namespace v1 = rehearse::v1;
 
-// The settings that a schema has: blocks, and what stands in them.
+// The settings of a schema: its blocks and their fields.
 std::vector<std::string> settings_of(const Descriptor* message, const std::string& prefix = "") {
   std::vector<std::string> all;
   for (int i = 0; i < message->field_count(); ++i) {
@@ -63,7 +63,7 @@ std::size_t places_below(const std::string& prefix, bool inside) {
   return count;
 }
 
-// Another value of the field's kind.
+// A different value of the field's type.
 Value other(const Value& value, const FieldDescriptor& field) {
   if (const bool* flag = std::get_if<bool>(&value)) return !*flag;
   if (const auto* number = std::get_if<std::int64_t>(&value)) return *number + 1;
@@ -104,7 +104,7 @@ TEST_CASE("input: every member of a plan is a field's place, or one that fields 
                             members<StackPlan>() + members<EnvironmentPlan>() +
                             members<LoraOptions>() + members<OptimizerOptions>() +
                             members<ExpertsPlan>() + members<CodecsPlan>();
-  // mtp_layers is the architecture's.
+  // mtp_layers is a member of the architecture.
   const std::size_t of_the_model = 1;
   CHECK(members<Plan>() == 13);
   CHECK(places_below("architecture.", false) + together + unsaid == parts + of_the_model);

@@ -1,5 +1,5 @@
-// fingerprint_test.cpp — the programs of the grid's points stay what they were, but for a point
-// that a change names.
+// fingerprint_test.cpp — the programs of the grid's points do not change, except for points that a
+// change names.
 #include "sim/input/plan/grid.h"
 #include "tests/program/fingerprints.h"
 

@@ -1,5 +1,5 @@
 // framework_test.cpp — workloads/frameworks: every file is read, has its sources and gives a legal
-// plan; what a plan says stands; what is wrong with a file is said with its place.
+// plan. Fields of the plan override it. Errors in a file have their place.
 #include "sim/input/frameworks/framework.h"
 
 #include <catch2/catch.hpp>
@@ -170,7 +170,7 @@ TEST_CASE("framework: what is wrong with a file is said with its place") {
   scratch.write("a.textproto", "line: \"a\" source: \"a\" based_on: \"b\"\n");
   scratch.write("b.textproto", "line: \"b\" source: \"b\" based_on: \"a\"\n");
   CHECK(problems_of(scratch).find("a.textproto: 'a' is based on itself") == 0);
-  // Round a loop in which it does not stand itself.
+  // A cycle of `based_on` that does not contain the file itself.
   scratch.write("c.textproto", "line: \"c\" source: \"c\" based_on: \"a\"\n");
   CHECK(problems_of(scratch).find("c.textproto: 'a' is based on itself\n") != std::string::npos);
 }

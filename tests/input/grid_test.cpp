@@ -126,10 +126,10 @@ TEST_CASE("input: a grid that explodes is refused before it is built") {
   const auto block = [&](const std::string& keys, const std::string& row) {
     return "vary { keys: \"" + keys + "\" rows: \"" + row + "\" } ";
   };
-  // 300 x 300 tuples are kept; with 300 worlds they are 27 million points.
+  // 300 x 300 tuples are possible; with 300 world sizes they make 27 million points, too many.
   const std::string product = block("tp pp", many + " " + many) + block("gpus", many);
   CHECK(contains(with("families", family(product)), "more than 10000000 points with family 'big'"));
-  // 300^5 overflows nothing either.
+  // 300^5 tuples do not overflow the count.
   const std::string row = many + " " + many + " " + many + " " + many + " " + many;
   CHECK(contains(with("families", family(block("tp pp mbs cp dp", row))),
                  "more than 100000 rows in one block"));

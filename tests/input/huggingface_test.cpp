@@ -17,7 +17,7 @@
 namespace sim::input {
 namespace {
 
-// Every member of a dense network, in a line.
+// Every member of a dense network in one line.
 std::string members(const sim::model::Architecture& a) {
   std::ostringstream text;
   text << a.name << " layers " << a.layers << " hidden " << a.hidden << " ffn " << a.ffn
@@ -69,7 +69,7 @@ std::string problems(const std::string& text) {
 }  // namespace
 
 TEST_CASE("huggingface: every model of the repository has its published parameter count") {
-  // models/README.md names the publication of each.
+  // The published counts; models/README.md names their sources.
   std::map<std::string, std::int64_t> published{
       {"llama-2-7b", 6'738'415'616},     {"llama-2-13b", 13'015'864'320},
       {"llama-2-70b", 68'976'648'192},   {"llama-3.1-8b", 8'030'261'248},
@@ -136,8 +136,8 @@ TEST_CASE("huggingface: of a mixture a token meets the published share") {
       digits.insert(static_cast<std::size_t>(at), ",");
     CHECK(contents(models + "README.md").find(digits) != std::string::npos);
   }
-  // The weight files of DeepSeek-V3's module have 11.5 B parameters of their own, the bias of its
-  // 256 experts among them.
+  // The weight files of DeepSeek-V3's MTP module have 11.5 B parameters of their own, including the
+  // bias of its 256 experts.
   const auto deepseek = load_huggingface(models + "deepseek-v3.json");
   REQUIRE(deepseek);
   CHECK(model::prediction_parameters(*deepseek) + 256 == 11'610'068'224);
@@ -265,7 +265,7 @@ TEST_CASE("huggingface: numbers that do not fit together are named") {
 TEST_CASE("huggingface: sizes are checked before they are multiplied") {
   CHECK(problems(with("layers\": 2,", "layers\": 10001,")) ==
         "m.json:3:24: num_hidden_layers is 10001; it must be 1 to 10000\n");
-  // The largest of everything: 10^4 (7 x 2^44 + 2^21) + 2^45 + 2^20, below 2^63.
+  // The maximum of every field: 10^4 (7 x 2^44 + 2^21) + 2^45 + 2^20 parameters, below 2^63.
   CHECK(problems(R"({"model_type":"llama","num_hidden_layers":10000,"hidden_size":1048576,
 "intermediate_size":16777216,"num_attention_heads":65536,"head_dim":256,"vocab_size":16777216})") ==
         "m.json:1:1: the model has 1231488228453777408 parameters; at most 1000000000000000 are "

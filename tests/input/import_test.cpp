@@ -1,5 +1,5 @@
-// What other tools say about machines and fabrics: read right, and refused in bounded time when it
-// is hostile. The texts are written for the tests in the shape that the tools print.
+// import_test.cpp — outputs of other tools about machines and fabrics: read correctly, and refused
+// in bounded time when hostile. The texts were written for the tests in the formats of the tools.
 #include "sim/input/cluster/import.h"
 
 #include <catch2/catch.hpp>
@@ -27,7 +27,7 @@ std::string first_problem(const Result<Imported>& result) {
 }
 
 TEST_CASE("input: a machine and a fabric that were read become a cluster like a known one") {
-  // A cloud's file: eight GPUs by their PCI class, no NVLinks said.
+  // A cloud's topology file: eight GPUs by their PCI class, without NVLinks.
   std::string cloud = "<system version=\"1\"><cpu numaid=\"0\" vendor=\"GenuineIntel\">";
   for (int gpu = 0; gpu < 8; ++gpu)
     cloud += "<pci busid=\"0000:1" + std::to_string(gpu) +
@@ -78,12 +78,13 @@ TEST_CASE("input: the matrix of nvidia-smi becomes a node") {
   CHECK(node.sockets == 2);
   CHECK(node.socket_of_gpu == std::vector{0, 0, 1, 1});
   CHECK(node.socket_of_nic == std::vector{0, 1});
-  // GPU 3 is as far from both: it takes the one that fewer GPUs have.
+  // GPU 3 is equally far from both NICs and gets the one with fewer GPUs.
   CHECK(node.nic_of_gpu == std::vector{0, 0, 1, 1});
 }
 
 TEST_CASE("input: NVLinks of a matrix are a switch, a mesh, some pairs or none") {
-  // Four GPUs whose first two, and whose others, have these links to each other, a word each.
+  // Four GPUs. `pair` is the link within the first two and within the last two, `across` the link
+  // between the pairs.
   const auto node = [](const std::string& pair, const std::string& across) {
     std::string text = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n";
     for (int a = 0; a < 4; ++a) {
@@ -113,7 +114,8 @@ TEST_CASE("input: NVLinks of a matrix are a switch, a mesh, some pairs or none")
   const topology::Node unlike = node("NV4", "NV2");
   CHECK(unlike.interconnect == GpuInterconnect::direct);
   CHECK(unlike.pairs.size() == 6);
-  // 18 links of a GPU, 6 to each of 3 others, are cables; 7 to each are more than it has.
+  // A GPU has 18 links. 6 to each of 3 others are direct cables. 7 to each would be 21, so there is
+  // a switch.
   const topology::Node mesh = node("NV6", "NV6");
   CHECK(mesh.interconnect == GpuInterconnect::mesh);
   CHECK(mesh.nvlinks_per_pair == 6);
@@ -140,7 +142,7 @@ TEST_CASE("input: a NIC on the far socket and uneven rails are found") {
   REQUIRE(findings.size() >= 2);
   CHECK(findings[0].text.find("GPU 2 (socket 1) uses NIC 0 on the far socket 0") == 0);
   CHECK(findings[1].text == "uneven rails: NIC 1 has 1 GPU; NIC 0 has 3 GPUs");
-  // Eight names are said, of nine the last is counted.
+  // The report names up to eight NICs and counts the others.
   const auto rails = [](int nics) {
     topology::Node uneven;
     uneven.gpus = nics + 1;
@@ -174,7 +176,7 @@ TEST_CASE("input: what a GPU has of the network is said, and NICs that their slo
   CHECK(findings[1].text == "a NIC of 50.0 GB/s sits on PCIe of 49.9 GB/s");
   node.pcie = Bandwidth{};  // not known
   CHECK(topology::inspect(node).size() == 1);
-  // Sockets are dealt out evenly where no list says them.
+  // Without a list the GPUs are divided evenly over the sockets.
   node.nic_of_gpu = {1, 0, 0, 0, 1, 1, 1, 0};
   findings = topology::inspect(node);
   REQUIRE(findings.size() == 3);
@@ -252,7 +254,7 @@ TEST_CASE("input: a tree of Slurm becomes switches and hosts") {
   CHECK(wiring.hosts[1] == "n01");
   CHECK(wiring.hosts[4] == "n9");
   CHECK(wiring.cables.size() == 10);
-  // Numbers alone are names; an empty item is none.
+  // Host names may be numbers alone. An empty item is no name.
   const auto numbers = import_text("SwitchName=leaf Nodes=[08-10,3],,x,[1]y\n", "topology.conf");
   REQUIRE(numbers);
   CHECK(numbers->wiring->hosts == std::vector<std::string>{"08", "09", "10", "3", "x", "1y"});

@@ -1,4 +1,4 @@
-// launch_accelerate_test.cpp — what Hugging Face accelerate is configured with, key by key.
+// launch_accelerate_test.cpp — configurations of Hugging Face accelerate, key by key.
 #include <catch2/catch.hpp>
 
 #include "sim/input/plan/plan.h"

@@ -1,5 +1,5 @@
-// launch_mapped_test.cpp — flags that stand for something the program simulates, and files that a
-// script reads from beside it.
+// launch_mapped_test.cpp — flags that map to simulated behaviour, and files that a script reads
+// from its own folder.
 #include <catch2/catch.hpp>
 
 #include "sim/input/launch/launch.h"
@@ -184,7 +184,7 @@ TEST_CASE("launch: files that a script reads from beside it are read") {
   INFO(problems(gone));
   CHECK(problems(gone).find("t.sh:2:19") != std::string::npos);
   CHECK(problems(gone).find("gone.sh is not read") != std::string::npos);
-  // A file that reads itself comes to an end; one that is not there is said.
+  // Reading a file that sources itself ends. A missing file is reported.
   scratch.write("self.sh", ". ./self.sh\n");
   const auto file = load_megatron(
       scratch.write("t.sh", ". ./self.sh\n. ./none.sh\n" + gpt + "--global-batch-size 64\n"),
@@ -203,7 +203,7 @@ TEST_CASE("launch: a value may stand behind an equals sign, and another may not 
   CHECK(
       plan_of(batch + "--tensor-model-parallel-size=2 --sequence-parallel").mesh.sequence_parallel);
   CHECK(plan_of(batch + "--pipeline-model-parallel-size=4").mesh.pp == 4);
-  // The last one that is said holds.
+  // The last occurrence of a flag counts.
   CHECK(plan_of(batch + "--tensor-model-parallel-size=2 --tensor-model-parallel-size 4").mesh.tp ==
         4);
 }

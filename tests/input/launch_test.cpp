@@ -1,6 +1,6 @@
-// launch_test.cpp — launch scripts and configurations in the forms in which people have them. The
-// texts are ours; their shape is that of public scripts of Megatron-LM, Megatron-DeepSpeed,
-// torchtitan, NeMo, DeepSpeed and accelerate.
+// launch_test.cpp — launch scripts and configurations in the usual formats. The texts are this
+// project's own. Their form follows public scripts of Megatron-LM, Megatron-DeepSpeed, torchtitan,
+// NeMo, DeepSpeed and accelerate.
 #include "sim/input/launch/launch.h"
 
 #include <catch2/catch.hpp>
@@ -26,13 +26,13 @@ std::string notes(const sim::Result<sim::input::PlanFile>& file) {
   return all;
 }
 
-// A GPT that is complete but for what a test adds.
+// The flags of a complete GPT, to which tests add more.
 const std::string gpt =
     "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --hidden-size 1024 "
     "--num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 "
     "--micro-batch-size 2 --global-batch-size 64 --bf16 --vocab-file v.json ";
 
-// What DeepSpeed's file says of types, and whether gradients are fp32 then.
+// Types in DeepSpeed's file, and whether gradients are then fp32.
 constexpr std::pair<const char*, bool> deepspeed_types[] = {
     {"", false},
     {R"(, "data_types": {"grad_accum_dtype": "fp32"})", true},
@@ -186,7 +186,7 @@ TEST_CASE("launch: what a script leaves open is asked for at once, with the sett
       load_megatron(path, {"cluster=dgx-h100", "gpus=16", "vocab=50257", "architecture.layers=8"});
   CAPTURE(problems(file));
   REQUIRE(file);
-  // No --global-batch-size: a microbatch of each of the 16 replicas.
+  // Without --global-batch-size each of the 16 replicas has one microbatch.
   CHECK(contains(notes(file), "32 sequences a step"));
 }
 
@@ -223,7 +223,7 @@ TEST_CASE("launch: programs that train something else are refused by name") {
     CAPTURE(program);
     CHECK(with("", program));
   }
-  // What else is started is named, without the folder that it stands in.
+  // Other started programs are named, without their folder.
   const std::string said = "is read as a program that trains a GPT with Megatron-LM's arguments";
   for (const char* folder : {"", "/", "./", "/opt/megatron/", "${HERE}/"}) {
     CAPTURE(folder);
@@ -433,7 +433,7 @@ TEST_TYPE: regular
   CHECK_FALSE(load_megatron(
       scratch.write("b.yaml", support::replaced(yaml, "--bf16: true", "--decoder-seq-length: 8")),
       {"cluster=dgx-a100", "gpus=8"}));
-  // Each of the flags alone says which program it is.
+  // Each of these flags alone identifies the program.
   const struct {
     const char *flag, *program;
   } others[] = {{"--decoder-seq-length: 8", "pretrain_t5.py"},
@@ -551,7 +551,7 @@ mode = "full"
   CHECK(alone.plan->sharding.deepspeed_all_reduce);
   CHECK_FALSE(alone.plan->sharding.overlap_grad_reduce);
   CHECK(sim::program::problems(alone.plan).empty());
-  // Words for the type of gradients: in its own file, and in one that a script names.
+  // The type of gradients, in DeepSpeed's own file and in a file that a script names.
   for (const auto& [words, wide] : deepspeed_types) {
     CAPTURE(words);
     CHECK(load("ds.json",
@@ -607,7 +607,7 @@ TEST_CASE("launch: without a global batch a step is one microbatch of each repli
   }
 }
 
-// Whatever else the command line says: nothing of the file would be in the answer.
+// A file that launches nothing is refused, since its contents would not affect the answer.
 TEST_CASE("launch: a file that launches nothing says so") {
   support::Scratch scratch;
   struct Case {

@@ -36,7 +36,7 @@ TEST_CASE("launch: torchtitan's asynchronous tensor parallelism sends in pieces"
     CHECK(file->plan->stack.tp_comm_overlap);
     CHECK(file->plan->uses_sequence_parallel());
     for (const std::string& note : file->notes) CHECK_FALSE(support::contains(note, "async"));
-    // The framework refuses it without the compiler, and so do we.
+    // torchtitan refuses it without the compiler, and so does the program.
     const auto refused = titan(asynchronous);
     CHECK_FALSE(refused);
     CHECK(support::contains(support::problems(refused), "needs torch.compile"));

@@ -1,4 +1,4 @@
-// mixture_counts.h — parameters of the mixtures in models/, all and those that a token meets;
+// mixture_counts.h — parameters of the mixtures in models/: total and active per token.
 // models/README.md names the publication of each.
 #pragma once
 

@@ -1,5 +1,5 @@
-// needs_test.cpp — settings and flags that say how something is done that is not done: a setting is
-// refused at its place, and a flag that its own program looks past is noted.
+// needs_test.cpp — settings and flags whose feature is off. A setting is refused at its place. A
+// flag that its own program ignores gets a note.
 #include <catch2/catch.hpp>
 
 #include "sim/input/launch/launch.h"

@@ -1,4 +1,4 @@
-// Tables of what was measured between nodes, and the order of a job's hosts.
+// node_rates_test.cpp — tables of rates measured between nodes, and the order of a job's hosts.
 #include "sim/input/cluster/node_rates.h"
 
 #include <catch2/catch.hpp>
@@ -42,7 +42,7 @@ TEST_CASE("input: rates between nodes that are none are refused with their line"
   CHECK(contains(refused("GB/s,a,b\na,,1\nb,1,\nc,1,\n"), "2 nodes have 3 rows"));
   CHECK(contains(refused("GB/s,a,b\nb,,1\na,1,\n"),
                  "rates.csv:2: the row of 'a' comes here, as in the header; it is 'b'"));
-  // Of a long name its beginning.
+  // Messages show the beginning of a long name.
   const std::string name = "n" + std::string(99, 'x');
   CHECK(
       contains(refused("GB/s,a,b\n" + name + ",,1\na,1,\n"), "it is '" + name.substr(0, 40) + "'"));

@@ -59,7 +59,7 @@ TEST_CASE("input: what is wrong with the plan and with its cluster is said at on
   CAPTURE(all);
   CHECK(contains(all, "'nodes' is 0"));
   CHECK(contains(all, "tp 3 does not divide the 32 attention heads"));
-  // Of a plan whose own values break a rule as well.
+  // The plan's own values break a rule, too.
   const std::string values = problems(load_plan(path, {"cluster=" + cluster, "pp=0"}));
   CAPTURE(values);
   CHECK(contains(values, "'nodes' is 0"));
@@ -167,8 +167,7 @@ TEST_CASE("input: a file of another kind says what it is") {
                  "is a plan, not a grid; `rehearse run` runs it"));
   CHECK(contains(problems(sim::input::load_cluster(plan)), "is a plan, not a cluster; "));
   CHECK(contains(problems(sim::input::load_whatif(plan)), "is a plan, not variants; "));
-  // What is wrong in a setting, or in a file that mostly has the fields of its kind, is said
-  // itself.
+  // An error in a setting, or in a file with mostly the fields of its kind, is reported itself.
   CHECK(contains(problems(sim::input::find_cluster("dgx-h100", "", {{"fabric.kind=foo"}})),
                  "'kind' is one of single_switch"));
   support::Scratch scratch;
@@ -259,7 +258,7 @@ TEST_CASE("input: what is described beside a model changes it") {
   CHECK(fewer.experts.top_k == 8);
   CHECK(fewer.latent.kv_rank == 512);
 
-  // A dense model gets experts as wide as its MLP, and two of them a token.
+  // A dense model gets experts with the width of its MLP, and two of them per token.
   const auto made = with({"model=llama-2-7b", "architecture.num_experts=8"});
   CHECK(made.experts.count == 8);
   CHECK(made.experts.top_k == 2);
@@ -271,7 +270,7 @@ TEST_CASE("input: what is described beside a model changes it") {
   CHECK(with({}, both).layers == 16);
   CHECK(with({}, both).norm == sim::model::Norm::layer);
   CHECK(with({"architecture.layers=8"}, both).name == "llama-2-7b (layers 8, norm layer)");
-  // Another model takes nothing over.
+  // Another model does not take over the changed fields.
   CHECK(with({"model=llama-3.1-8b"}, both).layers == 32);
   CHECK(contains(problems(load_plan(both, {"architecture.layers=0"})), "between 1 and 4096"));
 }
@@ -408,7 +407,7 @@ torchrun $DISTRIBUTED_ARGS pretrain_gpt.py $GPT_ARGS \
   CHECK(plan.architecture.norm == sim::model::Norm::rms);
   CHECK_FALSE(plan.architecture.linear_bias);
   CHECK_FALSE(plan.architecture.tied_embeddings);
-  // The network is that of the published config.
+  // The network equals the published config.
   CHECK(sim::model::parameters(plan.architecture) == 8'030'261'248);
   CHECK(plan.mesh.sequence_parallel);
   CHECK(plan.numerics.fp32_gradients);  // Megatron-LM turns it on with bf16

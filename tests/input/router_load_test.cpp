@@ -1,4 +1,4 @@
-// Files of a router's shares: what is read, and what is wrong with others.
+// router_load_test.cpp — files with the load shares of a router's experts: correct and wrong ones.
 #include "sim/input/tables/router_load.h"
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@ model::Architecture four_experts() {
   return a;
 }
 
-// The problem behind the path, or "" and the rows.
+// The message after the path, or "" and the rows.
 std::string problem_of(const std::string& text, std::vector<std::vector<double>>* rows = nullptr) {
   const std::string path = std::filesystem::temp_directory_path() / "rehearse-router-load.csv";
   std::ofstream(path) << text;
@@ -42,7 +42,7 @@ TEST_CASE("input: a router's shares are read for all layers or for each") {
   CHECK(rows[0][0] == Approx(0.4));
   CHECK(problem_of("1 0 0 0\n\n0.25 0.25 0.25 0.25", &rows).empty());
   CHECK(rows.size() == 2);
-  // Within a thousandth, made to sum to 1.
+  // A sum within 0.001 of 1 is scaled to 1.
   CHECK(problem_of("0.333 0.333 0.333 0.0005", &rows).empty());
   CHECK(rows[0][0] + rows[0][1] + rows[0][2] + rows[0][3] == Approx(1).epsilon(1e-12));
 }

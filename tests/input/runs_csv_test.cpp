@@ -88,8 +88,8 @@ TEST_CASE("input: tables that are not of the schema are refused") {
   CHECK(contains(broken("row_id,gpu,tp\n"), "runs.csv:1: the column 'pp' is missing"));
   CHECK(
       contains(broken("row_id,gpu,tp,pp,heds\n"), "unknown column 'heds'; did you mean 'heads'?"));
-  // A name of four letters may be meant, a shorter one is too near to anything; nor one that is
-  // there or three letters off.
+  // An unknown column of four letters gets a suggestion; a shorter one is near to too many names. A
+  // column that is already there is not suggested, nor is a name three letters off.
   CHECK(contains(broken("row_id,gpu,tp,pp,tpk\n"), "unknown column 'tpk'; did you mean 'topk'?"));
   CHECK_FALSE(contains(broken("row_id,gpu,tp,pp,gb\n"), "'gb'"));
   CHECK_FALSE(contains(broken("row_id,gpu,tp,pp,heads,heds\n"), "'heds'"));

@@ -1,4 +1,4 @@
-// support.h — what the tests of config/ share: files in a scratch folder, diagnostics as text.
+// support.h — shared by the tests of this folder: files in a scratch folder, diagnostics as text.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace support {
 
-// A folder that goes away with the test; names resolve in this repository.
+// A scratch folder that is removed at the end of the test. Names resolve in this repository.
 class Scratch {
  public:
   Scratch() {

@@ -1,4 +1,4 @@
-// table_machine_test.cpp — the GPUs of published tables, by the aliases of topologies/*.textproto.
+// table_machine_test.cpp — GPUs of published tables, by the aliases in topologies/*.textproto.
 #include "sim/input/profile/table_machine.h"
 
 #include <catch2/catch.hpp>
@@ -21,7 +21,7 @@ TEST_CASE("table machine: a GPU is known by its alias, its memory and its site")
   CHECK(of("A100-SXM", 80) == "dgx-a100");
   CHECK(of("A100-SXM", 80, "Omni-Path 4x100Gb/s per node (Jean Zay)") == "jean-zay");
   CHECK(of("A100-SXM4-80GB NVLink, one node", 0) == "dgx-a100");  // the larger one
-  // Half a gigabyte is what tables round away.
+  // A difference below half a gigabyte counts as rounding.
   CHECK(of("A100-SXM", 80.4) == "dgx-a100");
   CHECK(of("A100-SXM", 80.5).empty());
   CHECK(of("A100-SXM", 79.6) == "dgx-a100");

@@ -26,7 +26,7 @@ std::string read(const std::string& text) {
 }  // namespace
 
 TEST_CASE("input: what protobuf's own parser accepts gives the same message here") {
-  // Every way to write the same things that the text format has.
+  // All notations of the text format for the same values.
   const char* texts[] = {
       "",
       "# only a comment",
@@ -95,7 +95,7 @@ TEST_CASE("input: unknown blocks and lists are passed over as a whole") {
 }
 
 TEST_CASE("input: hostile texts end quickly") {
-  // A million open blocks, of a known field and of unknown ones; a million mistakes.
+  // A million open blocks of a known field and of unknown ones, and a million errors.
   std::string open, unknown, wrong;
   for (int i = 0; i < 1'000'000; ++i) {
     open += "gpu {";

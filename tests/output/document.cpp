@@ -149,7 +149,7 @@ TEST_CASE("output: text of a document cannot leave the data of its page") {
     INFO(text);
     const std::string html = page(sample_document(text));
     const std::string plain = page(sample_document("x"));
-    // No markup but the page's own.
+    // Hostile text adds no markup to the page.
     CHECK(std::ranges::count(html, '<') == std::ranges::count(plain, '<'));
     CHECK(html.find("<script>alert") == std::string::npos);
   }

@@ -1,4 +1,5 @@
-// What `explain` says: every byte of the GPU, by tensor, and whether fragmentation is to blame.
+// explain.cpp — the report of `explain`: every byte of the GPU, by tensor, and whether
+// fragmentation caused the failure.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -76,7 +77,7 @@ TEST_CASE("output: of a plan that fits explain says the headroom") {
 }
 
 TEST_CASE("output: free bytes at the failing request are those of its own pool and stream") {
-  // All that is reserved and not allocated is in one of the three places.
+  // All reserved but unallocated memory lies in one of the three kinds of free block.
   const Explained fits(sample::plan(1, 2, 1, 1, 4), plenty);
   const Bytes tight{fits.answer.run.classes[0].peak_reserved.n * 9 / 10};
   const Explained fails(sample::plan(1, 2, 1, 1, 4), tight);
@@ -110,7 +111,8 @@ TEST_CASE("output: of ranks as near to their limit as each other the first is ex
   CHECK(peaks());
   second.peak_reserved.n -= 2;
   CHECK(nearest() == 0);
-  // What runs out is nearer than what does not, and of two the earlier one.
+  // A plan that runs out of memory is nearer than one that fits. Of two that run out, the one that
+  // fails earlier is nearer.
   const Explained fails(sample::plan(1, 1, 1, 1, 4),
                         Bytes{two.answer.run.classes[0].peak_reserved.n / 2});
   REQUIRE(!fails.answer.run.fits());

@@ -1,5 +1,5 @@
-// The files about a replay's memory: the snapshot reads back and replays exactly, the timeline
-// keeps its peaks, the plot shows what it should.
+// memory_files.cpp — files about a replay's memory: the snapshot reads back and replays exactly,
+// the timeline keeps its peaks, the plot draws them.
 #include <catch2/catch.hpp>
 
 #include "sim/allocator/recorded/pickle.h"
@@ -33,7 +33,7 @@ struct Observed {
   }
 };
 
-// Replayed by our own reader.
+// The memory snapshot read back and replayed by this project's own reader.
 allocator::RecordingReplay replayed(const std::string& pickle) {
   const auto read = allocator::read_snapshot(pickle, "snapshot");
   REQUIRE(read);
@@ -74,7 +74,7 @@ TEST_CASE("output: a snapshot keeps the newest events and still replays") {
 TEST_CASE("output: the snapshot of a rank that runs out of memory ends there") {
   const program::Plan plan = sample::plan(1, 1, 1, 1, 4);
   Observed fits(plan, plenty, 1'000'000);
-  // A quarter less than it needs.
+  // Three quarters of the memory that the plan needs.
   const Bytes tight{fits.run.classes[0].peak_reserved.n * 3 / 4};
   Observed seen(plan, tight, 1'000'000);
   REQUIRE(!seen.run.fits());
@@ -134,7 +134,7 @@ TEST_CASE("output: a timeline loses no peak however long it runs") {
   output::MemoryTimeline timeline;
   const engine::Place place{1, 0, program::PassKind::forward, 0, 0, "block", ""};
   std::int64_t held = 0;
-  // 10^4 changes, one a millisecond; the 7777th brings the highest.
+  // 10^4 changes, one per millisecond; number 7777 has the maximum.
   for (int i = 0; i < 10'000; ++i) {
     const std::int64_t delta = i == 7777 ? 1000 : i == 7778 ? -1000 : i % 2 == 0 ? 10 : -10;
     held += delta;
@@ -179,7 +179,7 @@ TEST_CASE("output: a memory plot has a panel a stage with limit and names of wha
 TEST_CASE("output: what is reserved is a band where it moves faster than a pixel") {
   output::MemoryTimeline timeline;
   const engine::Place place{1, 0, program::PassKind::forward, 0, 0, "layer", "x"};
-  // 10^5 changes, one a millisecond; reserved jumps between 4 and 8 GiB with each.
+  // 10^5 changes, one per millisecond; reserved memory alternates between 4 and 8 GiB.
   for (int i = 0; i < 100'000; ++i) {
     const Bytes reserved{i % 2 == 0 ? 8LL << 30 : 4LL << 30};
     timeline.memory({0,
@@ -204,7 +204,7 @@ TEST_CASE("output: what is reserved is a band where it moves faster than a pixel
   answer.run = Observed(plan, plenty, 100).run;
   answer.run.classes[0].capacity = Bytes{16LL << 30};
   const std::string svg = output::memory_plot(answer, timeline);
-  // A rectangle: four corners, not two hundred thousand.
+  // The band is a rectangle of four corners, not a polygon of 200,000.
   const std::size_t band = svg.find("fill-opacity=\"0.3\"");
   REQUIRE(band != std::string::npos);
   CHECK(svg.find("/>", band) - band < 400);

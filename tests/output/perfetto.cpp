@@ -1,4 +1,4 @@
-// The trace is read back with the generated parser: what is on the wire, not what was meant.
+// perfetto.cpp — Perfetto traces, read back with the parser that protoc generates.
 #include "sim/output/perfetto/perfetto.h"
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ pf::Trace read(const std::string& path) {
   return trace;
 }
 
-// What a reader remembers of a sequence.
+// The state that a reader keeps for each packet sequence.
 struct Sequence {
   std::string track;
   std::map<std::uint64_t, std::string> names, annotations;
@@ -95,7 +95,7 @@ TEST_CASE(
     const Time at{i * 3'000'000};
     writer.operation(0, program::Stream::compute, i % 2 == 0 ? "qkv" : "fc1", place, at, at,
                      at + Duration{1'000'000});
-    // Told later than what runs behind it on another stream.
+    // Written later than the work that follows it on another stream.
     writer.operation(0, program::Stream::tp, "all-gather", place, at, at, at + Duration{500'000});
   }
   REQUIRE(writer.close().empty());
@@ -114,7 +114,7 @@ TEST_CASE(
 }
 
 TEST_CASE("output: arrows lead from what sends to what receives, each to one end") {
-  // Both engines tell of the same messages.
+  // Both engines record the same messages.
   for (const bool reference : {false, true}) {
     const std::string path = std::string(REHEARSE_BINARY_DIR) + "/perfetto_arrows.pftrace";
     const program::Plan plan = sample::plan(1, 1, 4, 1, 8);
@@ -147,8 +147,8 @@ TEST_CASE("output: arrows lead from what sends to what receives, each to one end
         arrows[number].received = packet.timestamp();
       }
     }
-    // Three boundaries, two directions, each microbatch, in every step that is replayed; the first
-    // one may have fewer.
+    // Three stage boundaries, two directions, every microbatch, in every replayed step. The first
+    // step may have fewer.
     CHECK(arrows.size() >= static_cast<std::size_t>(3 * 2 * plan.microbatches()));
     CHECK(arrows.size() % (3 * 2) == 0);
     for (const auto& [number, arrow] : arrows) {

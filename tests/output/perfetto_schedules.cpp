@@ -1,5 +1,5 @@
-// perfetto_schedules.cpp — what a Perfetto trace shows of every schedule: on the compute track of
-// each stage the passes of the last step, in the schedule's order.
+// perfetto_schedules.cpp — a Perfetto trace of every schedule: the compute track of each stage
+// shows the passes of the last step in the schedule's order.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -19,14 +19,14 @@ namespace {
 
 constexpr int stages = 4, microbatches = 8;
 
-// The microbatch of each pass, where it changes.
+// The microbatch of each pass, where it differs from the one before.
 using Row = std::vector<int>;
 
 void put(Row& row, int microbatch) {
   if (row.empty() || row.back() != microbatch) row.push_back(microbatch);
 }
 
-// A small model of as many layers as the schedule has parts.
+// A small model with two layers for each part of the schedule.
 program::Plan plan_of(const schedule::Schedule& row) {
   program::Plan plan = sample::plan(1, 1, stages, row.shared_parameters ? 2 : 1, microbatches);
   plan.pipeline.schedule = row.name;
@@ -35,7 +35,7 @@ program::Plan plan_of(const schedule::Schedule& row) {
   return plan;
 }
 
-// By stage: what the compute track of a trace does in its last step.
+// By stage: the passes on the compute track of a trace in its last step.
 std::vector<Row> traced(const program::Plan& plan, const std::string& name) {
   const std::string path =
       std::string(REHEARSE_BINARY_DIR) + "/perfetto_schedule_" + name + ".pftrace";
@@ -83,7 +83,7 @@ std::vector<Row> traced(const program::Plan& plan, const std::string& name) {
   return rows;
 }
 
-// The same of the orders that the schedule asks for.
+// The same passes from the schedule's order of events.
 std::vector<Row> ordered(const schedule::Schedule& row, const program::Plan& plan) {
   std::vector<Row> rows;
   for (const schedule::Order& order : row.orders(program::pipeline_shape(plan, microbatches))) {
@@ -93,8 +93,8 @@ std::vector<Row> ordered(const schedule::Schedule& row, const program::Plan& pla
   return rows;
 }
 
-// Whether the order says all that a stage does: not where it goes by times, where passes run beside
-// each other, and where shares of the output layer stand between them.
+// Whether the schedule's order determines all passes of a stage. It does not where times decide,
+// where passes run concurrently, and where the output layer is split over the stages.
 bool says_all(const schedule::Schedule& row, const program::Plan& plan) {
   if (row.by_times || row.output == schedule::Output::together) return false;
   for (const schedule::Order& order : row.orders(program::pipeline_shape(plan, microbatches)))

@@ -42,6 +42,7 @@ TEST_CASE("output: every column is a field of the schema and every field a colum
     CAPTURE(column);
     CHECK(descriptor->FindFieldByName(column) != nullptr);
   }
-  // Besides: the hash, the block of an out-of-memory event, the upper end of a bounded peak.
+  // Three more fields: the hash, the block of an out-of-memory event, the upper bound of a bounded
+  // peak.
   CHECK(descriptor->field_count() == static_cast<int>(sim::output::record_columns().size()) + 3);
 }

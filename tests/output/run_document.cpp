@@ -1,4 +1,4 @@
-// run_document.cpp — the tables of a run's page, whole, from what the timelines saw.
+// run_document.cpp — the tables of a run's page, from two timelines filled by hand.
 #include "sim/output/documents/run_document.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@ using program::PassKind;
 
 namespace {
 
-// Kernels of a second on the compute stream of a class, one behind the other from `begin` on.
+// Kernels of one second each on the compute stream of a rank class, one after the other from
+// `begin` on.
 void run(PassTimeline& to, int rank_class, double begin, std::vector<engine::Place> places) {
   for (const engine::Place& place : places) {
     const Time start{std::llround(begin * 1e12)}, end{std::llround((begin + 1) * 1e12)};
@@ -91,7 +92,7 @@ TEST_CASE("output: where the step's time goes and how busy links are stand as th
   for (const Block& block : page.blocks)
     if (const Rows* rows = std::get_if<Rows>(&block))
       for (const Column& column : rows->columns) CHECK(column.key == key_of(column.key));
-  // Of the accounts those in which there is time.
+  // Of the accounts of time, the ones that are not zero.
   const std::string shown = drawn(page);
   INFO(shown);
   CHECK(shown.find("time(compute_s,pipeline_fill_drain_s) ") != std::string::npos);

@@ -1,4 +1,4 @@
-// sample.h — an answer made by hand: two stages, the numbers chosen so that sums are easy.
+// sample.h — an answer written by hand: two stages with numbers that are easy to add.
 #pragma once
 
 #include "sim/answer/answer.h"

@@ -57,7 +57,7 @@ TEST_CASE("output: words are folded at the last blank that leaves a line within 
   CHECK(output::folded("one two three", 6) == Lines{"one", "two", "three"});
   CHECK(output::folded("one two three", 0) == Lines{"one two three"});
   CHECK(output::folded("", 4) == Lines{""});
-  // A word that no line holds stands alone; blanks where a line ends belong to none.
+  // A word longer than the line stands alone. Blanks at the end of a line are dropped.
   CHECK(output::folded("a incomprehensible b", 4) == Lines{"a", "incomprehensible", "b"});
   CHECK(output::folded("incomprehensible", 4) == Lines{"incomprehensible"});
   CHECK(output::folded("one   two", 5) == Lines{"one", "two"});
@@ -78,13 +78,14 @@ TEST_CASE("output: a long line goes on four columns further in, where there is r
         "one two three four five six\n"
         "    seven eight nine ten\n"
         "b\n");
-  // The lines that follow have four columns less: 26 of 30.
+  // Continuation lines are indented and have four columns less: 26 of 30.
   CHECK(output::fold_lines("  " + words + " " + words, 30) ==
         "  one two three four five six\n"
         "      seven eight nine ten one\n"
         "      two three four five six\n"
         "      seven eight nine ten\n");
-  // Twenty columns are wanted for what follows: 24 in all, and as many more as it stands in.
+  // Continuation lines need at least 20 columns behind their indent of four: 24 in all, plus the
+  // indent of the line.
   CHECK(output::fold_lines(words, 23) == words + "\n");
   CHECK(output::fold_lines(words, 24) ==
         "one two three four five\n"
@@ -123,8 +124,8 @@ TEST_CASE(
         "  plan                  what is said of it           GiB\n"
         "  a plan of many words  it does not fit into        8.00\n"
         "                        memory\n");
-  // Fourteen columns are left to words: 14 + 2 + 14 + 2 + 4 = 36. With fewer it comes in parts:
-  // of 20 and 27 columns 16 and 17 are left.
+  // Two columns of words share 36 columns: 14 + 2 + 14 + 2 + 4 = 36. In less width the table is
+  // split: of 20 and 27 columns, 16 and 17 remain.
   CHECK(text(36, words) ==
         "plan            what is said     GiB\n"
         "                of it\n"
@@ -263,7 +264,7 @@ TEST_CASE("output: the columns of a record are words, counts and numbers with a 
     const output::Json& value = json[column.key];
     if (value.is_null()) continue;
     CHECK(column.left == value.is_string());
-    // A count shows no digits behind a point; what has a unit shows some.
+    // A count has no decimals. A quantity with a unit has some.
     if (value.is_number_integer()) CHECK(column.digits == 0);
     if (!column.unit.empty()) CHECK(column.digits > 0);
     CHECK_FALSE(column.heading.empty());

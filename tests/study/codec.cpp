@@ -1,4 +1,4 @@
-// codec.cpp — messages that are compressed, on the whole way from a plan to an answer.
+// codec.cpp — compressed messages, from the plan to the answer.
 #include "sim/cluster/collective/codec.h"
 
 #include <catch2/catch.hpp>
@@ -41,7 +41,8 @@ Duration step(const std::optional<collective::Codec>& tensor,
   return answer.run.step_time;
 }
 
-// Bytes a second; a kernel's time is rounded up to a picosecond.
+// A rate in bytes per second so high that a kernel takes one picosecond, to which times are rounded
+// up.
 constexpr std::int64_t at_once = std::int64_t{1} << 62;
 
 bool alike(Duration a, Duration b) {
@@ -89,7 +90,7 @@ TEST_CASE("study: kernels that run beside a compressed reduction have less of th
   };
   CHECK(slowest(codec(0.5, 20'000'000'000)) > slowest(codec(0.5, at_once)));
   CHECK(alike(slowest(codec(0.5, at_once)), slowest({})));
-  // Of a reduced scalar nearly all is its codec, of all the time of collectives little.
+  // The codec takes nearly all time of a reduced scalar, which is a small part of all collectives.
   collective::Codec brief = codec(1, at_once);
   brief.kernel = Duration{10'000'000};
   CHECK(slowest(brief).ps < 2 * slowest({}).ps);
@@ -110,7 +111,7 @@ TEST_CASE("study: parameters have the codec of data unless they are given one") 
   CHECK(with({})->name == "int8");
   CHECK(with({"codec.parameters=fp8"})->name == "fp8");
   CHECK_FALSE(with({"codec.parameters=none"}));
-  // A codec of parameters alone works on gathers alone.
+  // A codec of parameters alone affects gathers alone.
   program::Plan plan = sample_plan().plan;
   const Duration plain = step({}, {}, {});
   plan.codec.found.parameters = codec(0.5, at_once);

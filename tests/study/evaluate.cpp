@@ -1,4 +1,4 @@
-// evaluate.cpp — the whole way from a plan to an answer, on a real cluster description.
+// evaluate.cpp — from a plan to an answer, on a shipped cluster description.
 #include "sim/answer/evaluate.h"
 
 #include <fmt/format.h>
@@ -153,7 +153,8 @@ TEST_CASE("study: masks take a worker as long as their elements and the loaders 
     return engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others)
         .loader;
   };
-  // 8 ms for 2^20 elements; a GPU of each pair loads data: 3 others.
+  // 2^20 mask elements take 8 ms, plus 1 ms per other loader. One GPU of each pair loads data: 3
+  // others.
   const engine::LoaderTimes pairs = loader({"sequence=1024", "tp=2", "pp=1"});
   CHECK(pairs.sequence.ps == 11'000'000'000);
   CHECK(pairs.workers == 3);
@@ -163,7 +164,7 @@ TEST_CASE("study: masks take a worker as long as their elements and the loaders 
   CHECK(pairs.in_flight == 1);
   CHECK(loader({"sequence=2048", "tp=2", "pp=1"}).sequence.ps == 44'000'000'000);
   CHECK(loader({"sequence=1024", "tp=8", "pp=1"}).sequence.ps == 8'000'000'000);
-  // Of four stages the first and the last.
+  // The first and the last of four stages load data.
   const engine::LoaderTimes stages = loader({"sequence=1024", "tp=1", "pp=4"});
   CHECK(stages.sequence.ps == 11'000'000'000);
   CHECK(stages.in_flight == 4);
@@ -215,7 +216,7 @@ TEST_CASE("study: a change is what its text makes of the plan on the command lin
       std::vector<std::string> changed = words;
       std::istringstream settings(change.text);
       for (std::string word; settings >> word;) changed.push_back(word);
-      // Replicas fill the world again.
+      // The number of replicas follows from the GPUs again.
       const auto read = input::load_plan("", changed);
       REQUIRE(read);
       CHECK(output::to_json(read->plan) == output::to_json(change.plan.plan()));
@@ -249,7 +250,8 @@ TEST_CASE("study: the single changes of a plan, in order") {
               "micro_batch=2", "micro_batch=1", block + "8", "recompute=full",
               "first_stage_layers=5", "last_stage_layers=5", "zero=2", "zero=3", "tp=2", "cp=2",
               "pp=8"});
-  // No replicas to trade; chunks of 8 layers, each end gives one to a chunk of the other.
+  // There are no replicas to trade for other degrees. Chunks have 8 layers; an end stage may give
+  // one of its layers to a chunk of the other.
   CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=8", "pp=2", "tp=4", "virtual_stages=2",
                "schedule=interleaved-1f1b", "global_batch=32", "sequence=4096", "attention=unfused",
                "sequence_parallel=false", "avoid_record_streams=true"}) ==
@@ -260,7 +262,8 @@ TEST_CASE("study: the single changes of a plan, in order") {
                "sequence=4096", "recompute=full"}) == Texts{"avoid_record_streams=true", expandable,
                                                             "fsdp.reshard_after_forward=true",
                                                             "tp=2", "cp=2", "pp=2"});
-  // Two layers a stage are too few to give one to each of fifteen others; four are not for three.
+  // With two layers per stage an end stage cannot give one layer to each of fifteen others. Nor can
+  // it with four layers and three others.
   CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=16", "pp=16", "schedule=zb-h1",
                "global_batch=32", "sequence=4096"}) == Texts{"avoid_record_streams=true",
                                                              expandable, block + "2",
@@ -273,7 +276,7 @@ TEST_CASE("study: the single changes of a plan, in order") {
 TEST_CASE("study: state that is too large for a GPU fits in shards or behind a smaller stage") {
   answer::Sites sites;
   answer::Site& site = site_of(sites);
-  // 6.7e9 parameters in bf16 with fp32 gradients are 37.7 GiB: more than an A100-40GB leaves.
+  // 6.7e9 parameters in bf16 with fp32 gradients take 37.7 GiB, more than an A100-40GB has free.
   const auto plan = input::load_plan(
       "", {"model=llama-2-7b", "cluster=abci-a", "gpus=8", "global_batch=8", "sequence=1024"});
   REQUIRE(plan);
@@ -348,7 +351,7 @@ TEST_CASE("study: in a trace of a replay the slices of a track never overlap") {
   for (const pf::TracePacket& packet : trace.packet()) {
     if (!packet.has_track_event()) continue;
     const auto& event = packet.track_event();
-    // A sequence's events belong to one track, and its number is the track's.
+    // The events of a packet sequence belong to one track, with the sequence's number.
     const std::uint64_t track = packet.trusted_packet_sequence_id();
     if (event.type() == pf::TrackEvent::TYPE_COUNTER) {
       ++counters;

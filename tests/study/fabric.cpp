@@ -1,4 +1,4 @@
-// Plans on changed fabrics: links that all traffic shares, slow GPUs, variants side by side.
+// fabric.cpp — plans on changed fabrics: links shared by all traffic, slow GPUs, variants compared.
 #include <catch2/catch.hpp>
 
 #include "sim/answer/balance.h"
@@ -39,8 +39,8 @@ Duration step(const input::PlanFile& file, bool coupled, bool all_ranks = false,
 }  // namespace
 
 TEST_CASE("study: on links that nobody else uses coupled equals isolated to the picosecond") {
-  // One kind of traffic at a time: tensor-parallel in a node, data-parallel between nodes with the
-  // optimizer's collectives one after the other, a pipeline whose two directions have own links.
+  // One kind of traffic at a time. Tensor parallelism within a node. A pipeline whose two
+  // directions have separate links. Data parallelism between nodes without overlap.
   for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
            {"tp=8", "gpus=8", "global_batch=4"},
            {"tp=8", "pp=2", "gpus=16", "global_batch=4"},
@@ -73,8 +73,8 @@ TEST_CASE("study: replicas split by slow GPUs answer as every rank by itself") {
       plan({"tp=2", "pp=2", "gpus=32", "global_batch=32", "condition={node: 1 gpu: 3 speed: 0.7}",
             "condition={node: 2 speed: 0.9}"});
   const std::vector<int> classes = replica_classes(file.plan, file.machine.cluster);
-  // dp 8: GPUs 2k and 2k+1 of nodes 0 1 are stage 0 of replicas 0-7, of nodes 2 3 stage 1. GPU 11
-  // is in replica 5, node 2 holds stage 1 of replicas 0-3.
+  // dp is 8. GPUs 2k and 2k+1 of nodes 0 and 1 hold stage 0 of replicas 0 to 7; nodes 2 and 3 hold
+  // stage 1. GPU 11 is in replica 5. Node 2 holds stage 1 of replicas 0 to 3.
   CHECK(classes == std::vector{0, 0, 0, 0, 1, 2, 1, 1});
   const Duration merged = step(file, false, false, engine::Method::fast);
   CHECK(merged == step(file, false, true));
@@ -95,14 +95,15 @@ TEST_CASE("study: a node with slow links slows the groups that stand on it") {
     return std::pair(waits, answer.run.step_time);
   };
   const auto [even, even_step] = accounts({});
-  // Node 0 holds stage 0 of both replicas, stages 1 2 3 the other nodes.
+  // Node 0 holds stage 0 of both replicas. The other nodes hold stages 1, 2 and 3.
   const auto [slow, slow_step] = accounts({"condition={node: 0 bandwidth: 0.5}"});
   REQUIRE(even.size() == 4);
   REQUIRE(slow.size() == 4);
   CHECK(slow[0] > even[0]);
   for (std::size_t stage = 1; stage < 4; ++stage) CHECK(slow[stage] == even[stage]);
   CHECK(slow_step > even_step);
-  // One of two replicas on the slow node: each by itself, as every rank by itself.
+  // One of two replicas is on the slow node. The replicas are two classes, and the step equals that
+  // of a replay of every rank.
   const std::vector<std::string> placed = {"tp=8", "pp=2", "gpus=32", "global_batch=32",
                                            "condition={node: 1 bandwidth: 0.5}"};
   const input::PlanFile file = plan(placed);
@@ -127,12 +128,12 @@ TEST_CASE("study: two kinds of GPU in one job, each class as its slowest") {
   const Duration all = step(with({four, "attention=flash"}), false);
   CHECK(some > step(with({"attention=flash"}), false));
   CHECK(all >= some);
-  // All of another kind: the kernels of that GPU, on the links of this cluster.
+  // All nodes of another GPU: its kernels with the links of this cluster.
   Sites sites;
   const Site& site = **sites.of(mixed.machine);
   REQUIRE(site.others.size() == 1);
   CHECK(site.others[0].gpu.name == "A100-SXM4-80GB");
-  // The smaller memory of a kind is its classes'.
+  // Ranks on the GPU with less memory have its capacity.
   const input::PlanFile small =
       with({"other_gpu={first_node: 1 nodes: 1 cluster: \"abci-a\"}", "attention=flash"});
   const answer::Answer answer = evaluate(answer::checked(small.plan, **sites.of(small.machine)));
@@ -216,7 +217,7 @@ TEST_CASE("study: variants stand beside their base in order whatever the workers
   CHECK(rows[2].step >= rows[1].step);
   CHECK(rows[3].step > rows[2].step);
   CHECK_FALSE(rows[4].problem.empty());
-  // 2 per hour, a million tokens at so many per second and GPU.
+  // A GPU costs 2 per hour; the cost of a million tokens follows from tokens per second and GPU.
   CHECK(rows[0].cost_per_million_tokens == Approx(2.0 / 3600 / rows[0].tokens_gpu * 1e6));
   WhatifSettings missing;
   missing.plan = "nothing-there.textproto";
@@ -239,14 +240,15 @@ TEST_CASE("study: layers are balanced over stages on unlike GPUs") {
     return with(change, "layer_split=balanced").plan->pipeline.layers_of_parts;
   };
   const std::vector<int> alike = split("");
-  // Of a slower GPU, and of one that a condition slows: the first stage has its node.
+  // The node of the first stage has another, slower GPU, or a `condition` slows one of its GPUs.
   for (const char* change : {"other_gpu={first_node: 0 nodes: 1 cluster: \"dgx-a100\"}",
                              "condition={node: 0 gpu: 0 speed: 0.5}"}) {
     const std::vector<int> unlike = split(change);
     CAPTURE(change);
     REQUIRE(unlike.size() == 4);
     CHECK(unlike[0] < alike[0] - 1);
-    // Behind it all are alike, whatever their layers took where they were before.
+    // Stages 1 and 2 run at equal speed and get equal layers. The last stage also has the output
+    // layer.
     CHECK(std::abs(unlike[1] - unlike[2]) <= 1);
     CHECK(unlike[3] <= unlike[1]);
     // The step is shorter than with even stages.

@@ -1,4 +1,4 @@
-// The search for an order of nodes: against brute force, and by replay.
+// place.cpp — the search for an order of nodes: against brute force, and by replay.
 #include "sim/study/tune/place.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace sim::study;
 
 namespace {
 
-// Nodes 1 and 3, and 0 and 4, reach each other at a tenth of the others' rate.
+// Nodes 1 and 3, and nodes 0 and 4, reach each other at a tenth of the other rates.
 topology::NodeRates slow_pairs(int nodes) {
   topology::NodeRates rates;
   for (int node = 0; node < nodes; ++node) rates.names.push_back("n" + std::to_string(node));
@@ -58,7 +58,7 @@ double step_on(const input::PlanFile& file, const std::vector<int>& order) {
 }  // namespace
 
 TEST_CASE("study: the order of nodes found is that of brute force") {
-  // Pipelines, replicas and both over five nodes, of which the job takes four or five.
+  // Pipelines, replicas and both on five nodes, of which the job uses two or four.
   for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
            {"pp=4", "gpus=32"}, {"pp=2", "gpus=32"}, {"gpus=32"}, {"pp=2", "gpus=16"}}) {
     const input::PlanFile file = plan_on(settings, 5, true);
@@ -76,8 +76,8 @@ TEST_CASE("study: the order of nodes found is that of brute force") {
 }
 
 TEST_CASE("study: a job is placed around slow links, which the replay confirms") {
-  // A pipeline over four nodes of five; the order given crosses from 1 to 2 to 3, none slow, so
-  // hand it an order whose neighbours are the slow pairs.
+  // A pipeline over four of five nodes. The default order uses no slow pair, so the initial order
+  // has the slow pairs as neighbours.
   input::PlanFile file = plan_on({"pp=4", "gpus=32"}, 5, true);
   file.machine.cluster.hosts = {1, 3, 0, 4, 2};
   Sites sites;
@@ -91,7 +91,7 @@ TEST_CASE("study: a job is placed around slow links, which the replay confirms")
   }
   const double before = step_on(file, found.before), after = step_on(file, found.after);
   CHECK(after < before);
-  // No order of nodes is faster by more than a thousandth.
+  // No order of nodes is faster by more than 0.1 %.
   std::vector<int> order = {0, 1, 2, 3, 4};
   double best = after;
   do {
@@ -112,7 +112,8 @@ TEST_CASE("study: a job leaves out the node with the degraded NIC") {
 }
 
 TEST_CASE("study: replicas of a stage share a leaf where the spine is narrow") {
-  // Two stages of two nodes, leaves of two nodes, stages dealt out alternately.
+  // Two stages of two nodes each, and leaves of two nodes. The initial order puts the nodes of a
+  // stage on different leaves.
   input::PlanFile file = plan_on({"pp=2", "gpus=32", "fabric.kind=fat_tree",
                                   "fabric.nodes_per_leaf=2", "fabric.oversubscription=16"},
                                  4, false);
@@ -141,7 +142,7 @@ TEST_CASE("study: placement repeats itself and leaves alone what nothing improve
 }
 
 TEST_CASE("study: a look at an order by leaves is one at every link that is crossed") {
-  // Fabrics of all kinds, nodes that share leaves and rails that do not, a slow NIC, a slow spine.
+  // All kinds of fabrics: nodes that share a leaf, separate rails, a slow NIC, a slow spine.
   for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
            {"cluster=dgx-h100"},
            {"cluster=meta-24k-h100"},

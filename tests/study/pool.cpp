@@ -42,7 +42,7 @@ Outcome run(std::size_t count, int workers, const std::function<std::string(std:
 
 TEST_CASE("study: every item is answered once at any number of workers") {
   for (const int workers : {1, 2, 5}) {
-    // Answers longer than a pipe holds arrive whole.
+    // Answers longer than a pipe's buffer arrive whole.
     const Outcome outcome = run(40, workers, [](std::size_t item) {
       return std::string(item * 10'000, static_cast<char>('a' + item % 26));
     });
@@ -93,7 +93,7 @@ TEST_CASE("study: a stopped run finishes what is under way and hands out no more
   const Outcome outcome = run(
       1000, 2, [](std::size_t item) { return std::to_string(item); }, 10);
   CHECK_FALSE(outcome.all);
-  // Ten were wanted; at most the other worker's item came after.
+  // The run stops after ten answers; the other worker may deliver one more.
   CHECK(outcome.answers.size() >= 10);
   CHECK(outcome.answers.size() <= 11);
 }

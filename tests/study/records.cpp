@@ -37,7 +37,7 @@ RecordProblem add(RecordFile& file, int point) {
   return file.append(ids[static_cast<std::size_t>(point)], record(point));
 }
 
-// As it is in the file.
+// A record as the file holds it.
 std::string kept(int point) {
   return sealed(record(point)) + "\n";
 }

@@ -1,5 +1,5 @@
-// setting_cases.cpp — settings of plans and clusters, a line of them at a time: what each changes
-// of the plan that the line with "base" gives, or why it cannot be.
+// setting_cases.cpp — settings of plans and clusters, one line of settings per case: the changes
+// against the plan of the line "base", or the refusal.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +25,7 @@ std::vector<std::string> words(const std::string& line) {
   return all;
 }
 
-// "mesh.tp 1 -> 4; ...".
+// The changed fields, as "mesh.tp 1 -> 4; ...".
 std::string differences(const output::Json& before, const output::Json& after) {
   std::string text;
   const output::Json flat = before.flatten(), now = after.flatten();
@@ -43,7 +43,7 @@ std::string differences(const output::Json& before, const output::Json& after) {
   return text.empty() ? "the same" : text;
 }
 
-// Without what the folders of this repository hold.
+// The messages without the files that the folders of the repository hold.
 std::string said(const Diagnostics& problems) {
   std::string text;
   for (const Diagnostic& problem : problems)

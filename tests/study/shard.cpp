@@ -1,4 +1,5 @@
-// Shares of many machines: which one, and that together they are the whole.
+// shard.cpp — shards of work on many machines: the choice of a shard, and their merge into the
+// whole.
 #include "sim/study/sweep/shard.h"
 
 #include <catch2/catch.hpp>
@@ -120,7 +121,7 @@ TEST_CASE("study: the share comes from the scheduler that started the job") {
   CHECK(read("auto", {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}}) == "4/4");
   CHECK(read("auto", {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}) == "2/2");
   CHECK(read("auto/8", {{"PBS_ARRAY_INDEX", "8"}}) == "8/8");
-  // Four ranks in each of two tasks of an array: eight shares.
+  // Four ranks in each of two tasks of a job array make eight shards.
   CHECK(read("auto", {{"SLURM_ARRAY_TASK_ID", "1"},
                       {"SLURM_ARRAY_TASK_MIN", "0"},
                       {"SLURM_ARRAY_TASK_MAX", "1"},
@@ -134,7 +135,7 @@ TEST_CASE("study: what a scheduler does not say is asked for") {
   CHECK(read("auto", {{"PBS_ARRAY_INDEX", "3"}}).find("--shard auto/N") != std::string::npos);
   CHECK(read("auto/8", {{"PBS_ARRAY_INDEX", "0"}}).find("qsub -J 1-8") != std::string::npos);
   CHECK(read("auto/8").find("PBS_ARRAY_INDEX") != std::string::npos);
-  // A batch script without a step has a rank and no number of tasks.
+  // A batch script without a step has a rank but no number of tasks.
   CHECK_FALSE(step_shard(of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})).has_value());
 }
 
@@ -160,7 +161,7 @@ TEST_CASE("study: shards may lie in several folders, and one twice") {
   const std::string third = make_shard(b, {3, 3}, 10);
   CHECK(merge({a, b}));
   CHECK(merge({shard_folder(a, {1, 3}), shard_folder(a, {2, 3}), third}));
-  // The second copy of shard 2 says something else.
+  // The second copy of shard 2 has other contents.
   const std::string other = sealed("{\"id\":\"" + id(4) + "\",\"answer\":9}");
   write(shard_folder(b, {2, 3}) + "/results.jsonl", line(1) + "\n" + other + "\n" + line(7) + "\n");
   CHECK(problems(merge({a, b})).find("with other records") != std::string::npos);
@@ -236,7 +237,7 @@ TEST_CASE("study: shards of other inputs, versions, counts or kinds are refused"
     write(second + "/shard.json", hostile);
     CHECK_FALSE(merge({folder}));
   }
-  // Where it stops being JSON, and what to do.
+  // The message tells the line where the JSON ends and what to do.
   for (const auto& [text, line] :
        {std::pair{"x", ":1"}, std::pair{"", ":1"}, std::pair{"{\n  \"kind\": \"sw", ":2"}}) {
     write(second + "/shard.json", text);

@@ -1,8 +1,7 @@
 #!/bin/sh
-# A sweep as an array of Grid Engine, and what puts it together when all of it is done. On the
-# login node:
+# Runs a sweep as an array job of Grid Engine, and merges the shards at the end. On the login node:
 #   sh workloads/jobs/grid-engine.sh GRID FOLDER [TASKS]
-# Sites want options of their own (-g GROUP, -l h_rt=1:00:00): put them into QSUB_OPTIONS.
+# Options of a site (-g GROUP, -l h_rt=1:00:00) go into QSUB_OPTIONS.
 set -eu
 grid=$1 folder=$2 tasks=${3:-8}
 rehearse=${REHEARSE:-rehearse}

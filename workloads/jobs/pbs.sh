@@ -1,8 +1,8 @@
 #!/bin/sh
-# A sweep as an array of PBS, and what puts it together when all of it is done. On the login node:
+# Runs a sweep as an array job of PBS, and merges the shards at the end. On the login node:
 #   sh workloads/jobs/pbs.sh GRID FOLDER [TASKS]
-# PBS does not tell a task how large its array is, so the script does (auto/N). Sites want options
-# of their own (-q rt_HF -l select=1 -P GROUP): put them into QSUB_OPTIONS.
+# PBS does not tell a task the size of its array, so the script does (auto/N). Options of a site
+# (-q rt_HF -l select=1 -P GROUP) go into QSUB_OPTIONS.
 set -eu
 grid=$1 folder=$2 tasks=${3:-8}
 rehearse=${REHEARSE:-rehearse}

@@ -15,8 +15,7 @@ namespace {
 
 using output::Json;
 
-// Work per wave, fixed so that the result does not depend on which worker ends first. A third bound
-// and a replay cost as many second bounds as their typical time.
+// Work per wave in units of a second bound. It is fixed, so the order of answers has no effect.
 constexpr int wave_cost = 32, cost_of_third_bound = 4, cost_of_replay = 8;
 constexpr std::uint32_t cores_between_looks = 64;  // between calls of go_on
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();

@@ -8,7 +8,7 @@ using sim::shell::Script;
 
 namespace {
 
-// The commands, a line each.
+// The commands, one per line.
 std::string commands(const std::string& text, const std::set<std::size_t>& flipped = {}) {
   std::string all;
   for (const sim::shell::Command& command : follow(text, flipped).commands) {
@@ -48,7 +48,7 @@ TEST_CASE("shell: a parameter has a default, loses an end, or changes a part") {
         "a|model-7b.tar|model-7b|7b.tar.gz|gz\n");
   CHECK(commands("X=a-b-c; a ${X/-/_} ${X//-/_} ${#X} ${X:2:1} ${X^^}") ==
         "a|a_b-c|a_b_c|5|b|A-B-C\n");
-  // The first and the last letter, and what stands beside them.
+  // The first and last letters of the alphabet and the characters next to them.
   CHECK(commands("X='@AZ[`az{'; a \"${X^^}\" \"${X,,}\"") == "a|@AZ[`AZ{|@az[`az{\n");
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("shell: arithmetic is that of whole numbers") {
         "a|7|9|3|3|1024|16\n");
   CHECK(commands("N=4; G=8; a $((N*G)) $(($N * ${G})) $((N>3 ? 1 : 2))") == "a|32|32|1\n");
   CHECK(commands("a $(expr 3 \\* 4) $(echo 5) `echo 6` $(echo \"2*3\" | bc)") == "a|12|5|6|6\n");
-  // Division by zero and what is no number are unknown.
+  // Division by zero is unknown. Arithmetic wraps around at 64 bits, as in the shell.
   const Script script = follow("a $((1/0)) $((9223372036854775807+1))");
   CHECK_FALSE(script.commands.at(0).words.at(1).unknowns.empty());
   CHECK(script.commands.at(0).words.at(2).text == "-9223372036854775808");
@@ -129,7 +129,7 @@ TEST_CASE("shell: files that a script reads again and again end with the bytes t
     file.resize(size, '\n');
     return follow(script, {}, [&](const sim::shell::Word&) { return std::optional(file); });
   };
-  // 256 KiB and 256 for each of the script's bytes.
+  // The limit is 256 KiB plus 256 for each byte of the script.
   const std::string thrice = "\n. f\n. f\n. f\n";
   const std::size_t most = (256 << 10) + 256 * thrice.size();
   const Script all = follow_with(thrice, "a\n", most / 3 - 100);
@@ -138,12 +138,12 @@ TEST_CASE("shell: files that a script reads again and again end with the bytes t
   const Script some = follow_with(thrice, "a\n", most / 3 + 1);
   CHECK(some.commands.size() == 2);
   CHECK(some.truncated);
-  // A job's directives are of what is followed.
+  // The directives of a submitted job count.
   const std::string job = "sbatch job.sh\n";
   const std::size_t once = (256 << 10) + 256 * job.size();
   CHECK(follow_with(job, "#SBATCH --nodes=4\na\n", once - 100).directives.size() == 1);
   CHECK(follow_with(job, "#SBATCH --nodes=4\na\n", once).directives.empty());
-  // A file larger than any script is named instead.
+  // A file larger than the limit of scripts is named instead of read.
   CHECK(follow_with(". f\n", "a\n", sim::shell::max_text + 1).sourced.size() == 1);
   CHECK(follow_with(". f\n", "a\n", sim::shell::max_text).sourced.empty());
 }

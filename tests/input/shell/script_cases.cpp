@@ -1,4 +1,4 @@
-// script_cases.cpp — scripts, and all that is found of them.
+// script_cases.cpp — scripts, and everything that is found in them.
 #include "sim/input/launch/shell/environment.h"
 #include "sim/input/launch/shell/script.h"
 #include "tests/cases.h"
@@ -61,7 +61,7 @@ TEST_CASE("shell: text, rounds and depth have limits, and what lies beyond is sa
   for (int i = 0; i < 70; ++i) words += " w";
   CHECK(follow("for i in" + words + "; do a; done").commands.size() == 64);
   CHECK(follow("N=x; while [ $N != y ]; do a; done").commands.size() == 64);
-  // Calls of a function that calls itself end at a depth.
+  // Recursion of a function ends at a limit.
   const Script deep = follow("f() { a; f; }; f");
   CHECK(deep.commands.size() > 5);
   CHECK(deep.commands.size() < 24);
@@ -73,7 +73,7 @@ TEST_CASE("shell: text, rounds and depth have limits, and what lies beyond is sa
 }
 
 TEST_CASE("shell: an expansion may make some bytes for each of the script") {
-  // 256 KiB and 256 for each byte: doubling a word ends there, and is said.
+  // The limit is 256 KiB plus 256 for each byte. Doubling a word stops there with a message.
   std::string text = "X=aaaaaaaaaaaaaaaa\n";
   for (int i = 0; i < 20; ++i) text += "X=$X$X\n";
   const Script script = sim::shell::follow(text);

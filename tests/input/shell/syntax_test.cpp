@@ -279,7 +279,7 @@ TEST_CASE("shell: quotes and brackets end where they are closed, or with the tex
     CHECK(sim::shell::skip_quoted(one.text, 0) == one.end);
   }
   CHECK(sim::shell::skip_brackets("((a) b) c", 0) == 7);
-  // Quotes in brackets in quotes end at a depth.
+  // Nesting of quotes in brackets ends at a limit.
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += "\"$(";
   CHECK(sim::shell::skip_quoted(deep, 0) == deep.size());

@@ -1,5 +1,5 @@
-// answers.cpp — what is done when the job is disturbed or changes: stragglers, phases, pools of
-// unlike nodes, state on the move.
+// answers.cpp — responses to disturbances and changes: stragglers, phases, pools of unlike nodes,
+// moved state.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -17,7 +17,8 @@ namespace answer = sim::answer;
 
 namespace {
 
-// What the ranks of `after` lack, cell by cell of a grid on which every share ends between cells.
+// The bytes that the ranks of `after` lack, counted cell by cell. Every rank's share ends at a cell
+// boundary of the grid.
 Received counted(const Degrees& before, const Degrees& after, const std::vector<int>& was,
                  const ParameterBytes& bytes) {
   constexpr int rows = 48, columns = 4;
@@ -75,7 +76,7 @@ TEST_CASE("campaign: state on the move is what a rank lacks, counted cell by cel
       CHECK(found.all == Approx(exact.all).margin(1e-6));
     }
   }
-  // The same plan on the same GPUs moves nothing; GPUs that hold nothing receive everything.
+  // The same plan on the same GPUs moves nothing. GPUs without state receive everything.
   const Degrees plan = sized(4, 2, 2, 3);
   CHECK(received(plan, plan, gpus_after_loss(48, 48, 0), 1e9, bytes).all == Approx(0).margin(1));
   CHECK(received(plan, plan, std::vector<int>(48, -1), 1e9, bytes).all ==
@@ -84,8 +85,9 @@ TEST_CASE("campaign: state on the move is what a rank lacks, counted cell by cel
 }
 
 TEST_CASE("campaign: a straggler that leaves with the next save loses no training") {
-  // Four nodes and a spare, steps of 10 s, a save of 10 s after 90 s, restarts of 30 s; from 1000 s
-  // on steps take 20 s. It is found at 1905 s; the save of that cycle ends at 1950 s.
+  // Four nodes and a spare, steps of 10 s, a save of 10 s after 90 s, restarts of 30 s. From 1000 s
+  // on a straggler makes steps last 20 s. It is found at 1905 s; the save of that cycle ends at
+  // 1950 s.
   Spec spec = sample::memoryless(10, 1e15, 90, 10, 30, 1);
   spec.nodes = 5;
   spec.phases[0].shapes[0][0].nodes = 4;
@@ -161,11 +163,11 @@ TEST_CASE("campaign: nodes with another GPU join a pool, slow it, and leave") {
     return static_cast<double>(shape.tokens) / seconds(shape.step);
   };
   CHECK(pools[1][0].nodes == 12);
-  // Half as many nodes again bring less than that: every step waits for the slower GPUs.
+  // 50 % more nodes raise the rate by less than 20 %: every step waits for the slower GPUs.
   CHECK(rate(pools[1][0]) < 1.2 * rate(pools[0][0]));
   CHECK(pools[2][0].step == pools[0][0].step);
   CHECK(pools[1][0].change > span(0));
-  // What is said of the shapes is what is simulated.
+  // The notes on the shapes agree with the simulated shapes.
   REQUIRE(built->shapes.size() == 3);
   for (const ShapeNote& note : built->shapes) {
     INFO("pool " << note.pool);
@@ -217,7 +219,7 @@ TEST_CASE("campaign: a share goes to the next node where there is one") {
   CHECK(seconds("gpus=16", 0) == 0);
   CHECK(seconds("gpus=16", 0.99) == 0);
   CHECK(seconds("gpus=16", 1) > 0);
-  // A NIC of 50 GB/s a GPU, of which a message has most.
+  // Each GPU has a NIC of 50 GB/s; a message reaches between 80 % and 100 % of it.
   CHECK(seconds("gpus=16", 1e9) > 1.0 / 50);
   CHECK(seconds("gpus=16", 1e9) < 1.0 / 40);
   CHECK(seconds("gpus=32", 1e9) == Approx(seconds("gpus=16", 1e9)).epsilon(0.01));
@@ -238,28 +240,28 @@ TEST_CASE("campaign: a save stands, goes on behind and delays by its slowest way
   ways.nics = 0.25;
   input::CheckpointFields from;
   from.name = "storage";
-  // 80 GB to storage of 4 GB/s; a node's 40 GB over 8 NICs of 50 GB/s take 0.1 s.
+  // 80 GB to storage of 4 GB/s take 20 s. A node's 40 GB over 8 NICs of 50 GB/s take 0.1 s.
   from.storage = {4'000'000'000};
   CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(20));
   CHECK(tier_of(from, ways, file->plan, site, 10).background == span(0));
   CHECK(tier_of(from, ways, file->plan, site, 10).load == span(20));
   from.read = {8'000'000'000};
   CHECK(tier_of(from, ways, file->plan, site, 10).load == span(10));
-  // A node's share by a link of 1 GB/s, a rank's 5 GB by its writer.
+  // A node writes its 40 GB at 1 GB/s. Then a rank writes its 5 GB at 0.1 GB/s.
   from.node = {1'000'000'000};
   CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(40));
   from.writer = {100'000'000};
   CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(50));
-  // Behind: it stands for the copy to the host and a quarter of the NICs' 0.1 s.
+  // An asynchronous save blocks for the copy to the host and a quarter of the NICs' 0.1 s.
   from.asynchronous = true;
   CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(2.025));
   CHECK(tier_of(from, ways, file->plan, site, 10).background == span(50));
-  // Beside a step of 10 s that uses PCIe half of its time: it needs 4 s and delays by 1 s.
+  // The copy of 4 s overlaps a step of 10 s that uses PCIe half of its time, and delays it by 1 s.
   ways.pcie = 0.5;
   from.overlapped = true;
   CHECK(tier_of(from, ways, file->plan, site, 10).blocking == span(1.025));
   CHECK(tier_of(from, ways, file->plan, site, 3).blocking == span(2.025));
-  // In memory: two copies over the fabric, and as many losses survived.
+  // In memory: two copies over the fabric survive the loss of two nodes.
   input::CheckpointFields memory;
   memory.in_memory = true;
   memory.copies = 2;
@@ -268,7 +270,7 @@ TEST_CASE("campaign: a save stands, goes on behind and delays by its slowest way
   CHECK(tier_of(memory, ways, file->plan, site, 10).survives == 2);
   memory.survives = 0;
   CHECK(tier_of(memory, ways, file->plan, site, 10).survives == 0);
-  // What is given stands.
+  // Explicit times stay as they are.
   from.write = 7, from.background = 8, from.load = 9;
   const Tier given = tier_of(from, ways, file->plan, site, 10);
   CHECK(given.blocking == span(7));

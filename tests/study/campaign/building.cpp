@@ -1,4 +1,5 @@
-// building.cpp — the campaign that a setup makes: its kinds of failures, copies, phases and shapes.
+// building.cpp — the campaign built from a setup: kinds of failures, checkpoint tiers, phases and
+// shapes.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -14,7 +15,7 @@ namespace input = sim::input;
 
 namespace {
 
-// 100 GPUs, eight a node, steps of 10 s, failures every 10,000 s.
+// 100 GPUs, eight per node, steps of 10 s, a failure every 10,000 s on average.
 Setup stated() {
   Setup setup;
   setup.step = 10;
@@ -173,17 +174,17 @@ TEST_CASE("campaign: a kind fails as often as its parts are, of the job and of t
   CHECK(kinds[2].life.burn_in == 600);
   CHECK_FALSE(kinds[0].straggler);
   CHECK_FALSE(all.memoryless);
-  // Of the 13 nodes of the job alone.
+  // The rate of failures of the job's 13 nodes, without spares.
   const double gpu = 104 / 1e6, rate = gpu + 104 / 2e6 + 13 / 3e6 + 1 / 4e6 + 1 / 5e6;
   CHECK(all.costs.mtbf == Approx(1 / rate));
   CHECK(all.costs.restart == Approx((gpu * 100 + (rate - gpu) * 30) / rate + 7));
   CHECK(all.spec.phases[0].shapes[0][0].nodes == 13);
-  // More leaves: 65 nodes hang on three.
+  // 65 nodes, spares included, use three leaves.
   setup.gpus = 8 * 63;
   CHECK(made(setup).spec.kinds[3].parts == 3);
   setup.gpus = 8 * 62;
   CHECK(made(setup).spec.kinds[3].parts == 2);
-  // The trace says when; the table's kinds fail no more by themselves.
+  // With a trace the random failures of the table's kinds are off.
   setup.trace = {{100, 0, 3, -1}, {200, 2, 1, 50}, {300, 2, 1, 0}};
   const Built traced = made(setup);
   CHECK(traced.spec.kinds[0].life.mean == 0);
@@ -236,7 +237,7 @@ TEST_CASE("campaign: phases end after their tokens or steps, pools change when t
   CHECK(all.spec.pools[0].nodes == 13);
   CHECK(all.spec.phases[0].shapes.size() == 3);
   CHECK_FALSE(all.spec.phases[1].seamless);
-  // Parts are of the largest pool.
+  // The number of parts follows from the largest pool.
   CHECK(all.spec.kinds[0].parts == 160);
   setup.file.pools[0].nodes = 12;
   CHECK(refusal(setup) == "the plan needs 13 nodes and the pool has 12 then; set gpus");
@@ -259,19 +260,19 @@ TEST_CASE("campaign: copies stand in order of what they survive, with intervals 
   CHECK(all.spec.tiers[1].name == "storage");
   CHECK(all.least_interval == 20);
   CHECK(all.costs.write == 20);
-  // One that no loss of a node leaves is for failures that take none.
+  // A tier that survives no loss of a node still serves failures that take no node.
   setup.file.checkpoints.back().survives = 0;
   CHECK(made(setup).spec.tiers[0].survives == 0);
   CHECK(made(setup).spec.tiers[1].survives == survives_everything);
   setup.file.checkpoints = {memory};
   CHECK(refusal(setup) == "no checkpoint survives the loss of many nodes; add one on storage");
-  // Never shorter than a step or what a save takes.
+  // The interval is never shorter than a step or a save.
   setup.file.checkpoints[0].survives = -1;
   setup.file.checkpoints[0].background = 900;
   CHECK(made(setup).spec.tiers[0].interval == span(900));
   CHECK(made(setup).least_interval == 900);
   CHECK(made(setup).usual_interval == 900);
-  // Without failures once a day.
+  // Without failures it saves once a day.
   setup.file.checkpoints[0].background = 0;
   setup.kinds = {failing("never", input::PartOf::job, input::TakesWhat::nothing, 0)};
   CHECK(made(setup).spec.tiers[0].interval == span(86400));

@@ -1,5 +1,5 @@
-// document.cpp — the page of a campaign: its parts, its sums, and text that stays text; and what a
-// pool of a size that changes is paid for.
+// document.cpp — the page of a campaign: its parts, its sums and escaped text. Also the cost of a
+// pool whose size changes.
 #include "sim/study/campaign/document.h"
 
 #include <catch2/catch.hpp>
@@ -65,8 +65,8 @@ TEST_CASE("campaign: the page counts every seed once and its charts name columns
     }
     CHECK(charts == 5);
     CHECK(timelines == 1);
-    // The slices of the first seed fill its time without a gap; a last save that completes behind
-    // the job counts up to where it began, and the job is seen to train beside it.
+    // The slices of the first seed fill its time without a gap. A last save that completes in the
+    // background counts up to its start; the job trains meanwhile.
     const output::Rows& slices = *page.table("timeline");
     CHECK(slices.cells.front()[3] == 0);
     for (std::size_t i = 1; i < slices.cells.size(); ++i)

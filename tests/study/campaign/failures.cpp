@@ -1,4 +1,4 @@
-// failures.cpp — what a failure takes and how the job comes back: by hand, to the nanosecond.
+// failures.cpp — failures and recoveries against times worked out by hand, to the nanosecond.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -11,8 +11,8 @@ using namespace sim::campaign;
 
 namespace {
 
-// Four nodes, steps of 10 s, a save of 10 s after every 90 s of training, restarts of 30 s; one day
-// and nothing fails but what the trace says.
+// Four nodes, steps of 10 s, a save of 10 s after every 90 s of training, restarts of 30 s. The
+// length is one day, and only the traced failures occur.
 Spec traced(int spares, std::vector<TracedFailure> trace) {
   Spec spec = sample::memoryless(10, 1e15, 90, 10, 30, 1);
   spec.nodes = 4 + spares;
@@ -39,7 +39,7 @@ TEST_CASE("campaign: laws are their own inverses, and have the mean that they sa
     sim::Random random(3);
     double mean = 0;
     for (int i = 0; i < 200'000; ++i) mean += draw(life, random) / 200'000;
-    // Early failures shorten the mean of `infant`; of the others it is what was asked for.
+    // Early failures shorten the mean of `infant`. The other laws have the given mean.
     if (law.name == "infant") {
       CHECK(mean < 900);
     } else {
@@ -49,7 +49,7 @@ TEST_CASE("campaign: laws are their own inverses, and have the mean that they sa
 }
 
 TEST_CASE("campaign: a fleet fails as its parts do one by one") {
-  // 500 Weibull parts, each replaced when it fails: against the same parts held one by one.
+  // 500 Weibull parts, each replaced when it fails, against the same parts simulated one by one.
   Spec spec = sample::memoryless(10, 1000, 90, 10, 30, 1);
   spec.kinds[0].life = {find_law("weibull"), 1000, 0.7};
   spec.kinds[0].parts = 500;
@@ -79,7 +79,7 @@ TEST_CASE("campaign: a failure without a spare waits for the repair, with one it
   CHECK(swaps.lost == span(45));
   CHECK(swaps.waiting == span(0));
   CHECK(swaps.spares_least == 0);
-  // A spare that fails stops nothing.
+  // The failure of a spare stops nothing.
   const Outcome idle = simulate(traced(1, {{at(1045), 0, 4}}), 1);
   CHECK(idle.interruptions == 0);
   CHECK(idle.lost == span(0));
@@ -87,11 +87,11 @@ TEST_CASE("campaign: a failure without a spare waits for the repair, with one it
 }
 
 TEST_CASE("campaign: failures may strike a save and a restart") {
-  // At 995 s the save is under way: all 90 s of its interval are lost and 5 s of saving.
+  // At 995 s the save is under way. All 90 s of its interval are lost, and 5 s of saving.
   const Outcome save = simulate(traced(4, {{at(995), 0, 0}}), 1);
   CHECK(save.lost == span(90));
   CHECK(save.saving.ns % span(10).ns == span(5).ns);
-  // The second failure comes 20 s into the restart of the first, which begins anew.
+  // The second failure comes 20 s into the restart after the first. The restart begins anew.
   const Outcome twice = simulate(traced(4, {{at(1045), 0, 0}, {at(1065), 0, 1}}), 1);
   CHECK(twice.interruptions == 2);
   CHECK(twice.restarting == span(50));
@@ -110,11 +110,11 @@ TEST_CASE("campaign: a smaller shape goes on, and grows back at a save") {
   CHECK(outcome.waiting == span(0));
   CHECK(outcome.changes == 2);
   CHECK(outcome.restarting == span(60));
-  // Three quarters of the speed while the node was away: 10 s steps that count 7.5 s.
+  // The speed is three quarters while the node is away: a step of 10 s counts as 7.5 s.
   const Span slowed = outcome.kept.wall - outcome.kept.ideal;
   CHECK(slowed > span(0.2 * 5000));
   CHECK(slowed < span(0.3 * 5000));
-  // A column is an hour: away from 1045 s to 6045 s, most of the first two.
+  // A column is an hour. The node is away from 1045 s to 6045 s, most of the first two hours.
   CHECK(strip(timeline, 24) == "--======================");
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("campaign: a copy in memory survives one node, and not two at once") {
   spec.kinds[0].takes = Takes::group;
   spec.kinds[0].group = 2;
   const Outcome two = simulate(spec, 1);
-  // Back to the save of the first hour: 3600 s of training and its 10 s.
+  // The job returns to the save of the first hour, after 3600 s of training and 10 s of saving.
   CHECK(two.lost == span(5045 - 3610));
 }
 
@@ -138,8 +138,8 @@ TEST_CASE("campaign: a straggler slows every step until it is found") {
   spec.phases[0].shapes[0][0].slowed = {span(20)};
   const Outcome outcome = simulate(spec, 1);
   CHECK(outcome.interruptions == 1);
-  // Found 905 s later. A cycle is nine steps of 20 s and a save now, 190 s: four are whole, the
-  // fifth has 145 s, lost with the step under way.
+  // The straggler is found 905 s later. A cycle is nine steps of 20 s and a save of 10 s: 190 s.
+  // Four cycles are complete. The fifth has 145 s, which are lost with the step under way.
   CHECK(outcome.lost == span(145));
   CHECK(outcome.kept.wall - outcome.kept.ideal == span(4 * 90));
 }
@@ -150,7 +150,7 @@ TEST_CASE("campaign: answers are compared under the same failures") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const Outcome a = simulate(waits, seed), b = simulate(spares, seed);
     CHECK(a.causes[0].events > 0);
-    // Software strikes whatever the job does; both campaigns end near the same time.
+    // Software failures do not depend on the response, and both campaigns end near the same time.
     CHECK(std::abs(static_cast<double>(a.causes[0].events - b.causes[0].events)) <= 2);
   }
 }

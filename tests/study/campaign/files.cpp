@@ -1,4 +1,4 @@
-// files.cpp — campaigns, tables of failures and traces as they are written, and all that is read of
+// files.cpp — campaigns, tables of failures and traces as written, and everything that is read from
 // them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@ namespace input = sim::input;
 
 namespace {
 
-// A file of its own, whose path is not told.
+// A temporary file, deleted at the end. Messages call it "it".
 struct Written {
   explicit Written(const std::string& text) {
     std::string folder =

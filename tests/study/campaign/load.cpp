@@ -202,7 +202,7 @@ TEST_CASE("campaign: each setting that varies changes its own field and no other
   CHECK(changed(plain, "stragglers=save").file.stragglers == "save");
   CHECK(changed(plain, "spares=0").file.spares == 0);
   CHECK(changed(plain, "spares=1000000").file.spares == 1'000'000);
-  // Of a table of failures: the one that takes a node, and one that takes nothing.
+  // Of a table of failures: one kind that takes a node, and one that takes nothing.
   Setup table = plain;
   table.file.mtbf = -1;
   table.kinds.resize(2);
@@ -216,7 +216,7 @@ TEST_CASE("campaign: each setting that varies changes its own field and no other
   const Setup later = changed(table, "repair=2h");
   CHECK(later.kinds[0].repair.mean == 7200);
   CHECK(later.kinds[1].repair.mean == 50);
-  // Spares are an answer of their own: one at least, and none beside the others.
+  // `answer=spares` sets at least one spare; the other answers do not change.
   for (const int spares : {0, 1, 3}) {
     Setup some = plain;
     some.file.spares = spares;

@@ -1,4 +1,4 @@
-// numbers.cpp — what outcomes come to: statistics, the fit around the best interval, lines of
+// numbers.cpp — numbers from outcomes: statistics, the fit around the best interval, lines of
 // shards, strips and words.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -136,7 +136,7 @@ TEST_CASE("campaign: the simulated optimum is the lowest of the curve through it
 
 TEST_CASE("campaign: an optimum is never sought below the least, and few points have no curve") {
   const Spec spec = sample::memoryless(10, 10800, 1800, 60, 600, 2);
-  // 3 x 600 is the longest that is tried: six places lie below 600 and are one.
+  // The longest candidate is 3 x 600. The six candidates below 600 collapse into one.
   const Optimum half = simulated_optimum(spec, 600, 600, 1, 2, 1);
   CHECK(half.points.size() == 7);
   CHECK(half.points.front().interval == 600);
@@ -253,7 +253,7 @@ TEST_CASE("campaign: lines that are no outcomes of all seeds are refused at thei
   CHECK(said(head + one) == " seed 4 is in none of the files");
   CHECK(said(head + two) == " seed 3 is in none of the files");
   CHECK(said(head + one + two + one) == ":4 seed 3 is there twice");
-  // What is written by hand has the checksum of a line of ours, or is told by it.
+  // The changed line with its checksum computed anew.
   const auto resealed = [](const std::string& line) {
     const std::string without = line.substr(0, line.find(",\"checksum\"")) + "}";
     return sim::study::sealed(without) + "\n";
@@ -281,7 +281,7 @@ TEST_CASE("campaign: lines that are no outcomes of all seeds are refused at thei
         with("\"outcome\":[", "\"outcome\":[1,"), with("\"outcome\":[", "\"outcome\":[1.5,"),
         with("\"outcome\":", "\"other\":"), with("]", "")})
     CHECK(said(head + one + two + bad) == ":4 this is no outcome of a seed");
-  // All of them at once, as far as anybody reads.
+  // All errors at once, up to the limit of the report.
   std::string many = head;
   for (int i = 0; i < 30; ++i) many += "{}\n";
   std::ofstream(path) << many;
@@ -296,13 +296,14 @@ TEST_CASE("campaign: lines that are no outcomes of all seeds are refused at thei
 TEST_CASE("campaign: a strip shows what each column was spent on") {
   CHECK(strip({}, 10) == "");
   CHECK(strip({slice(Activity::training, 0, 10)}, 5) == "=====");
-  // Columns of a second: half lost, then a smaller shape that grows back within a column.
+  // Columns of one second: half of one is lost, then a smaller shape trains, which grows back
+  // within a column.
   CHECK(strip({slice(Activity::training, 0, 1.5), slice(Activity::detecting, 1.5, 2),
                slice(Activity::restarting, 2, 3), slice(Activity::training, 3, 5.6, 1),
                slice(Activity::saving, 5.6, 6), slice(Activity::training, 6, 7),
                slice(Activity::waiting, 7, 9), slice(Activity::training, 9, 10)},
               10) == "=xx---=ww=");
-  // Less than a tenth of a column is not seen, a tenth is, and the longer of two.
+  // A stop of less than a tenth of a column is not shown. Of two stops the longer one is.
   CHECK(strip({slice(Activity::detecting, 0, 1), slice(Activity::training, 1, 10)}, 1) == "x");
   CHECK(strip({slice(Activity::waiting, 0, 1), slice(Activity::training, 1, 10)}, 1) == "w");
   CHECK(strip({slice(Activity::training, 0, 0.91), slice(Activity::detecting, 0.91, 1),
@@ -431,7 +432,7 @@ TEST_CASE(
   const std::vector<int> groups = drawn(10);
   for (int node = 0; node <= 10; ++node)
     CHECK((groups[static_cast<std::size_t>(node)] > 0) == (node % 4 == 0 && node < 10));
-  // Parts that never fail, and those whose time lies beyond the clock.
+  // Parts that never fail, and parts whose time of failure lies beyond the range of the clock.
   Failure failure;
   kind.parts = 0;
   CHECK_FALSE(Hazards(spec, 10, 5).next(0, failure));

@@ -1,4 +1,5 @@
-// renewal.cpp — failures without memory and fixed costs: the simulation against the exact formula.
+// renewal.cpp — failures without memory and fixed costs: the simulation against the exact renewal
+// formula.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -29,7 +30,7 @@ TEST_CASE("campaign: goodput and interruptions are those of the renewal formula"
   struct Case {
     double step, mtbf, interval, write, restart, days;
   };
-  // From mild to a restart that is struck itself more often than not.
+  // From rare failures to ones that interrupt more than half of the restarts.
   for (const Case& c : {Case{10, 10800, 1800, 60, 600, 20}, Case{30, 90000, 3600, 300, 1200, 60},
                         Case{7.3, 3600, 1801, 120, 900, 8}, Case{1, 600, 60, 5, 900, 1},
                         Case{5, 7200, 600, 0, 300, 10}}) {
@@ -40,7 +41,8 @@ TEST_CASE("campaign: goodput and interruptions are those of the renewal formula"
     const double exact = renewal_goodput({c.mtbf, c.write, c.restart}, c.interval);
     CHECK(std::abs(good.mean - exact) < 3 * good.standard_error);
     CHECK(good.standard_error < 0.01 * exact);
-    // Failures strike at all times: their number is the length over their mean distance.
+    // Failures occur during every activity: their expected number is the length over the mean time
+    // between failures.
     const Statistic stops = interruptions(outcomes);
     CHECK(std::abs(stops.mean - c.days * 86400 / c.mtbf) < 3 * stops.standard_error);
   }
@@ -74,7 +76,7 @@ TEST_CASE("campaign: any number of threads gives the same outcomes") {
   for (const Spec& spec : sample::all()) {
     const auto one = simulate_all(spec, 7, 20, 1), four = simulate_all(spec, 7, 20, 4);
     for (std::size_t i = 0; i < one.size(); ++i) CHECK(sample::same(one[i], four[i]));
-    // A seed's outcome does not depend on its neighbours: shards are possible.
+    // A seed's outcome does not depend on other seeds, so shards are possible.
     CHECK(sample::same(one[13], simulate(spec, 20)));
   }
 }
@@ -101,7 +103,7 @@ TEST_CASE("campaign: the simulated optimum finds the exact one through its noise
 }
 
 TEST_CASE("campaign: without failures only saves take time") {
-  // 54 days of 10 s steps; every 180 steps a save of 60 s: 30/31 of the time trains.
+  // 54 days of steps of 10 s, and a save of 60 s after every 180 steps: 30/31 of the time trains.
   const Spec spec = sample::memoryless(10, 1e12, 1800, 60, 600, 54);
   const Outcome outcome = simulate(spec, 1);
   CHECK(outcome.interruptions == 0);

@@ -26,7 +26,8 @@ inline Spec memoryless(double step, double mtbf, double interval, double write, 
   return spec;
 }
 
-// 64 nodes and spares; GPUs fail and are repaired, leaves take their nodes, stragglers are found.
+// 64 nodes and spares. GPUs fail and are repaired, failing leaves take their nodes, stragglers are
+// found.
 inline Spec cluster(int spares, bool shrinks) {
   Spec spec = memoryless(10, 40000, 1800, 20, 300, 20);
   spec.nodes = 64 + spares;

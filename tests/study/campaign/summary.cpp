@@ -1,4 +1,4 @@
-// summary.cpp — what the seeds of a campaign say together, from outcomes that are written down.
+// summary.cpp — the summary of a campaign's seeds, from outcomes written by hand.
 #include "sim/study/campaign/summary.h"
 
 #include <catch2/catch.hpp>
@@ -11,7 +11,7 @@ using namespace sim::campaign;
 
 namespace {
 
-// 100 s, of which 70 train what 60 would.
+// 100 s with 70 s of training, whose steps would take 60 s at full speed.
 Outcome outcome() {
   Outcome o;
   o.wall = span(100);
@@ -110,7 +110,7 @@ TEST_CASE("campaign: what is built is added to what the seeds say, and formulas 
   CHECK(s.intervals.daly == Approx(daly_interval(all.costs)));
   CHECK(*s.intervals.exact == Approx(best_interval(all.costs)));
   CHECK(*s.renewal == Approx(renewal_goodput(all.costs, 600)));
-  // Never shorter than a step.
+  // The interval is never shorter than a step.
   all.costs.mtbf = 1;
   CHECK(*summary_of(all, 7, {outcome()}).intervals.exact == 10);
   all.memoryless = false;
@@ -132,7 +132,7 @@ TEST_CASE("campaign: the best interval is simulated where it was asked for, or n
   all.memoryless = false;
   CHECK(made(2, false).intervals.simulated->interval > 0);
   CHECK(made(2, false).intervals.simulated->points.empty());
-  // Without being asked for, of 24 seeds at most.
+  // By default the interval is simulated with at most 24 seeds.
   const auto interval = [&](int seeds) { return made(seeds, false).intervals.simulated->interval; };
   CHECK(interval(25) == interval(24));
   CHECK(made(25, true).intervals.simulated->interval != interval(25));

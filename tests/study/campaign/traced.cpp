@@ -1,5 +1,5 @@
-// traced.cpp — campaigns whose failures are known beforehand, told second by second. Steps of 10 s,
-// saves of 5 s after every tenth, 20 s to see a failure, 30 s to restart and 7 s to load.
+// traced.cpp — campaigns with traced failures, second by second. Steps of 10 s, saves of 5 s after
+// every tenth step, 20 s to detect a failure, 30 s to restart, 7 s to load.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ FailureKind kind(const char* name, Takes takes, int group = 1) {
   return kind;
 }
 
-// Four nodes and spares; shapes of fewer nodes where `shrinks`.
+// Four nodes and spares. With `shrinks` there are shapes of fewer nodes.
 Spec known(int spares, bool shrinks, double length = 1000) {
   Spec spec;
   spec.nodes = 4 + spares;

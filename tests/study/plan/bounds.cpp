@@ -1,4 +1,4 @@
-// bounds.cpp — what a plan takes at least is never more than what its replay takes.
+// bounds.cpp — the lower bounds of a plan's time never exceed the time of its replay.
 #include "sim/study/plan/bounds.h"
 
 #include "sim/answer/answer.h"
@@ -10,7 +10,7 @@ using namespace sim;
 
 namespace {
 
-// Every so many plans of a space, each with the first, the ordered and the second bound.
+// Samples `plans` plans of a space and checks each of their lower bounds against the replay.
 void hold_bounds(const planner::Question& question, std::size_t plans) {
   const planner::Space space = sample::space(question);
   answer::Sites sites;
@@ -30,7 +30,7 @@ void hold_bounds(const planner::Question& question, std::size_t plans) {
     const std::int64_t ordered = first.step_of_order(core);
     const program::Plan plan = space.plan(core, variant);
     INFO(space.words(core, variant));
-    // Not every order of ranks goes with experts.
+    // Some orders of ranks are not possible with expert parallelism.
     if (plan.architecture.is_mixture() && !program::problems(plan).empty()) continue;
     REQUIRE(support::reasons(plan, site).empty());
     const planner::SecondBound second = planner::second_bound(first, core, plan, site);
@@ -71,7 +71,7 @@ TEST_CASE("planner: bounds are never above the replay where replicas and fabric 
   hold_bounds(sample::question("llama-3.1-8b", "tsubame4", 16, 64, 8192,
                                {"fabric.oversubscription=4", "fp32_gradients=false"}),
               15);
-  // Some of their backward passes are split.
+  // Schedules that split some of their backward passes.
   hold_bounds(sample::question("llama-3.1-8b", "tsubame4", 16, 64, 8192,
                                {"fabric.oversubscription=4", "fp32_gradients=false", "zero=1",
                                 "tp=2", "cp=1", "pp=4", "schedule=dualpipe,dualpipe-v"}),
@@ -82,7 +82,7 @@ TEST_CASE("planner: bounds are never above the replay where replicas and fabric 
 }
 
 TEST_CASE("planner: bounds are never above the replay where the order goes by times") {
-  // Also where one rank is slow, which moves all of them.
+  // Schedules where a slow rank delays all ranks.
   hold_bounds(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 4096,
                                {"zero=1", "tp=2,4", "cp=1", "pp=4", "micro_batch=1",
                                 "schedule=zb-1p,zb-2p,vocab-1,vocab-2"}),
@@ -104,11 +104,11 @@ TEST_CASE("planner: bounds are never above the replay where modules wait on the 
 TEST_CASE("planner: bounds are never above the replay of mixtures of experts") {
   hold_bounds(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=0,1"}), 30);
   hold_bounds(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 4096, {}), 20);
-  // The first layers are dense, attention is latent, a layer predicts a token more.
+  // The first layers are dense, attention is latent, and a module predicts one more token.
   hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
                                {"zero=1", "pp=16", "tp=1,2", "cp=1", "first_stage_layers=1"}),
               12);
-  // 61 layers, padded.
+  // 61 layers, padded to a multiple of the stages.
   hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
                                {"zero=1", "pp=8,16", "tp=1,2", "cp=1"}),
               12);

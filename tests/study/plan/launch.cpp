@@ -1,4 +1,4 @@
-// launch.cpp — what is launched says the plan, and names what it cannot say.
+// launch.cpp — launch files state the whole plan, and list the fields that they cannot express.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace sim;
 
 namespace {
 
-// "fp8=true, tp=2": fp8 and tp.
+// From "fp8=true, tp=2" the names fp8 and tp.
 std::vector<std::string> fields_of(const std::string& left) {
   std::vector<std::string> names;
   for (std::size_t at = 0; at < left.size();) {
@@ -31,7 +31,7 @@ std::vector<std::string> fields_of(const std::string& left) {
   return names;
 }
 
-// What is written, read back, is the plan but for the fields that `left` names.
+// A written launch file reads back as the plan, except for the fields in `left`.
 void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
                      const std::string& folder, int gpus) {
   const std::string path = folder + "/" + one.file;
@@ -50,7 +50,7 @@ void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
     CHECK(field->place.get(back) != field->place.get(plan));
     field->place.set(back, field->place.get(plan));
   }
-  // What has no effect in this plan, and layers that are dealt out in other words.
+  // Fields without effect in this plan, and the same layer split in another notation.
   if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
   if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
   if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
@@ -149,7 +149,7 @@ TEST_CASE("planner: DeepSpeed's own optimizer is told by its configuration") {
   }
 }
 
-// A script that loses a field in silence would train something else.
+// A script that drops a field silently would train something else.
 TEST_CASE("planner: what a launch file cannot say of a plan it does not leave out") {
   const std::string folder =
       (std::filesystem::temp_directory_path() / "rehearse-planner-fields").string();
@@ -247,7 +247,7 @@ TEST_CASE("planner: an order of nodes is launched as a hostfile") {
   const auto all =
       planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", "dgx-h100", machine);
   REQUIRE(all.size() == 4);
-  // Read back on the cluster as it was changed.
+  // The launch file is read back on the cluster with its changed settings.
   const auto large = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b",
                                        "tsubame4", machine, {"cluster.nodes=6"});
   CHECK(large.front().left.empty());

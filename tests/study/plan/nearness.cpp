@@ -1,5 +1,5 @@
-// nearness.cpp — bounds that are far below what plans take would let the search replay them all:
-// how near each is, and the pieces that they are made of, counted.
+// nearness.cpp — how near the bounds are to the replay: loose bounds would make the search replay
+// every plan. Also the costs that the bounds add up.
 #include <algorithm>
 
 #include "sim/answer/answer.h"
@@ -12,7 +12,7 @@ using namespace sim;
 
 namespace {
 
-// Of the plans of a space that fit, every one of so many: the bound over the replay.
+// The smallest ratio of each bound to the replay, over every n-th plan of a space that fits.
 struct Nearness {
   double sums = 1e9, ordered = 1e9, second = 1e9, third = 1e9;
   double sums_bytes = 1e9, second_bytes = 1e9, third_bytes = 1e9;
@@ -69,14 +69,14 @@ planner::LayerCosts layer_costs_of(const planner::Question& question, int tp, in
   return {};
 }
 
-// What a layer's forward pass takes to run again is the same forward pass.
+// Recomputing a layer takes the time of its forward pass.
 void hold_relations(const planner::LayerCosts& p) {
   CHECK(p.again.forward == p.kept.forward);
   CHECK(p.again.backward == p.kept.forward + p.kept.backward);
   CHECK(p.kept.weight == 0);
   CHECK(p.first.forward > 0);
   CHECK(p.last.backward > 0);
-  // Two products for each of the forward pass.
+  // The backward pass has two products for each one of the forward pass.
   CHECK(p.kept.backward > 1.7 * static_cast<double>(p.kept.forward));
   CHECK(p.kept.backward < 2.4 * static_cast<double>(p.kept.forward));
 }
@@ -106,7 +106,7 @@ TEST_CASE("planner: bounds are near to what plans take and need") {
   CHECK(mixture.plans == 2);
   CHECK(mixture.third > 0.77);
   CHECK(mixture.third_bytes > 0.99);
-  // Each parameter is on two stages, whose replicas share the optimizer's state.
+  // DualPipe holds each parameter on two stages, whose replicas share the optimizer's state.
   const Nearness twice =
       nearness(sample::question("llama-3.1-8b", "dgx-h100", 16, 32, 4096,
                                 {"zero=1", "tp=2", "cp=1", "pp=4", "schedule=dualpipe",
@@ -144,7 +144,7 @@ TEST_CASE(
     return planner::bytes_of_tensors(program);
   };
   CHECK(peak({alloc(Space::local, 0, 513)}, {0}) == 1024);
-  // A slot that is filled anew holds what is new; one that was moved or freed holds nothing.
+  // A slot that is filled again holds the new block only. A moved or freed slot is empty.
   CHECK(peak({alloc(Space::local, 0, 512), alloc(Space::local, 0, 1024)}, {0}) == 1024);
   CHECK(peak({alloc(Space::local, 0, 512), move(Space::local, 0, {Space::local, 1}),
               alloc(Space::local, 0, 512)},
@@ -154,13 +154,14 @@ TEST_CASE(
   CHECK(peak({alloc(Space::local, 0, 512), move(Space::local, 0, {Space::local, 1}),
               release(Space::local, 1), alloc(Space::local, 0, 512)},
              {0}) == 512);
-  // Fixed and local slots are one for all passes, a frame has its own.
+  // All passes share fixed and local slots. Each frame has its own slots.
   CHECK(peak({alloc(Space::fixed, 0, 512), alloc(Space::local, 0, 512),
               alloc(Space::microbatch, 0, 512)},
              {0, 1}) == 2048);
   CHECK(peak({alloc(Space::layer, 0, 512), alloc(Space::microbatch, 1, 1024)}, {0}, 1) == 1024);
   CHECK(peak({alloc(Space::layer, 0, 512), alloc(Space::microbatch, 1, 1024)}, {0}, 0) == 1536);
-  // What was made before the first step stays; of a step as many passes as the first has.
+  // Blocks allocated before the first step stay. Of the steady step as many passes count as the
+  // first step has.
   program.setup = {{0, 0, 0}};
   program.step = {{0, 0, 0}, {0, 0, 1}};
   CHECK(peak({alloc(Space::microbatch, 0, 512)}, {0}) == 512);
@@ -173,7 +174,7 @@ TEST_CASE("planner: the pieces of a stage have their parameters and what they ke
   const planner::LayerCosts whole = layer_costs_of(dense, 1), half = layer_costs_of(dense, 2);
   hold_relations(whole);
   hold_relations(half);
-  // Query, key, value; projection; three of the MLP; two norms.
+  // Query, key and value; the projection; three matrices of the MLP; two norms.
   CHECK(whole.layer_parameters ==
         4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 14336 + 2 * 4096);
   CHECK(half.layer_parameters ==
@@ -190,7 +191,7 @@ TEST_CASE("planner: the pieces of a stage have their parameters and what they ke
   CHECK(half.first_bytes == 105160704);
   CHECK(whole.last_bytes == 4269776896);
   CHECK(half.last_bytes == 2134794240);
-  // Dense layers and mixtures: of both the least.
+  // A model with dense and mixture layers: the bound uses the smaller of both.
   const planner::LayerCosts mixed = layer_costs_of(
       sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
                        {"zero=1", "pp=16", "tp=1,2", "cp=1", "first_stage_layers=1"}),

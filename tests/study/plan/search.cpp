@@ -1,4 +1,4 @@
-// search.cpp — the plans found are those that looking at every plan finds.
+// search.cpp — the search finds the plans that an exhaustive replay finds.
 #include "sim/study/plan/search.h"
 
 #include <algorithm>
@@ -180,7 +180,7 @@ TEST_CASE("planner: so it is for mixtures of experts, whose degrees are searched
 
 namespace {
 
-// The 18 groups of the paper's grid, each with the values its plans have.
+// The 18 groups of the paper's grid, each with the values of its plans.
 void check_groups(int gpus_max, int groups_max) {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   const auto grid = input::load_grid(REHEARSE_SOURCE_DIR "/workloads/paper-454.textproto");
@@ -237,7 +237,7 @@ void check_groups(int gpus_max, int groups_max) {
 
 }  // namespace
 
-// The tests of a room stay short: the other groups are in results/plan.
+// Two groups keep this test short; the other groups are in results/plan.
 TEST_CASE("planner: the best plan of two groups of the paper's grid is found") {
   check_groups(8, 2);
 }
@@ -277,7 +277,8 @@ TEST_CASE("planner: a search that is stopped says what the plans that are left t
   CHECK(stopped.least_left_s <= static_cast<double>(whole.best.front().step_ps) * 1e-12);
   const planner::Counts& c = stopped.counts;
   CHECK(c.plans == c.impossible + c.cut_by_time + c.cut_by_memory + c.replayed);
-  // Before any replay one plan that fits is looked for, so that there is an answer.
+  // Before the bounds are used one plan that fits is replayed, so that an interrupted search has an
+  // answer.
   REQUIRE(stopped.best.size() == 1);
   CHECK(stopped.best.front().fits);
   CHECK(stopped.best.front().step_ps >= whole.best.front().step_ps);
@@ -309,7 +310,7 @@ TEST_CASE("planner: the best few with balanced layers are faster, and as the rep
 }
 
 TEST_CASE("planner: the best few stand on the nodes that the links ask for, as run says") {
-  // A NIC of the second node of four has a tenth of its bandwidth left.
+  // A NIC of the second of four nodes has a tenth of its bandwidth.
   answer::Sites sites;
   const planner::Space space = sample::space(sample::question(
       "llama-3.1-8b", "dgx-h100", 16, 8, 8192,
@@ -341,7 +342,7 @@ TEST_CASE("planner: the best few stand on the nodes that the links ask for, as r
   }
   CHECK(placed > 0);
 
-  // Whoever says where the nodes are has them there.
+  // An explicit `host` fixes the nodes.
   const planner::Space said = sample::space(sample::question(
       "llama-3.1-8b", "dgx-h100", 16, 8, 8192,
       {"zero=1", "tp=4", "pp=1,2", "cp=1", "recompute=none", "micro_batch=1", "schedule=1f1b",

@@ -1,4 +1,4 @@
-// space.cpp — words of plans, bad questions.
+// space.cpp — the space of plans: their settings as text, and questions that are refused.
 #include "sim/study/plan/space.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ TEST_CASE("planner: 61 layers have plans on 8 and 16 stages, whose words make th
             output::to_json(space.plan(space.cores()[c], 0)).dump());
     }
   }
-  // The chunks of all stages count: 3 x 2 of them divide neither 32 layers nor 34.
+  // The chunks of all stages count: 2 stages of 3 chunks divide neither 32 nor 34 layers.
   const auto splits = [](const std::string& chunks) {
     const planner::Space space = sample::space(sample::question(
         "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
@@ -90,7 +90,7 @@ TEST_CASE("planner: 61 layers have plans on 8 and 16 stages, whose words make th
   };
   CHECK(splits("virtual_stages=3") == std::set{planner::Split::padded});
   CHECK(splits("virtual_stages=4") == std::set{planner::Split::even});
-  // Where a number of stages divides the layers none are padded.
+  // Where the number of stages divides the layers no plan has padded layers.
   const planner::Space even =
       sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
                                      {"zero=1", "recompute=none", "virtual_stages=1,2"}));
@@ -169,7 +169,8 @@ TEST_CASE("planner: a space of a million million plans is refused with its size"
       refusal(sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192, {many, sizes}));
   CHECK(text.find("e+1") != std::string::npos);
   CHECK(text.find("recompute_layers (4000 values)") != std::string::npos);
-  // All that has several values is named with how many, the most first, and nothing else.
+  // The refusal names every setting with several values and their number, the largest first, and
+  // nothing else.
   const std::string named = refusal(
       sample::question("llama-3.1-70b", "dgx-h100", 512, 512, 8192,
                        {many, sizes, "tp=1,2,4", "cp=1", "pp=1,2,4,8,16", "virtual_stages=1,2,4,5",
@@ -206,10 +207,10 @@ TEST_CASE("planner: of settings that contradict each other two are named") {
     REQUIRE(space.cores().empty());
     return space.contradiction();
   };
-  // Any two of four degrees are possible: all that are needed are named, and no others.
+  // Any two of these degrees are possible together: all three are named, and no other setting.
   CHECK(blamed({"zero=1", "tp=4", "cp=2", "recompute=none", "dp=4"}).settings ==
         std::vector<std::string>{"tp=4", "cp=2", "dp=4"});
-  // The reason is that of the settings that are named.
+  // The reason is the one for the named settings.
   const planner::Contradiction chunks =
       blamed({"recompute=none", "virtual_stages=3", "schedule=zb-v", "zero=1"});
   CHECK(chunks.settings == std::vector<std::string>{"virtual_stages=3", "schedule=zb-v"});
@@ -231,7 +232,7 @@ TEST_CASE("planner: settings that another setting leaves without effect are refu
 }
 
 TEST_CASE("planner: stages keep gathered parameters unless the question says otherwise") {
-  // With a pipeline fully_shard's users keep them whole between microbatches.
+  // With a pipeline, users of `fully_shard` keep whole parameters between microbatches.
   const auto kept = [](std::vector<std::string> said) {
     for (const char* one : {"data_parallel=fsdp2", "tp=2", "cp=1", "pp=1,2", "micro_batch=1",
                             "recompute=none", "schedule=1f1b"})
@@ -267,7 +268,7 @@ TEST_CASE("planner: a neighbour differs from the best plan in one decision") {
     const std::string field = near.change.substr(0, near.change.find('='));
     CHECK(changed.count(near.change) == 0);
     changed.insert(near.change);
-    // Degrees are traded for replicas, and recomputation brings its method and its layers.
+    // Changed degrees change the replicas. Recomputation also sets its method and its layers.
     const bool alone = near.change.find(' ') == std::string::npos;
     CHECK((alone || field == "tp" || field == "recompute"));
     CHECK_FALSE(near.why.empty());
@@ -291,7 +292,8 @@ TEST_CASE("planner: a neighbour of one replica has no order of ranks to choose")
   how.best = 1;
   const planner::Outcome found = planner::find_best(space, sites, how, sample::always);
   REQUIRE(found.best.size() == 1);
-  // Stages inside of the nodes: the second of the orders, and as many as tp=8, dp=1 has plans.
+  // The best plan has the second order of ranks, with the stages inside nodes. With tp=8 and dp=1
+  // the orders are the same plan, so only the first one is a neighbour.
   REQUIRE(space.cores()[found.best[0].core].tp == 4);
   REQUIRE(found.best[0].variant == 1);
   std::set<std::string> changes;
@@ -312,7 +314,8 @@ TEST_CASE("planner: of numbers of layers to recompute the nearest is a neighbour
   how.best = 1;
   const planner::Outcome found = planner::find_best(space, sites, how, sample::always);
   REQUIRE(found.best.size() == 1);
-  // Of 24 layers the eighths: all fit, so 3 are the fastest, and 6 are next to them.
+  // The candidates are eighths of 24 layers. All fit, so 3 layers are the fastest, and 6 are their
+  // neighbour.
   std::set<std::string> changes;
   for (const planner::Neighbour& one :
        planner::neighbours(space, sites, how, found.best[0], [] { return true; }))
