@@ -1,10 +1,12 @@
 // main.cpp — finds the command in the table (command/common/commands.cpp) and runs it.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
 #include <exception>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "commit.h"
 #include "sim/base/text.h"
@@ -32,21 +34,34 @@ std::string usage() {
   return text;
 }
 
+int print_usage(const Globals& globals) {
+  output::Json all = output::Json::array();
+  for (const Command& command : commands())
+    all.push_back(
+        {{"name", command.name}, {"synopsis", command.synopsis}, {"summary", command.summary}});
+  print(globals.json ? output::document("help", {{"commands", std::move(all)}}).dump(2) + "\n"
+                     : usage());
+  return exit_yes;
+}
+
+int print_version(const Globals& globals) {
+  const std::string commit(rehearse_commit);
+  print(globals.json ? output::document("version", {{"commit", commit}}).dump(2) + "\n"
+                     : fmt::format("rehearse {}{}\n", output::version_text,
+                                   commit.empty() ? "" : " (commit " + commit + ")"));
+  return exit_yes;
+}
+
 int dispatch(const Arguments& all) {
   Globals globals;
   std::size_t at = 0;
+  int (*asked)(const Globals&) = nullptr;  // of --help or --version
   for (; at < all.size() && all[at].rfind('-', 0) == 0; ++at) {
     if (all[at] == "--help" || all[at] == "-h") {
-      print(usage());
-      return exit_yes;
-    }
-    if (all[at] == "--version") {
-      const std::string commit(rehearse_commit);
-      print(fmt::format("rehearse {}{}\n", output::version_text,
-                        commit.empty() ? "" : " (commit " + commit + ")"));
-      return exit_yes;
-    }
-    if (all[at] == "--json") {
+      asked = print_usage;
+    } else if (all[at] == "--version") {
+      asked = print_version;
+    } else if (all[at] == "--json") {
       globals.json = true;
     } else if (all[at] == "--quiet" || all[at] == "-q") {
       globals.quiet = true;
@@ -54,6 +69,7 @@ int dispatch(const Arguments& all) {
       throw Stop{exit_usage, fmt::format("unknown option '{}'\n{}", all[at], usage())};
     }
   }
+  if (asked != nullptr) return asked(globals);
   if (at == all.size()) throw Stop{exit_usage, usage()};
   std::vector<std::string> names;
   const Arguments rest(std::next(all.begin(), static_cast<std::ptrdiff_t>(at) + 1), all.end());
@@ -65,6 +81,16 @@ int dispatch(const Arguments& all) {
     return dispatch(rest.empty() ? Arguments{"--help"} : Arguments{rest.front(), "--help"});
   throw Stop{exit_usage, fmt::format("there is no command '{}'{}\n{}", all[at],
                                      did_you_mean(all[at], names), usage())};
+}
+
+// Threads get stacks of this limit, too. Less than 1 MiB ends in a crash in the middle of a replay.
+void need_stack() {
+  constexpr rlim_t least = rlim_t{1} << 20;
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least) return;
+  throw Stop{exit_system, fmt::format("the limit of the stack is {} KiB; `ulimit -s 8192` sets "
+                                      "enough (at least {} KiB)",
+                                      limit.rlim_cur >> 10, least >> 10)};
 }
 
 }  // namespace
@@ -81,6 +107,7 @@ int main(int count, char** values) {
   std::signal(SIGXFSZ, SIG_IGN);  // writes beyond the file size limit fail as on a full disk
   keep_freed_memory();
   try {
+    need_stack();
     return dispatch(arguments);
   } catch (const Stop& stop) {
     return report_stop(stop, json);

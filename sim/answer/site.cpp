@@ -77,6 +77,10 @@ Result<Site*> Sites::find(const std::string& name, const std::string& beside,
   }
   input::Machine machine = there->second;
   apply(change, machine.cluster);
+  Diagnostics broken;
+  for (const std::string& problem : topology::problems(machine.cluster))
+    broken.push_back({machine.cluster.name, problem});
+  if (!broken.empty()) return broken;
   return of(machine);
 }
 

@@ -47,7 +47,8 @@ struct SiteChange {
 class Sites {
  public:
   // The site of a cluster name or path. `beside`: path of the file that names the cluster, "" for
-  // the command line. Errors: the diagnostics of the cluster file or of its profiles.
+  // the command line. Errors: the diagnostics of the cluster file or of its profiles, and every
+  // rule that the changed cluster breaks.
   Result<Site*> find(const std::string& name, const std::string& beside = "",
                      const SiteChange& change = {});
   // The site of a machine that is already loaded.

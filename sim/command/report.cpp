@@ -136,7 +136,8 @@ int run_report(const Arguments& arguments, Globals globals) {
   const std::string path = options.text("output", "report.html");
   const std::vector<std::string>& words = options.words();
   int code = exit_yes;
-  if (words.size() == 1 && fs::is_directory(words[0])) {
+  std::error_code no_folder;  // the reader of plans says why a path cannot be followed
+  if (words.size() == 1 && fs::is_directory(words[0], no_folder)) {
     options.only({"output"});
     keep_results(words[0], path, "output");
     const std::string name = fs::path(fs::absolute(words[0])).lexically_normal().filename();

@@ -209,7 +209,8 @@ void save(const std::string& path, const std::string& text) {
 
 // Stops if the file exists and does not contain residuals.
 void keep_others(const std::string& path) {
-  if (std::filesystem::is_regular_file(path) && !input::load_residuals(path))
+  std::error_code no_file;
+  if (std::filesystem::is_regular_file(path, no_file) && !input::load_residuals(path))
     throw Stop{complain({{path,
                           "holds no residuals, and --residuals would write over it; name "
                           "another"}}),

@@ -7,7 +7,8 @@
 
 namespace sim::output {
 
-// The text, quoted if it contains a comma, a quote or a line break.
+// The text, quoted if it contains a comma, a quote or a line break. A text that a spreadsheet would
+// run as a formula (it begins with =, +, - or @ and is no number) gets an apostrophe before it.
 std::string csv_field(std::string_view text);
 
 // Fields joined by commas, with '\n' at the end.

@@ -1,5 +1,4 @@
-// output.h — writes files and checks every write, so a file is complete when a function reports
-// success.
+// output.h — writes files that are complete or not there (base/whole_file.h).
 //
 // Functions return "" or the error: the file and the system's reason ("results.csv: No space left
 // on device").
@@ -9,32 +8,27 @@
 #include <string>
 #include <string_view>
 
+#include "sim/base/whole_file.h"
+
 namespace sim::output {
 
-// Replaces a file atomically: readers see the old or the new content. Special files (/dev/stdout,
-// /dev/full, pipes) are written directly.
+// Replaces a file at once: readers see the old or the new content.
 std::string write_file(const std::string& path, std::string_view text);
 
-// A file that grows. After the first failure all writes are dropped.
+// A file written piece by piece. It appears under its name with close(); without it, the old file
+// stays. After the first failure all writes are dropped.
 class Stream {
  public:
-  Stream() = default;
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream();
-
   std::string open(const std::string& path);
   void write(std::string_view bytes);
-  // Flushes and closes. Returns the first error since `open`.
+  // Flushes, syncs and renames. Returns the first error since `open`.
   std::string close();
 
  private:
   void flush();
 
-  int descriptor_ = -1;
-  std::string path_;
+  WholeFile file_;
   std::string buffer_;
-  std::string problem_;
 };
 
 // Writes all bytes to a descriptor, through interruptions and short writes. Returns "" or the

@@ -144,6 +144,9 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "list fields",
         "list schemas",
         "check grid.textproto run.log",
+        "--help",
+        "--version",
+        "run --help",
         "run no-such",
         "list no-such"}) {
     const golden::Finished finished = run("./rehearse " + command + " --json --quiet", folder);

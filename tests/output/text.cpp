@@ -145,6 +145,9 @@ TEST_CASE(
 
 TEST_CASE("output: a CSV field is quoted only where it must be") {
   CHECK(output::csv_line({"a", "1.5", ""}) == "a,1.5,\n");
+  // A spreadsheet must not run a cell; numbers stay numbers.
+  CHECK(output::csv_line({"=1+1", "-1.5", "+2e3", "-x", "@a"}) == "'=1+1,-1.5,+2e3,'-x,'@a\n");
+  CHECK(output::csv_line({"=A1,B1"}) == "\"'=A1,B1\"\n");
   CHECK(output::csv_line({"a,b", "say \"no\"", "two\nlines"}) ==
         "\"a,b\",\"say \"\"no\"\"\",\"two\nlines\"\n");
 }

@@ -1,9 +1,5 @@
 #include "sim/cluster/network/cache.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 // xxhash is compiled in (header only), so the program needs no library for it at start.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -14,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+
+#include "sim/base/whole_file.h"
 
 namespace sim::network {
 namespace {
@@ -30,14 +28,6 @@ std::string hex(XXH128_hash_t hash) {
 
 std::string hash_of(const std::string& text) {
   return hex(XXH3_128bits(text.data(), text.size()));
-}
-
-bool write_file(const std::string& path, const std::string& content) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) return false;
-  const ssize_t written = ::write(file, content.data(), content.size());
-  const bool closed = ::close(file) == 0;
-  return closed && written == static_cast<ssize_t>(content.size());
 }
 
 std::string environment(const char* name) {
@@ -73,12 +63,9 @@ void Cache::put(const std::string& query_text, const Finish& finish) const {
   std::filesystem::create_directories(folder_, error);
   if (error) return;
   const std::string answer = text(finish);
-  const std::string name = path(query_text);
-  const std::string temporary = name + "." + std::to_string(::getpid()) + ".new";
-  const bool written = write_file(temporary, hash_of(answer) + "\n" + answer);
-  if (!written || std::rename(temporary.c_str(), name.c_str()) != 0) {
-    ::unlink(temporary.c_str());
-  }
+  // Readers check the content, and an entry that cannot be written is computed again.
+  [[maybe_unused]] const std::string ignored =
+      write_whole(path(query_text), hash_of(answer) + "\n" + answer, /*durable=*/false);
 }
 
 std::string default_cache_folder() {

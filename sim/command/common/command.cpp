@@ -104,6 +104,10 @@ void Options::declare_outputs() const {
         (row.repeated ? std::ranges::count(list(row.name), "") > 0 : text(row.name).empty()))
       refuse(
           fmt::format("--{} names no {}", row.name, row.placeholder == "FILE" ? "file" : "folder"));
+  for (const OptionRow& row : rows_)
+    if (!row.placeholder.empty() && !row.repeated && text(row.name).starts_with("--"))
+      refuse(fmt::format("--{} needs a {} before '{}'; a file of that name is './{}'", row.name,
+                         row.placeholder, text(row.name), text(row.name)));
   for (const std::string& name : outputs_) {
     if (!has(name)) continue;
     std::error_code gone;
@@ -178,6 +182,21 @@ std::string Options::help() const {
                      command_->synopsis, command_->summary, example_of(*command_), text.str());
 }
 
+output::Json Options::help_json() const {
+  output::Json options = output::Json::array();
+  for (const OptionRow& row : rows_)
+    options.push_back({{"name", row.name},
+                       {"letter", row.letter},
+                       {"value", row.placeholder},
+                       {"repeated", row.repeated},
+                       {"help", row.help}});
+  return {{"command", command_->name},
+          {"synopsis", command_->synopsis},
+          {"summary", command_->summary},
+          {"example", example_of(*command_)},
+          {"options", std::move(options)}};
+}
+
 void Options::parse(const Arguments& arguments, Globals& globals) {
   if (globals.describe != nullptr) {
     *globals.describe = {rows_, least_, most_};
@@ -201,11 +220,11 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
   } catch (const po::error& error) {
     refuse(error.what());
   }
+  globals.json = globals.json || has("json");
   if (has("help")) {
-    print(help());
+    print(globals.json ? output::document("help", help_json()).dump(2) + "\n" : help());
     throw Stop{exit_yes, ""};
   }
-  globals.json = globals.json || has("json");
   globals.quiet = globals.quiet || has("quiet");
   output::set_line_width(has("wide") ? 0 : terminal_width(STDOUT_FILENO, 100));
   if (words_.size() < least_) {

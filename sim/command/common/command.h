@@ -145,6 +145,7 @@ class Options {
  private:
   [[noreturn]] void refuse(const std::string& message) const;
   std::string help() const;
+  output::Json help_json() const;
 
   void add(const char* name, const char* placeholder, const char* help, bool repeated);
   void declare_outputs() const;

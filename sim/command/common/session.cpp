@@ -3,8 +3,11 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "sim/answer/evaluate.h"
 #include "sim/base/cores.h"
@@ -31,6 +34,17 @@ int code_of(const std::function<int()>& function) {
   }
 }
 
+// A path that leads to no file is a missing input; other failures are those of the disk.
+Stop of_file(const std::filesystem::filesystem_error& error) {
+  constexpr std::array no_such_file{std::errc::no_such_file_or_directory,
+                                    std::errc::not_a_directory,
+                                    std::errc::too_many_symbolic_link_levels,
+                                    std::errc::filename_too_long, std::errc::permission_denied};
+  const bool missing = std::ranges::any_of(
+      no_such_file, [&](std::errc one) { return error.code() == std::make_error_condition(one); });
+  return {missing ? exit_missing : exit_io, error.path1().string() + ": " + error.code().message()};
+}
+
 }  // namespace
 
 Stop stop_of(const std::exception& error) {
@@ -38,6 +52,8 @@ Stop stop_of(const std::exception& error) {
     return {exit_system,
             "out of memory, of the host or of its limit (`ulimit -v`); a smaller plan or grid, "
             "fewer --jobs, or --memory none where a command has it need less"};
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    return of_file(*file);
   if (dynamic_cast<const study::NoWorker*>(&error) != nullptr) return {exit_system, error.what()};
   return {exit_bug, std::string("a bug of ours: ") + error.what()};
 }

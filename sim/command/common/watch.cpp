@@ -67,41 +67,41 @@ std::vector<std::string> class_names(const program::Job& job) {
   return names;
 }
 
-void write(const std::string& path, std::string_view text) {
-  const std::string problem = output::write_file(path, text);
+void need_no(const std::string& problem) {
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
 }  // namespace
 
-Watch::Watch(const Options& options, const program::Job& job)
-    : plot_(options.text("memory-plot")), snapshot_(options.text("memory-snapshot")) {
+Watch::Watch(const Options& options, const program::Job& job) {
   const std::string trace = options.text("trace");
   if (!trace.empty()) {
     trace_writer_ = std::make_unique<output::PerfettoTrace>(class_names(job));
-    const std::string problem = trace_writer_->open(trace);
-    if (!problem.empty()) throw Stop{exit_io, problem};
+    need_no(trace_writer_->open(trace));
     add(*trace_writer_);
   }
-  if (!plot_.empty()) {
+  if (options.has("memory-plot")) {
     timeline_ = std::make_unique<output::MemoryTimeline>();
-    write(plot_, "");
+    need_no(plot_.open(options.text("memory-plot")));
     add(*timeline_);
   }
-  if (!snapshot_.empty()) {
+  if (options.has("memory-snapshot")) {
     history_ = std::make_unique<output::MemorySnapshot>(job.classes.size());
-    write(snapshot_, "");
+    need_no(snapshot_.open(options.text("memory-snapshot")));
     add(*history_);
   }
 }
 
 void Watch::finish(const answer::Answer& answer) {
-  if (trace_writer_) {
-    const std::string problem = trace_writer_->close();
-    if (!problem.empty()) throw Stop{exit_io, problem};
+  if (trace_writer_) need_no(trace_writer_->close());
+  if (timeline_) {
+    need_no(plot_.write(output::memory_plot(answer, *timeline_)));
+    need_no(plot_.commit());
   }
-  if (timeline_) write(plot_, output::memory_plot(answer, *timeline_));
-  if (history_) write(snapshot_, history_->pickle());
+  if (history_) {
+    need_no(snapshot_.write(history_->pickle()));
+    need_no(snapshot_.commit());
+  }
 }
 
 }  // namespace sim::command

@@ -8,6 +8,7 @@
 
 #include "sim/answer/answer.h"
 #include "sim/answer/evaluate.h"
+#include "sim/base/whole_file.h"
 #include "sim/command/common/command.h"
 #include "sim/engine/observer.h"
 #include "sim/input/plan/plan.h"
@@ -45,7 +46,7 @@ class Watch {
   static bool wanted(const Options& options);
 
  private:
-  std::string plot_, snapshot_;
+  WholeFile plot_, snapshot_;
   std::unique_ptr<output::PerfettoTrace> trace_writer_;
   std::unique_ptr<output::MemoryTimeline> timeline_;
   std::unique_ptr<output::MemorySnapshot> history_;
