@@ -1,6 +1,7 @@
 // install.cpp — an installed tree works from any folder, without the repository.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tests/golden/program.h"
 
@@ -35,5 +36,22 @@ TEST_CASE("golden: an installed program answers as the built one, also where it 
     INFO(file);
     CHECK(fs::file_size(folder + "/second place/" + file) > 100);
   }
+  fs::remove_all(folder);
+}
+
+TEST_CASE("golden: a C++ project finds the installed library, and gets the program's answer") {
+  const std::string folder = golden::scratch("library");
+  const Finished made = run("cmake --install '" REHEARSE_BINARY_DIR
+                            "' --prefix tree && cmake -S '" REHEARSE_SOURCE_DIR
+                            "/sim/library/example' -B example -DCMAKE_PREFIX_PATH=\"$PWD/tree\" && "
+                            "cmake --build example",
+                            folder);
+  INFO(made.out << made.err);
+  REQUIRE(made.code == 0);
+  const Finished asked = run("env -u REHEARSE_ROOT ./example/example", folder);
+  INFO(asked.err);
+  CHECK(asked.code == 0);
+  const Finished built = run("./rehearse run llama-2-7b-64 tp=4 --json", folder);
+  CHECK(nlohmann::json::parse(asked.out) == nlohmann::json::parse(built.out));
   fs::remove_all(folder);
 }

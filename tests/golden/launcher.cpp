@@ -94,7 +94,7 @@ TEST_CASE("golden: a build that fails says so and the program is not started") {
   CHECK(finished.err.find("rehearse: the build failed") != std::string::npos);
 }
 
-// A build with the work of eight files that prints `steps`. By this clock the first file is built
+// A build of a file (8 half seconds), a unity source (10) and an archive (1) that prints `steps`. By this clock the first file is built
 // after 40 s.
 static void builds_slowly(const Repository& repository, const std::string& steps) {
   script(repository.folder + "/bin/date",
@@ -116,18 +116,52 @@ TEST_CASE("golden: a long build says how long is left, and errors stand as they 
   const golden::Finished finished = repository.start("'a b/rehearse' test");
   CHECK(finished.err ==
         "rehearse: building for the first time, a few minutes\n"
-        "rehearse: 12 % built, about 5 min left\n"
+        "rehearse: 42 % built, about 55 s left\n"
         "a.cpp:1: warning: of the compiler\n");
 }
 
 TEST_CASE("golden: a build that goes on says how long is left of what is left") {
   const Repository repository("goes-on");
-  // Two of three steps are done, taken for two thirds of the work of eight files.
+  // Two of three steps are done, taken for two thirds of the work.
   builds_slowly(repository, "echo '[step] 1 2 a.o'\n");
   const golden::Finished finished = repository.start("'a b/rehearse' test");
   CHECK(finished.err ==
         "rehearse: building for the first time, a few minutes\n"
-        "rehearse: 20 % built, about 3 min left\n");
+        "rehearse: 66 % built, about 20 s left\n");
+}
+
+TEST_CASE("golden: help of test and bench is printed, and nothing is built") {
+  const Repository repository("help");
+  for (const std::string command : {"test", "bench"}) {
+    const golden::Finished finished = repository.start("'a b/rehearse' " + command + " --help");
+    CHECK(finished.code == 0);
+    CHECK(finished.out.starts_with("usage: rehearse " + command));
+  }
+  CHECK(repository.calls().empty());
+}
+
+TEST_CASE("golden: a build folder that cannot be written ends with 74 and says what to do") {
+  const Repository repository("unwritable");
+  // A folder has the name of the lock, so even root cannot open it as a file.
+  fs::create_directories(repository.root + "/build/.lock");
+  const golden::Finished finished = repository.start("'a b/rehearse' list");
+  CHECK(finished.code == 74);
+  CHECK(finished.err.starts_with("rehearse: cannot write to "));
+  CHECK(finished.err.find("copy the folder") != std::string::npos);
+  CHECK(repository.calls().empty());
+}
+
+TEST_CASE("golden: a build goes without optional packages, and says what is left out") {
+  const Repository repository("optional");
+  script(repository.folder + "/bin/dpkg-query",
+         "for last; do :; done; [ \"$last\" = pybind11-dev ] || echo installed\n");
+  script(repository.folder + "/bin/python3", "exit 1\n");
+  script(repository.folder + "/bin/id", "echo 1000\n");
+  script(repository.folder + "/bin/sudo", "exit 1\n");
+  script(repository.folder + "/bin/cmake", "echo '-- left out: the Python module (why)'\n");
+  const golden::Finished finished = repository.start("'a b/rehearse' list");
+  CHECK(finished.code == 3);
+  CHECK(finished.err.find("rehearse: left out: the Python module (why)\n") != std::string::npos);
 }
 
 TEST_CASE("golden: missing packages are installed by root and asked for from others") {

@@ -189,3 +189,67 @@ for one in (found, plain):
 assert found == plain
 )");
 }
+
+TEST_CASE(
+    "golden: Python explains, varies, validates and simulates campaigns as the program does") {
+  holds(golden::scratch("python-commands"), R"(
+import json, subprocess, rehearse
+
+def same(one, *words):
+    done = subprocess.run(["./rehearse", *words, "--json", "-q"], capture_output=True)
+    other = json.loads(done.stdout)["result"]
+    assert json.dumps(one) == json.dumps(other), (one, other)
+
+same(rehearse.explain("llama-2-7b-64", micro_batch=2), "explain", "llama-2-7b-64", "micro_batch=2")
+same(rehearse.whatif("llama-2-7b-64", vary={"tp": [1, 2], "fabric": {"oversubscription": [1, 4]}}),
+     "whatif", "llama-2-7b-64", "--vary=tp=1,2", "--vary=fabric.oversubscription=1,4")
+same(rehearse.validate("calibration/measured/nccl.csv", where={"nodes": 1}),
+     "validate", "calibration/measured/nccl.csv", "--where=nodes=1")
+same(rehearse.campaign(step_time=10, gpus=64, mtbf="3h", checkpoint_write="60s", seeds=3),
+     "campaign", "--step-time=10", "--gpus=64", "--mtbf=3h", "--checkpoint-write=60s", "--seeds=3")
+try:
+    import pandas
+except ImportError:
+    pandas = None
+if pandas:
+    variants = rehearse.to_dataframe(rehearse.whatif("llama-2-7b-64", vary={"tp": [1, 2]}))
+    assert len(variants) == 3, variants
+)");
+}
+
+TEST_CASE("golden: the type stubs list the settings of the table of fields") {
+  const std::string folder = golden::scratch("python-stubs");
+  const golden::Finished made =
+      run("./rehearse list fields --json | python3 sim/python/stubs.py", folder);
+  INFO("run the command in the head of sim/python/stubs.py");
+  CHECK(made.out == golden::text_of(folder + "/sim/python/package/_settings.pyi"));
+}
+
+TEST_CASE("golden: a wheel works in a clean environment, without the network") {
+  const std::string folder = golden::scratch("python-wheel");
+  if (!golden::has_python(folder)) return;
+  if (run("python3 -c 'import setuptools, wheel, venv, ensurepip' && python3 -m pip --version",
+          folder)
+          .code != 0) {
+    WARN("not tested here: a wheel needs python3-pip, python3-venv, python3-wheel");
+    return;
+  }
+  // pip builds inside the folder of the sources, so it gets a copy.
+  const std::string source = REHEARSE_SOURCE_DIR;
+  const golden::Finished made = run(
+      "mkdir -p tree/sim && cp -r " + source + "/sim/python " + source +
+          "/sim/schemas tree/sim && cp " + source +
+          "/CMakeLists.txt tree && for data in models "
+          "topologies workloads calibration; do ln -s " +
+          source +
+          "/$data tree; done\n"
+          "REHEARSE_BUILD=" REHEARSE_BINARY_DIR
+          " python3 -m pip wheel tree/sim/python --no-build-isolation --no-deps --no-index -q -w "
+          "wheels && python3 -m venv clean && clean/bin/pip install --no-index -q wheels/*.whl\n"
+          "cd clean && env -u REHEARSE_ROOT -u PYTHONPATH bin/python -c \"import rehearse; "
+          "print(rehearse.run('llama-2-7b-64')['fits'], len(rehearse.__path__))\"",
+      folder);
+  INFO(made.err);
+  CHECK(made.code == 0);
+  CHECK(made.out == "True 1\n");
+}

@@ -43,6 +43,7 @@ const std::map<std::string, std::set<std::string>> may_use = {
     {"study/campaign", {"study"}},
     {"calibrate", {"study"}},
     {"command", {"calibrate", "study/plan", "study/campaign"}},
+    {"library", {"command"}},
     {"python", {"command"}},
     {"main", {"command"}},
 };

@@ -14,7 +14,8 @@ import os
 
 from . import _rehearse
 
-__all__ = ["Error", "memory_estimate", "plan", "run", "sweep"]
+__all__ = ["Error", "campaign", "explain", "memory_estimate", "plan", "run", "sweep",
+           "to_dataframe", "validate", "whatif"]
 
 
 class Error(Exception):
@@ -109,6 +110,60 @@ def run(plan=None, *, timelines=False, fixes=False, method=None, network=None, s
         found["passes"] = _arrays(found["passes"])
         found["memory"] = [_arrays(one) for one in found["memory"]]
     return result
+
+
+def explain(plan=None, *, fixes=True, **settings):
+    """Every byte of a GPU's memory, and the smallest changes with which a plan would fit."""
+    words = _options({"no_fixes": not fixes})
+    return _ask("explain", words + ([] if plan is None else [_text(plan)]) + _words(settings))
+
+
+def whatif(plan, *, vary, price=None, network=None, memory=None, jobs=None, **settings):
+    """The same plan under changed conditions: a list of variants, the base first.
+
+    `vary` is a dict of settings and their values; all combinations are tried.
+    """
+    words = [f"--vary={name}={_text(values)}" for name, values in _flat(vary)]
+    words += _options({"price": price, "network": network, "memory": memory, "jobs": jobs})
+    return _ask("whatif", [_text(plan)] + words + _words(settings))
+
+
+def validate(*tables, where=None, by=(), jobs=None):
+    """Predicted against measured, for tables of measured runs. `where`: column to text."""
+    words = [f"--where={column}={_text(text)}" for column, text in (where or {}).items()]
+    words += [f"--by={column}" for column in ([by] if isinstance(by, str) else by)]
+    return _ask("validate", [_text(table) for table in tables] + words + _options({"jobs": jobs}))
+
+
+def campaign(plan=None, *, vary=None, **options):
+    """A run over weeks: failures, checkpoints, goodput.
+
+    Options are those of `rehearse campaign`: `step_time=10, gpus=64, mtbf="3h"`. Settings of the
+    plan are a dict: `settings={"tp": 4}`.
+    """
+    settings = options.pop("settings", {})
+    words = [f"--vary={name}={_text(values)}" for name, values in (vary or {}).items()]
+    words += _options(options)
+    return _ask("campaign", ([] if plan is None else [_text(plan)]) + words + _words(settings))
+
+
+def to_dataframe(found, table=None):
+    """A pandas DataFrame of records: those of `sweep`, variants of `whatif`, or a list of a result.
+
+    `table` names the list of a result, for example "plans" or "rank_classes"; it may be left out
+    where the result has one such list. Columns of blocks have their names joined by a dot.
+    """
+    import pandas
+
+    if isinstance(found, dict):
+        lists = [name for name, value in found.items()
+                 if isinstance(value, list) and value and isinstance(value[0], dict)]
+        if table is None and len(lists) == 1:
+            table = lists[0]
+        if table not in lists:
+            raise ValueError(f"name one of the result's tables: table={' or '.join(lists)}")
+        found = found[table]
+    return pandas.json_normalize(list(found))
 
 
 def memory_estimate(plan, **settings):
