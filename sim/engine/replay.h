@@ -83,6 +83,9 @@ struct Options {
   // Steps to replay after set-up, at least 2; the report describes the last. The first is a warm-up
   // of few microbatches that creates the optimizer state (Plan::warm_up_microbatches).
   int steps = 2;
+  // Further steps are replayed, at most up to this number, until one is steady (rank/steadiness.h).
+  // With no more than `steps`, exactly `steps` are replayed.
+  int most_steps = 8;
   Observer* observer = nullptr;  // if set, the fast engine takes no shortcuts
   bool shortcuts = true;         // fast: skip microbatches that repeat
   // bounded and none: only the fast engine. Without shortcuts, bounded is exact.

@@ -140,6 +140,12 @@ struct ClassReport {
 struct RunReport {
   Duration step_time{};  // of the last step
   Duration warm_up_time{};
+  int step = 0;  // number of the last step
+  // The last step is as long as the steps after it (rank/steadiness.h). False: driver calls still
+  // lengthen it.
+  bool steady = true;
+  // Of the first whole step. It is longer than step_time by the driver calls that happen once.
+  Duration first_step_time{};
   std::vector<ClassReport> classes;
   std::vector<std::size_t> out_of_memory;  // indices of classes, in the order of the events
   double bubble = 0;                       // mean of ClassReport::bubble over all ranks

@@ -190,6 +190,7 @@ Json record(const PointName& name, const answer::Answer& answer) {
   }
   json["tight"] = answer.verdict.tight ? 1 : 0;
   json["fits_probability"] = rounded(answer.verdict.fits_probability, digits);
+  if (run.fits() && !run.steady) json["steady"] = false;
   if (!run.fits()) json["out_of_memory"] = event(*answer::fullest(run).out_of_memory);
   return json;
 }

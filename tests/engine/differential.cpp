@@ -415,6 +415,9 @@ struct Recorder final : engine::Observer {
 void check_equal(const engine::RunReport& a, const engine::RunReport& b) {
   CHECK(a.step_time == b.step_time);
   CHECK(a.warm_up_time == b.warm_up_time);
+  CHECK(a.first_step_time == b.first_step_time);
+  CHECK(a.step == b.step);
+  CHECK(a.steady == b.steady);
   REQUIRE(a.classes.size() == b.classes.size());
   for (std::size_t i = 0; i < a.classes.size(); ++i) {
     CAPTURE(i);
@@ -525,6 +528,9 @@ TEST_CASE("engine: one class stands for its tensor and data parallel peers exact
         engine::run(all, sample::times(all, c.launch_us), sample::memory(all), Options{});
     CHECK(a.step_time == b.step_time);
     CHECK(a.warm_up_time == b.warm_up_time);
+  CHECK(a.first_step_time == b.first_step_time);
+  CHECK(a.step == b.step);
+  CHECK(a.steady == b.steady);
     CHECK(a.bubble == Approx(b.bubble));
     for (std::size_t i = 0; i < b.classes.size(); ++i) {
       const auto at = all.mesh.coordinates(static_cast<int>(i));

@@ -317,6 +317,12 @@ std::int64_t Executor::driver_calls() const {
   return calls;
 }
 
+std::vector<Duration> Executor::driver_delays() const {
+  std::vector<Duration> delays;
+  for (const auto& r : ranks_) delays.push_back(r->driver.delay());
+  return delays;
+}
+
 // Lets each stopped class that others wait for run one more pass. Returns whether there is one.
 bool Executor::go_on_where_needed() {
   std::vector<char> needed(ranks_.size(), false);

@@ -64,8 +64,9 @@ class Executor {
   bool complete_all(int c, RankState& r, program::Streams streams);
 
   bool all_stopped() const;
-  bool ran_out() const;               // of memory: some class
-  std::int64_t driver_calls() const;  // of all classes so far
+  bool ran_out() const;                         // of memory: some class
+  std::int64_t driver_calls() const;            // of all classes so far
+  std::vector<Duration> driver_delays() const;  // by class, so far
   // Out of memory: the rest of the step is skipped.
   bool ended_early() const { return ended_early_; }
   void end_early() { ended_early_ = true; }

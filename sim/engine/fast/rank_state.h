@@ -54,7 +54,7 @@ class ClockDriver final : public TimedDriver {
     const Time end = event.ticket < later ? Time{event.ticket}
                                           : clock_.tail[static_cast<std::size_t>(event.stream)];
     if (event.ticket >= later) --outstanding_;
-    clock_.cpu = std::max(clock_.cpu, end);
+    hold_until(end);
   }
   const std::int64_t* clock() const override { return &clock_.cpu.ps; }
   Time& cpu() override { return clock_.cpu; }

@@ -28,6 +28,12 @@ Bytes capacity(const Memory& memory, std::size_t rank_class) {
   return {std::max<std::int64_t>(left.n, 0)};
 }
 
+std::vector<int> stages_of(const program::Job& job) {
+  std::vector<int> stages;
+  for (const program::Program& program : job.classes) stages.push_back(program.stage);
+  return stages;
+}
+
 void fill_up(Accounts& accounts, Duration step) {
   for (const Duration d : accounts) step -= d;
   accounts[static_cast<std::size_t>(Account::pp_fill_drain)] += step;

@@ -1,6 +1,7 @@
 // job_view.h — facts of a job that both engines use: accounts of waits, number of steps, report.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/engine/rank/queues.h"
@@ -22,6 +23,12 @@ inline Account kernel_account(std::uint8_t flags) {
 // in the first steps: two more steps reach the steady state.
 inline int steps_to_play(const program::Job& job, const Options& options) {
   return options.steps + (job.ends_together ? 0 : 2);
+}
+// The pipeline stage of each rank class.
+std::vector<int> stages_of(const program::Job& job);
+// The most steps, if no earlier one is steady.
+inline int most_steps_to_play(const program::Job& job, const Options& options) {
+  return std::max(options.steps, options.most_steps) + (job.ends_together ? 0 : 2);
 }
 // Adds the rest of a step of length `step` to pp_fill_drain: a rank with a shorter step waits for
 // the others in the next one.

@@ -62,6 +62,9 @@ class TimedDriver : public allocator::Driver {
   // Number of driver calls so far that take CPU time. While it is equal, memory has not changed the
   // clock.
   std::int64_t calls() const { return account_.calls; }
+  // How long driver calls have held up the CPU so far, waits for the device included.
+  Duration delay() const { return account_.delay; }
+  void add_delay(Duration delay) { account_.delay += delay; }
 
   // The state of the driver, to save and restore. Bytes.
   struct Account {
@@ -69,19 +72,31 @@ class TimedDriver : public allocator::Driver {
     std::int64_t used = 0;
     std::int64_t next_address = 0;
     std::int64_t calls = 0;
+    Duration delay{};
   };
   const Account& account() const { return account_; }
   void restore(const Account& account) { account_ = account; }
+
+ protected:
+  // The CPU waits for work of the device before it may reuse memory.
+  void hold_until(Time end) {
+    if (end <= cpu()) return;
+    account_.delay += end - cpu();
+    cpu() = end;
+  }
 
  private:
   bool take(std::int64_t bytes);
 
   // Advances the CPU clock by the cost of a call; pass_when_idle waits for the whole device first.
-  void pass(Duration cost) {
-    if (charges_) cpu() = cpu() + cost;
-  }
+  void pass(Duration cost) { pass_until(cpu() + cost); }
   void pass_when_idle(Duration cost) {
-    if (charges_) cpu() = std::max(cpu(), idle()) + cost;
+    if (charges_) pass_until(std::max(cpu(), idle()) + cost);
+  }
+  void pass_until(Time end) {
+    if (!charges_) return;
+    account_.delay += end - cpu();
+    cpu() = end;
   }
 
   std::int64_t capacity_;

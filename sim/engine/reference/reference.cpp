@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "sim/allocator/options.h"
+#include "sim/engine/rank/steadiness.h"
 #include "sim/engine/reference/reference_engine.h"
 
 namespace sim::engine {
@@ -343,6 +344,8 @@ void Reference::begin_step(Rank& r, int step) {
 void Reference::end_step(Rank& r, Time end) {
   const auto step = static_cast<std::size_t>(r.at.step);
   longest_[step] = std::max(longest_[step], end - r.timeline.front_of_step());
+  delays_[step].resize(ranks_.size());
+  delays_[step][static_cast<std::size_t>(&r.program - job_.classes.data())] = r.driver.delay();
   r.accounts = r.timeline.end_step(end);
   if (step == 1) r.memory.mark_static();
 }
@@ -359,19 +362,37 @@ void Reference::play(int step) {
 }
 
 RunReport Reference::run() {
-  // Ranks that do not synchronize at the end of a step start the next step on their own.
-  const int steps = steps_to_play(job_, options_);
-  longest_.resize(static_cast<std::size_t>(steps) + 1);
-  for (int step = 0; step <= (job_.ends_together ? steps : 1); ++step) {
-    play(step);
+  const int least = steps_to_play(job_, options_), most = most_steps_to_play(job_, options_);
+  longest_.resize(static_cast<std::size_t>(most) + 1);
+  delays_.resize(longest_.size());
+  Steadiness steadiness(stages_of(job_));
+  const auto ended = [&](int step) {
+    const auto s = static_cast<std::size_t>(step);
+    steadiness.end_step(step, longest_[s], delays_[s]);
+  };
+  const auto ran_out = [&] {
+    return std::ranges::any_of(ranks_, [](const auto& r) { return r->memory.ran_out(); });
+  };
+  int last = 0;
+  for (bool more = true; more; ++last) {
+    play(last);
     Time end{};
     for (const auto& r : ranks_) end = std::max(end, r->end_of_work());
     for (const auto& r : ranks_)
-      if (job_.ends_together || step == 0) end_step(*r, end);
+      if (job_.ends_together || last == 0) end_step(*r, end);
+    // Ranks that do not synchronize at the end of a step start the next step on their own.
+    if (!job_.ends_together && last == 1)
+      for (; last < least; ++last) ended(last);
+    ended(last);
+    more = last < least || (last < most && !steadiness.steady() && !ran_out());
   }
+  --last;
   RunReport report;
   report.warm_up_time = longest_[1];
-  report.step_time = longest_.back();
+  report.step = last;
+  report.steady = steadiness.steady();
+  report.first_step_time = longest_[2];
+  report.step_time = longest_[static_cast<std::size_t>(last)];
   for (const auto& r : ranks_) fill_up(r->accounts, report.step_time);
   for (const auto& r : ranks_) {
     ClassReport c;
@@ -387,7 +408,21 @@ RunReport Reference::run() {
 
 RunReport run_reference(const program::Job& job, const Times& times, const Memory& memory,
                         const Options& options) {
-  return reference::Reference(job, times, memory, options).run();
+  if (job.ends_together) return reference::Reference(job, times, memory, options).run();
+  // Ranks run on from step to step, so the number of steps must be known before the run.
+  for (Options fixed = options;; ++fixed.steps) {
+    fixed.most_steps = fixed.steps;
+    fixed.observer = nullptr;
+    RunReport report = reference::Reference(job, times, memory, fixed).run();
+    const bool more = fixed.steps < options.most_steps && !report.steady &&
+                      std::ranges::none_of(report.classes, [](const ClassReport& c) {
+                        return c.out_of_memory.has_value();
+                      });
+    if (more) continue;
+    if (options.observer == nullptr) return report;
+    fixed.observer = options.observer;
+    return reference::Reference(job, times, memory, fixed).run();
+  }
 }
 
 }  // namespace sim::engine

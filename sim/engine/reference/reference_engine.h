@@ -217,7 +217,8 @@ class Reference {
   const Times& times_;
   const Options& options_;
   EventQueue<Event> agenda_;
-  std::vector<Duration> longest_;  // by step: the longest step of any rank
+  std::vector<Duration> longest_;              // by step: the longest step of any rank
+  std::vector<std::vector<Duration>> delays_;  // by step and rank: by driver calls, up to its end
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<std::pair<std::size_t, int>, std::map<std::int64_t, Meeting>> meetings_;
   std::map<std::pair<int, int>, Channel> channels_;

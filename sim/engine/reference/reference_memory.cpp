@@ -24,7 +24,7 @@ bool MarkDriver::event_reached(const allocator::Event& event) {
 void MarkDriver::wait(const allocator::Event& event) {
   waited_ = true;
   const Mark mark = mark_of(event);
-  if (rank_.reached(mark)) rank_.cpu = std::max(rank_.cpu, rank_.end_of(mark));
+  if (rank_.reached(mark)) hold_until(rank_.end_of(mark));
 }
 
 Time& MarkDriver::cpu() {

@@ -28,6 +28,7 @@ SteadyState::Snapshot SteadyState::snapshot(bool with_memory) const {
     save_times(*r, s.origin, s.timing);
     s.accounts.push_back(r->timeline.accounts());
     s.retries.push_back(r->memory.retries());
+    s.delays.push_back(r->driver.delay());
     r->memory.allocator().save_outline(s.outline);
   }
   if (with_memory) save_memory(s);
@@ -83,15 +84,19 @@ std::size_t SteadyState::skip(const Snapshot& before, const Snapshot& now, std::
     }
     r.at.pass = r.program.cuts[target] + r.beyond;
   }
-  repeat_retries(before, now, times);
+  repeat_counts(before, now, times);
   executor_.peers().shift(by);
   return target;
 }
 
-// Counts the allocator retries between the two states `times` more times.
-void SteadyState::repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times) {
-  for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
-    executor_.ranks()[c]->memory.add_retries(times * (now.retries[c] - before.retries[c]));
+// Counts the allocator retries and the delays by driver calls between the two states `times` more
+// times.
+void SteadyState::repeat_counts(const Snapshot& before, const Snapshot& now, std::int64_t times) {
+  for (std::size_t c = 0; c < executor_.ranks().size(); ++c) {
+    RankState& r = *executor_.ranks()[c];
+    r.memory.add_retries(times * (now.retries[c] - before.retries[c]));
+    r.driver.add_delay(times * (now.delays[c] - before.delays[c]));
+  }
 }
 
 // Decides which cycles of a step record a clock log: the first ones, and some after each inspection
@@ -237,28 +242,41 @@ void SteadyState::end_step(int step, RunReport& report) {
     if (step == 1) r->memory.mark_static();
   }
   for (auto& r : executor_.ranks()) fill_up(r->accounts_at_step, longest);
+  steadiness_.end_step(step, longest, executor_.driver_delays());
+  report.step = step;
+  report.steady = steadiness_.steady();
   if (step == 1) report.warm_up_time = longest;
+  if (step == 2) report.first_step_time = longest;
   if (step >= 1) report.step_time = longest;
+}
+
+// Whether another step follows. After the event of out of memory there is nothing to wait for, and
+// driver calls after the decision of `bounded` take no time.
+bool SteadyState::goes_on(int step) const {
+  if (step < steps_to_play(job_, options_)) return true;
+  return step < most_steps_to_play(job_, options_) && !steadiness_.steady() && !executor_.ran_out();
 }
 
 RunReport SteadyState::run(bool last_alone) {
   RunReport report;
   Snapshot previous;
-  const int most = steps_to_play(job_, options_);
-  for (int step = last_alone ? most : 0; step <= most; ++step) {
+  const int least = steps_to_play(job_, options_);
+  for (int step = last_alone ? least : 0;; ++step) {
     Snapshot start;
     if (step >= 2 && executor_.places_tensors() && options_.shortcuts && !options_.observer) {
       start = snapshot(true);
       // The step starts as the step before it did, so it repeats that step.
       if (step >= 3 && start.timing == previous.timing && start.memory == previous.memory) {
-        repeat_retries(previous, start, most - step + 1);
+        report.steady = true;
+        repeat_counts(previous, start, std::max(1, least - step + 1));
+        report.step = std::max(step, least);
         break;
       }
     }
     play(step);
     end_step(step, report);
     previous = std::move(start);
-    if (executor_.ended_early() || surely_out()) break;
+    if (executor_.ended_early() || surely_out() || !goes_on(step)) break;
   }
   // Completes exchanges that no class waited for.
   for (std::size_t c = 0; c < executor_.ranks().size(); ++c)

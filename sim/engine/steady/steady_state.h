@@ -24,6 +24,7 @@
 
 #include "sim/base/in_parallel.h"
 #include "sim/engine/fast/executor.h"
+#include "sim/engine/rank/steadiness.h"
 #include "sim/engine/steady/growth.h"
 #include "sim/engine/steady/stretch.h"
 
@@ -48,6 +49,7 @@ class SteadyState {
     std::vector<std::int64_t> outline;  // of the allocators
     std::vector<Accounts> accounts;
     std::vector<std::int64_t> retries;  // of the allocators, so far
+    std::vector<Duration> delays;       // by driver calls, so far
     Time origin;
     std::int64_t driver_calls = 0;
   };
@@ -85,13 +87,14 @@ class SteadyState {
   std::size_t replay_known(Cuts& cuts, const Snapshot& now);
   bool look(Cuts& cuts);
   void end_step(int step, RunReport& report);
+  bool goes_on(int step) const;
   bool surely_out() const;
 
   Snapshot snapshot(bool with_memory) const;
   void save_memory(Snapshot& s) const;
   std::int64_t cycles_left(std::size_t cut, std::size_t cycle) const;
   std::size_t skip(const Snapshot& before, const Snapshot& now, std::size_t from, std::size_t cut);
-  void repeat_retries(const Snapshot& before, const Snapshot& now, std::int64_t times);
+  void repeat_counts(const Snapshot& before, const Snapshot& now, std::int64_t times);
   static Accounts gained(const Snapshot& before, const Snapshot& now, std::size_t c);
 
   // known_cycle.cpp
@@ -130,6 +133,7 @@ class SteadyState {
   std::optional<KnownCycle> known_;
   std::vector<RankTimes> before_memory_only_;  // by class, at the begin of the stretch
   ReservedBounds bounds_;
+  Steadiness steadiness_{stages_of(job_)};
 };
 
 }  // namespace sim::engine

@@ -166,7 +166,10 @@ Values step_values(const answer::Answer& answer) {
   return {"",
           {value("step_time_ps", "", run.step_time.ps),
            value("step_time_s", "", answer::step_seconds(answer)),
-           value("warm_up_time_ps", "", run.warm_up_time.ps),
+           value("warm_up_time_ps", "", run.warm_up_time.ps), value("reported_step", "", run.step),
+           value("steady", "", run.steady),
+           value("first_step_time_ps", "",
+                 run.first_step_time.ps > 0 ? Json(run.first_step_time.ps) : Json(nullptr)),
            value("tokens_s_gpu", "", answer::tokens_per_second_gpu(answer)),
            value("mfu", "", {{"convention", "megatron"}, {"fraction", answer.mfu}}),
            value("hfu", "", {{"convention", "executed"}, {"fraction", answer.hfu}}),
@@ -393,13 +396,30 @@ std::string verdict_text(const answer::Answer& answer) {
   return text + "\n";
 }
 
+std::string steady_text(const answer::Answer& answer) {
+  const engine::RunReport& run = answer.run;
+  if (!run.fits()) return "";
+  const double first = seconds(run.first_step_time), step = answer::step_seconds(answer);
+  if (!run.steady)
+    return fmt::format(
+        "not steady: in step {}, the last one replayed, memory is still requested from the driver; "
+        "later steps may be shorter (`--steps N` replays more)\n",
+        run.step);
+  if (run.step <= 2 || run.first_step_time.ps <= run.step_time.ps) return "";
+  return fmt::format(
+      "step {} and later ones; step 2 takes {:.3f} s, {:.1f} % more, while memory is requested "
+      "from the driver (cudaMalloc)\n",
+      run.step, first, 100 * (first / step - 1));
+}
+
 std::vector<Block> head_blocks(const answer::Answer& answer, const std::string& intervals) {
   const bool fits = answer.run.fits(), asked = engine::places_tensors(answer.run.memory);
   // Not an initializer list, which would be copied.
   std::vector<Block> blocks;
-  blocks.emplace_back(Note{
-      "", headline(answer) + "\n" + verdict_text(answer) + answer::limit(answer) + "\n" + intervals,
-      true});
+  blocks.emplace_back(Note{"",
+                           headline(answer) + "\n" + steady_text(answer) + verdict_text(answer) +
+                               answer::limit(answer) + "\n" + intervals,
+                           true});
   blocks.emplace_back(Values{"",
                              {value("fits", "", asked ? Json(fits) : Json(nullptr)),
                               value("limit", "", answer::limit(answer))}});
