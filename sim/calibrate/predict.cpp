@@ -132,9 +132,22 @@ std::optional<T> optional_of(const Json& json) {
   return json.is_null() ? std::nullopt : std::optional<T>(json.get<T>());
 }
 
-}  // namespace
+// A reason quotes at most 200 bytes of a cell of the row.
+std::string with_short_quotes(std::string reason, const Row& row) {
+  constexpr std::size_t most = 200;
+  for (const auto& [column, text] : row) {
+    if (text.size() <= most) continue;
+    std::size_t end = most;  // not in the middle of a UTF-8 character
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    for (std::size_t at = reason.find(text); at != std::string::npos; at = reason.find(text, at)) {
+      reason.replace(at, text.size(), text.substr(0, end) + "...");
+      at += end;
+    }
+  }
+  return reason;
+}
 
-Prediction predict(const input::RunsRow& from, answer::Sites& sites) {
+Prediction predict_row(const input::RunsRow& from, answer::Sites& sites) {
   const Row& row = from.cells;
   Prediction out;
   out.row_id = cell(row, "row_id");
@@ -178,6 +191,14 @@ Prediction predict(const input::RunsRow& from, answer::Sites& sites) {
   if (out.reason.empty() && !out.assumptions.empty()) {
     out.reason = "assumed: " + joined(out.assumptions);
   }
+  return out;
+}
+
+}  // namespace
+
+Prediction predict(const input::RunsRow& row, answer::Sites& sites) {
+  Prediction out = predict_row(row, sites);
+  out.reason = with_short_quotes(std::move(out.reason), row.cells);
   return out;
 }
 

@@ -19,6 +19,7 @@
 #include "sim/output/documents/run_text.h"
 #include "sim/output/documents/timelines.h"
 #include "sim/study/tune/fixes.h"
+#include "sim/study/tune/whatif.h"
 
 namespace sim::command {
 
@@ -55,6 +56,12 @@ int run_run(const Arguments& arguments, Globals globals) {
   const answer::Site& site = plan.site();
   engine::Options how;
   how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
+  if (how.couple && plan->world() > study::most_coupled_gpus)
+    throw Stop{
+        exit_usage,
+        fmt::format("--network coupled: the plan has {} GPUs; the limit is {}. Leave it out, "
+                    "or use fewer replicas",
+                    plan->world(), study::most_coupled_gpus)};
   how.method = reference ? engine::Method::reference : engine::Method::fast;
   how.steps = static_cast<int>(options.number("steps", how.steps, 2, 100));
   if (options.has("steps")) how.most_steps = how.steps;

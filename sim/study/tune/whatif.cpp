@@ -35,6 +35,9 @@ output::WhatifRow row_of(const input::Variant& variant, const WhatifSettings& se
   if (!found) return impossible(variant, found.errors());
   const Result<answer::CheckedPlan> plan = answer::check(file->plan, **found);
   if (!plan) return impossible(variant, plan.errors());
+  if (settings.coupled && (*plan)->world() > most_coupled_gpus)
+    return impossible(variant, {{"", fmt::format("--network coupled takes at most {} GPUs, not {}",
+                                                 most_coupled_gpus, (*plan)->world())}});
 
   engine::Options how;
   how.couple = settings.coupled;

@@ -12,6 +12,9 @@
 
 namespace sim::study {
 
+// The most GPUs of a run on a coupled network. Above it a run takes a minute and over 2 GB.
+constexpr int most_coupled_gpus = 1 << 18;
+
 struct WhatifSettings {
   std::string plan;                   // path; "": settings only
   std::vector<std::string> settings;  // of the base and of every variant
