@@ -25,8 +25,8 @@ bool interrupted() {
   return asked != nullptr && asked();
 }
 
-// The data and the helpers are where the program is: in PREFIX/bin of an installed tree, else next to
-// this library in a build folder.
+// The data and the helpers are where the program is: in PREFIX/bin of an installed tree, else next
+// to this library in a build folder.
 void find_program() {
   Dl_info library{};
   if (::dladdr(reinterpret_cast<const void*>(&find_program), &library) == 0) return;

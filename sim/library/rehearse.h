@@ -6,8 +6,8 @@
 //   #include <rehearse/rehearse.h>
 //   const rehearse::Reply reply = rehearse::ask("run", {"llama-2-7b-64", "tp=4"});
 //
-// Answers are the JSON documents of `rehearse COMMAND --json`; sim/formats.md describes their schemas,
-// which keep their names and units. This header is the whole API: it has no types of the simulator.
+// Answers are the JSON documents of `rehearse COMMAND --json`; sim/formats.md describes their
+// schemas, which keep their names and units. This header is the whole API: it has no types of the simulator.
 //
 // Invariants
 //  (1) No function throws on bad input, prints, or ends the process.
@@ -33,8 +33,8 @@ struct Reply {
 __attribute__((visibility("default"))) Reply ask(const std::string& command,
                                                  const std::vector<std::string>& arguments);
 
-// Long calls ask this function often, from the thread of the call, and end with exit code 75 once it
-// returns true. nullptr: never.
+// Long calls ask this function often, from the thread of the call, and end with exit code 75 once
+// it returns true. nullptr: never.
 __attribute__((visibility("default"))) void interrupt_when(bool (*asked)());
 
 }  // namespace rehearse

@@ -94,8 +94,8 @@ TEST_CASE("golden: a build that fails says so and the program is not started") {
   CHECK(finished.err.find("rehearse: the build failed") != std::string::npos);
 }
 
-// A build of a file (8 half seconds), a unity source (10) and an archive (1) that prints `steps`. By this clock the first file is built
-// after 40 s.
+// A build of a file (8 half seconds), a unity source (10) and an archive (1) that prints `steps`.
+// By this clock the first file is built after 40 s.
 static void builds_slowly(const Repository& repository, const std::string& steps) {
   script(repository.folder + "/bin/date",
          "echo . >>clock; echo $((1000 + 40 * ($(wc -l <clock) / 2)))\n");
