@@ -1,6 +1,5 @@
-// evidence.cpp — how much does each published comparison prove? Every page of results/ begins with a
-// table of its evidence, and the tables of results/README.md and README.md repeat its verdict.
-#include <algorithm>
+// evidence.cpp — how much does each published comparison prove? Every page of results/ begins with
+// a table of its evidence, and the tables of results/README.md and README.md repeat its verdict.
 #include <array>
 #include <catch2/catch.hpp>
 #include <filesystem>
