@@ -121,11 +121,16 @@ void write_page(const std::string& path, const output::Document& document) {
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
+output::Document RunPage::document(const input::PlanFile& file, const answer::CheckedPlan& plan,
+                                   const answer::Answer& answer,
+                                   const std::string& intervals) const {
+  const Links links = links_of(file, plan, answer);
+  return output::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing);
+}
+
 void RunPage::finish(const input::PlanFile& file, const answer::CheckedPlan& plan,
                      const answer::Answer& answer, const std::string& intervals) const {
-  const Links links = links_of(file, plan, answer);
-  write_page(path_,
-             output::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing));
+  write_page(path_, document(file, plan, answer, intervals));
 }
 
 int run_report(const Arguments& arguments, Globals globals) {

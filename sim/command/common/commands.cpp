@@ -37,6 +37,8 @@ const std::vector<Command>& commands() {
        run_compare},
       {"report", "FOLDER|PLAN [-o FILE]", "a sweep or a run as one page with charts (HTML)",
        "llama-2-7b-64 -o run.html", run_report},
+      {"serve", "[--port N]", "a page in which every setting can be changed, on this machine",
+       "--port 8600", run_serve},
       {"init", "plan|cluster|grid|search [FILE]", "a commented file to start from",
        "plan my-plan.textproto", run_init},
       {"doc", "NAME ...", "what a field, a framework or a term of the output means", "bubble",

@@ -1,8 +1,15 @@
-// page.js — draws the document that stands in the page as JSON (output/document.h) with D3. Every
-// text goes into a text node; nothing of the document is ever markup.
+// page.js — draws a document (output/document.h, as JSON) with D3: that of a static report, or one
+// that the server of a live page (live.js) has sent. Every text goes into a text node; nothing of
+// the document is ever markup.
 "use strict";
-(() => {
-  const model = JSON.parse(document.getElementById("data").textContent);
+
+// Tables that are on the page now; a printer needs all their rows.
+const printed_tables = new Set();
+
+// Draws the blocks of the document `model` into the selection `at`, and its filters into `controls`,
+// if there is a place for them.
+function view(model, at, controls) {
+  printed_tables.clear();
   const groups = 10;
   const most_rows_on_paper = 200;
   const row_height = 24;
@@ -80,7 +87,9 @@
   }
 
   // ---- small parts ----
-  const hint = d3.select("body").append("div").attr("id", "hint").attr("role", "status");
+  if (d3.select("#hint").empty())
+    d3.select("body").append("div").attr("id", "hint").attr("role", "status");
+  const hint = d3.select("#hint").style("display", "none");
   function explain(selection, text) {
     const show = (event, d) => {
       const box = event.target.getBoundingClientRect();
@@ -267,8 +276,7 @@
       waiting = true;
       requestAnimationFrame(() => { waiting = false; render(); });
     });
-    window.addEventListener("beforeprint", () => render("paper"));
-    window.addEventListener("afterprint", () => render());
+    printed_tables.add(render);
     table.listeners.push((what) => {
       if (what === "chosen" && chosen_rows.size > 0) {
         const at = sorted.findIndex((i) => chosen_rows.has(i));
@@ -618,14 +626,8 @@
     render(d3.zoomIdentity);
   };
 
-  // ---- the page ----
-  d3.select("header h1").text(model.title);
-  d3.select("header p").text(model.subtitle);
-  d3.select("footer").text("rehearse " + model.version + ". Keys: Tab moves between charts and " +
-    "controls, arrows inside of a heat map or a timeline, + and - zoom, / goes to the first " +
-    "filter, d changes between light and dark.");
-  const controls = d3.select("#controls");
-  for (const key of model.filters) {
+  // ---- filters, then the blocks ----
+  for (const key of controls ? model.filters : []) {
     const table = [...tables.values()].find((t) => t.block.searched && column_of(t, key));
     if (!table) continue;
     const column = column_of(table, key);
@@ -637,24 +639,40 @@
       refilter();
     });
   }
-  function turn() {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" :
-      window.matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-  }
-  controls.append("button").text("light / dark").on("click", turn);
   for (const block of model.blocks) {
-    draw[block.kind](d3.select("#blocks").append("section").attr("class", block.kind), block);
+    draw[block.kind](at.append("section").attr("class", block.kind), block);
   }
-  d3.selectAll("h2, th button").attr("title", function () { return tip(this.textContent); });
-  document.addEventListener("keydown", (event) => {
-    if (/^(INPUT|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey) return;
-    if (event.key === "d") turn();
-    if (event.key === "/") {
-      const first = document.querySelector("thead input");
-      if (first) { first.focus(); event.preventDefault(); }
-    }
-  });
+  at.selectAll("h2, th button").attr("title", function () { return tip(this.textContent); });
+}
+
+// ---- the page around it ----
+function turn() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" :
+    window.matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+}
+document.addEventListener("keydown", (event) => {
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey)
+    return;
+  if (event.key === "d") turn();
+  if (event.key === "/") {
+    const first = document.querySelector("#search, thead input");
+    if (first) { first.focus(); event.preventDefault(); }
+  }
+});
+window.addEventListener("beforeprint", () => printed_tables.forEach((render) => render("paper")));
+window.addEventListener("afterprint", () => printed_tables.forEach((render) => render()));
+
+const page_data = JSON.parse(document.getElementById("data").textContent);
+if (page_data.blocks) {
+  d3.select("header h1").text(page_data.title);
+  d3.select("header p").text(page_data.subtitle);
+  d3.select("footer").text("rehearse " + page_data.version + ". Keys: Tab moves between charts and " +
+    "controls, arrows inside of a heat map or a timeline, + and - zoom, / goes to the first " +
+    "filter, d changes between light and dark.");
+  const controls = d3.select("#controls");
+  view(page_data, d3.select("#blocks"), controls);
+  controls.append("button").text("light / dark").on("click", turn);
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
-})();
+}
