@@ -96,16 +96,18 @@ def work(browser, url, folder):
           browser.run("document.querySelectorAll('#charts svg').length") >= 3)
     picture("light")
     click(browser, "#pin")
-    set_field(browser, "tp", "2")
+    set_field(browser, "tp", "4")
     click(browser, "#pin")
     rows = browser.run("document.querySelectorAll('#compare tbody tr').length")
     check("two pins are compared", rows == 2, rows)
-    check("the difference is named", "tp=2" in text(browser, "#compare tbody tr:nth-child(2)"))
+    check("the difference is named", "tp=4" in text(browser, "#compare tbody tr:nth-child(2)"))
     browser.run("document.querySelector('#compare').scrollIntoView()")
     picture("compare")
-    set_field(browser, "micro_batch", "64")
+    set_field(browser, "tp", "1")
+    set_field(browser, "micro_batch", "4")
     check("out of memory is said", "out of memory" in text(browser, "#verdict"))
-    browser.wait("document.querySelectorAll('#fixes button').length > 0", 120)
+    browser.wait("document.documentElement.dataset.fixed === document.documentElement.dataset.answered",
+                 120)
     browser.run("window.scrollTo(0, 0)")
     picture("out-of-memory")
     click(browser, "#fixes button")
@@ -134,11 +136,13 @@ def work(browser, url, folder):
          " --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 \\\n"
          " --max-position-embeddings 2048 --micro-batch-size 4 --global-batch-size 64 \\\n"
          " --tensor-model-parallel-size 2 --bf16 --vocab-size 50304\n")
-    browser.wait("/tp=2/.test(location.hash) && /gpus=8/.test(location.hash)")
+    browser.wait("/gpus=8/.test(location.hash)")
     answered(browser)
     check("a dropped launch script is the plan", "fits" in text(browser, "#verdict"),
           text(browser, "#answer"))
-    check("no console error so far", not browser.problems, browser.problems)
+    # The answer to an impossible plan is 422, which Chromium notes.
+    errors = [one for one in browser.problems if "422" not in one]
+    check("no console error", not errors, errors)
     narrow_and_dark(browser, url, picture)
 
 

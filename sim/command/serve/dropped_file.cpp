@@ -8,6 +8,7 @@
 
 #include "sim/command/common/command.h"
 #include "sim/input/fields/fields.h"
+#include "sim/input/frameworks/framework.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/models/huggingface.h"
 #include "sim/input/text/locate.h"
@@ -105,7 +106,13 @@ std::vector<std::string> settings_of(const input::PlanFile& file) {
   std::vector<std::string> settings = model_settings(plan.architecture);
   settings.push_back("cluster=" + file.machine.cluster.name);
   settings.push_back(fmt::format("gpus={}", plan.world()));
-  if (!file.framework.empty()) settings.push_back("framework=" + file.framework);
+  const Result<std::vector<input::Framework>>& known = input::frameworks();
+  if (known)
+    for (const input::Framework& one : *known)
+      if (one.family == file.framework && !file.framework.empty()) {
+        settings.push_back("framework=" + one.name);
+        break;
+      }
   std::vector<std::string> needed = settings;
   needed.push_back(fmt::format("global_batch={}", plan.batch.global_batch));
   needed.push_back(fmt::format("sequence={}", plan.batch.sequence));

@@ -116,11 +116,7 @@ int run_server(const Wanted& wanted, const Globals& globals) {
   const std::string url =
       fmt::format("http://{}/{}", door.hosts.front(),
                   door.token.empty() ? "" : fmt::format("?token={}", door.token));
-  if (globals.json) {
-    print(output::line({{"url", url}}) + "\n");
-  } else {
-    print(url + "\n");
-  }
+  print(url + "\n");
   if (!globals.quiet) note("the page is at " + url + "; Ctrl-C ends the server");
   int ended_by = 0;
   boost::asio::signal_set signals(context, SIGINT, SIGTERM, SIGHUP);
@@ -150,6 +146,8 @@ int run_serve(const Arguments& arguments, Globals globals) {
       .flag("read-only", "answer no requests for replays: only the page and lists of names")
       .words(0, 0)
       .parse(arguments, globals);
+  if (globals.json)
+    throw Stop{exit_usage, "--json: serve prints its address; the answers of the server are JSON"};
   const Wanted wanted = wanted_of(options);
   try {
     run_server(wanted, globals);

@@ -226,6 +226,7 @@
     const place = answer_place;
     const outcome = outcome_of(last);
     place.selectAll("*").remove();
+    if (fixed_key !== last.key) fixes_place.attr("hidden", "").selectAll("*").remove();
     const line = place.append("p").attr("class", "verdict " + outcome).attr("id", "verdict");
     line.append("i").attr("aria-hidden", "true").text(verdicts[outcome][0]);
     line.append("span").text(verdicts[outcome][1]);
@@ -283,7 +284,7 @@
     place.append("h2").text(title);
     const parts = [...new Set(rows.flatMap((row) => row.parts.filter(([, v]) => v > 0)
       .map(([name]) => name)))];
-    const wide = place.node().clientWidth - 32 || 800;
+    const wide = Math.max(260, place.node().clientWidth - 34) || 800;
     const left = Math.min(wide / 3, 18 + 7 * d3.max(rows, (row) => row.name.length));
     const step = rows.length > 12 ? 16 : 26;
     const height = 8 + step * rows.length + 26;
@@ -424,6 +425,7 @@
     const { status, json } = await api("/api/fixes", request_of(settings));
     if (!last || last.key !== key || status !== 200) return;
     fixed_key = key;
+    document.documentElement.dataset.fixed = key;
     const fitting = (json.result.single_changes || []).filter((one) => one.fits);
     state.text(fitting.length === 0 ? "none of the single changes fits; the search below tries all " +
       "plans" : "");
@@ -724,7 +726,13 @@
     const [field_answer, name_answer] = await Promise.all([api("/api/fields"), api("/api/names")]);
     if (field_answer.status !== 200 || name_answer.status !== 200)
       return say("the server refused: " + JSON.stringify(field_answer.json));
-    fields = field_answer.json.result.fields;
+    // A name of a cluster's field that a plan has too means the plan's.
+    const known = new Set();
+    fields = field_answer.json.result.fields.filter((field) => {
+      const own = !known.has(field.name) && (field.of === "plan" || field.name.includes("."));
+      known.add(field.name);
+      return own;
+    });
     names = name_answer.json.result;
     read_address();
     build_controls();

@@ -123,8 +123,17 @@ function view(model, at, controls) {
       .attr("stroke", (d, i) => colour(i));
     items.append("span").text((d) => d);
   }
+  // Outcomes have the same place in every chart: a blue circle fits, an orange cross does not.
+  const outcomes = ["fits", "oom", "impossible"];
+  function in_order(words) {
+    const all = [...new Set(words)];
+    if (!all.some((word) => outcomes.includes(word))) return all;
+    const first = all.includes("oom") ? ["fits", "oom"] : ["fits"];
+    return [...first, ...all.filter((word) => !first.includes(word))];
+  }
   const symbol = (index, size) => d3.symbol(shapes[index % shapes.length], size)();
-  const width = 1080;
+  // As wide as the page is, so that text keeps its size on a narrow screen.
+  const width = Math.max(300, Math.min(1120, at.node().clientWidth - 34 || 1080));
   function picture(place, height, name) {
     return place.append("svg").attr("viewBox", "0 0 " + width + " " + height)
       .attr("role", "img").attr("aria-label", name);
@@ -133,7 +142,7 @@ function view(model, at, controls) {
     svg.append("g").attr("class", "grid").selectAll("line").data(y.ticks ? y.ticks(ticks) : [])
       .join("line").attr("x1", box.left).attr("x2", box.right).attr("y1", y).attr("y2", y);
     svg.append("g").attr("transform", "translate(0," + box.bottom + ")").call(d3.axisBottom(x)
-      .ticks(8));
+      .ticks(Math.min(8, width / 80)));
     svg.append("g").attr("transform", "translate(" + box.left + ",0)").call(d3.axisLeft(y)
       .ticks(ticks));
     svg.append("text").attr("class", "faint").attr("x", box.right).attr("y", box.bottom + 34)
@@ -189,6 +198,8 @@ function view(model, at, controls) {
     place.append("h2").text(block.title);
     const parsed = new DOMParser().parseFromString(block.svg, "image/svg+xml");
     const svg = document.adoptNode(parsed.documentElement);
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", block.title);
     svg.style.minWidth = svg.viewBox.baseVal.width + "px";  // as wide as it was drawn: it scrolls
     place.append("div").attr("class", "scroll").attr("tabindex", 0).node().append(svg);
   };
@@ -409,8 +420,7 @@ function view(model, at, controls) {
     place.append("h2").text(block.title);
     const x_column = column_of(table, block.x), y_column = column_of(table, block.y[0]);
     const group = block.group ? column_of(table, block.group) : null;
-    const words = group ? [...new Set(d3.range(table.block.rows).map((i) => String(group.at(i))))] :
-      [""];
+    const words = group ? in_order(d3.range(table.block.rows).map((i) => String(group.at(i)))) : [""];
     if (group) legend(place, words, true);
     const svg = picture(place, 430, block.title);
     const box = { left: 62, right: width - 20, top: 24, bottom: 380 };
@@ -519,7 +529,7 @@ function view(model, at, controls) {
     function draw_bars(svg, rows, layers, end, x_column, keys_shown) {
       const shown = rows.slice(0, 64);
       const names = shown.map((i) => cell_text(x_column, x_column.at(i)));
-      const left = Math.min(300, Math.max(80, 16 + 7 * d3.max(names, (name) => name.length)));
+      const left = Math.min(300, width / 3, Math.max(80, 16 + 7 * d3.max(names, (name) => name.length)));
       const box = { left, right: width - 90, top: 10, bottom: 10 + 26 * shown.length };
       const x = d3.scaleLinear([0, end], [box.left, box.right]);
       const y = d3.scaleBand(d3.range(shown.length), [box.top, box.bottom]).padding(0.2);
@@ -534,13 +544,13 @@ function view(model, at, controls) {
       });
       svg.append("g").selectAll("text").data(names).join("text").attr("x", box.left - 6)
         .attr("y", (d, i) => y(i) + y.bandwidth() / 2 + 4).attr("text-anchor", "end")
-        .text((d) => d.length > 42 ? d.slice(0, 41) + "\u2026" : d);
+        .text((d) => d.length > box.left / 7 ? d.slice(0, box.left / 7 - 2) + "\u2026" : d);
       svg.append("g").selectAll("text").data(shown).join("text").attr("class", "faint")
         .attr("x", (i) => x(d3.sum(keys_shown, (key) => column_of(table, key).at(i) || 0)) + 5)
         .attr("y", (i, n) => y(n) + y.bandwidth() / 2 + 4).text((i) => cell_text(unit,
           d3.sum(keys_shown, (key) => column_of(table, key).at(i) || 0)));
       svg.append("g").attr("transform", "translate(0," + box.bottom + ")").call(d3.axisBottom(x)
-        .ticks(8));
+        .ticks(Math.min(8, width / 80)));
       svg.append("text").attr("class", "faint").attr("x", box.right).attr("y", box.bottom + 34)
         .attr("text-anchor", "end").text(unit.unit);
     }
@@ -560,7 +570,7 @@ function view(model, at, controls) {
     legend(place, kinds, false);
     const bar = place.append("div").attr("class", "choices");
     const lane_height = Math.max(14, Math.min(30, 560 / lanes.length));
-    const box = { left: Math.min(220, 20 + 7 * d3.max(lanes, (l) => l.length)), right: width - 10,
+    const box = { left: Math.min(220, width / 3, 20 + 7 * d3.max(lanes, (l) => l.length)), right: width - 10,
       top: 8, bottom: 8 + lane_height * lanes.length };
     const svg = picture(place, box.bottom + 40, block.title).attr("tabindex", 0);
     const begin = d3.min(rows, (i) => column(block.begin).at(i));
@@ -601,7 +611,7 @@ function view(model, at, controls) {
           x(column(block.end).at(i))) / 2)
         .attr("y", (i) => y(String(column(block.lane).at(i))) + y.bandwidth() / 2 + 4)
         .text((i) => column(block.label).at(i));
-      axis.call(d3.axisBottom(x).ticks(8));
+      axis.call(d3.axisBottom(x).ticks(Math.min(8, width / 80)));
     }
     const zoom = d3.zoom().scaleExtent([1, 5000]).extent([[box.left, 0], [box.right, box.bottom]])
       .translateExtent([[box.left, 0], [box.right, box.bottom]])
@@ -623,7 +633,17 @@ function view(model, at, controls) {
         along(-0.2) }[event.key];
       if (act) { act(); event.preventDefault(); }
     });
+    // Opens on the first passes: thousands of them in one picture are only stripes.
+    const first_passes = 2 * lanes.length + 24;
+    const first_lane = rows.filter((i) => String(column(block.lane).at(i)) === lanes[0]);
     render(d3.zoomIdentity);
+    if (first_lane.length > 2 * first_passes) {
+      const until = column(block.end).at(first_lane[first_passes]);
+      const k = Math.min(5000, (end - begin) / (until - begin));
+      svg.call(zoom.transform, d3.zoomIdentity.translate(box.left * (1 - k), 0).scale(k));
+      bar.append("span").attr("class", "opened").text("shown: the first " + first_passes +
+        " passes of the step; all (0) shows the rest");
+    }
   };
 
   // ---- filters, then the blocks ----
