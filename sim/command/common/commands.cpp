@@ -35,7 +35,7 @@ const std::vector<Command>& commands() {
       {"compare", "LOG PLAN | --megatron-args FILE",
        "a run's log beside its prediction, and why they differ", "train.log llama-2-7b-64",
        run_compare},
-      {"report", "FOLDER|PLAN [-o FILE]", "a sweep or a run as one page with charts (HTML)",
+      {"report", "FOLDER|PLAN ... [-o FILE]", "a sweep, a run, or plans side by side as one page (HTML)",
        "llama-2-7b-64 -o run.html", run_report},
       {"serve", "[--port N]", "a page in which every setting can be changed, on this machine",
        "--port 8600", run_serve},

@@ -431,10 +431,8 @@
       "plans" : "");
     const list = fixes_place.append("div").attr("class", "row");
     for (const one of fitting) {
-      const cost = one.slower !== undefined && one.slower !== null ? ", step " +
-        (one.slower >= 0 ? "+" : "") + percent(one.slower) : one.step_time_s ? ", step " +
-        seconds(one.step_time_s) : "";
-      button(list, one.change + cost, () => take(one.change.split(" ")), "take this change over");
+      const cost = (one.cost_fraction > 0 ? "+" : "") + percent(one.cost_fraction);
+      button(list, one.change + "  (step " + cost + ")", () => take(one.change.split(" ")), "take this change over");
     }
   }
   function take(words) {
