@@ -62,7 +62,8 @@ namespace {
 
 // The page with its parts. `data` is inserted last, since it may contain text that looks like a mark.
 std::string whole_page(bool live, const Json& data, std::string_view title) {
-  std::string text = filled(std::string(page_html), "@connect@", live ? "; connect-src 'self'" : "");
+  std::string text =
+      filled(std::string(page_html), "@connect@", live ? "; connect-src 'self'" : "");
   text = filled(std::move(text), "@live@", live ? " class=\"live\"" : "");
   text = filled(std::move(text), "@style@",
                 std::string(page_css) + (live ? std::string(page_live_css) : ""));

@@ -18,8 +18,8 @@ namespace sim::output {
 
 std::string page(const Document& document);
 
-// The page of `rehearse serve`: the same module with controls. It asks its own server, and no other,
-// for documents. `read_only`: without controls that need a replay.
+// The page of `rehearse serve`: the same module with controls. It asks only its own server
+// for documents. `read_only`: the server answers no replays.
 std::string live_page(bool read_only);
 
 // Escapes text for an HTML element or an attribute in double quotes.

@@ -79,7 +79,6 @@ TEST_CASE("golden: serve answers a plan as run does, and ends cleanly on SIGTERM
   CHECK(wrong.ends_with("\n422\n"));
   CHECK(wrong.find("cluster") != std::string::npos);
   CHECK(server.end());
-
 }
 
 TEST_CASE("golden: serve stops a request that takes too long or too much memory, and goes on") {
@@ -92,8 +91,8 @@ TEST_CASE("golden: serve stops a request that takes too long or too much memory,
           "virtual_stages=2"]})");
   INFO(large);
   CHECK(!large.ends_with("\n200\n"));
-  const std::string small = server.post(
-      "api/run", R"({"plan": "llama-2-7b-64", "settings": ["global_batch=64"]})");
+  const std::string small =
+      server.post("api/run", R"({"plan": "llama-2-7b-64", "settings": ["global_batch=64"]})");
   INFO(small);
   CHECK(small.ends_with("\n200\n"));
 }
@@ -125,10 +124,9 @@ TEST_CASE("golden: the page of serve works in Chromium as a user uses it") {
   const std::string folder = golden::scratch("serve-page");
   if (!has("chromium", folder) || !has("python3", folder)) return;
   Server server(folder, "--quiet");
-  const golden::Finished tried =
-      run("timeout 600 python3 \"" REHEARSE_SOURCE_DIR "/tests/browser/page_test.py\" " +
-              server.url(),
-          server.folder());
+  const golden::Finished tried = run(
+      "timeout 600 python3 \"" REHEARSE_SOURCE_DIR "/tests/browser/page_test.py\" " + server.url(),
+      server.folder());
   INFO(tried.out << tried.err);
   CHECK(tried.code == 0);
 }

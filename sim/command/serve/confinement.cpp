@@ -33,18 +33,19 @@ void allow(int rules, const std::string& path, std::uint64_t access) {
   landlock_path_beneath_attr rule{};
   rule.allowed_access = access;
   if (!std::filesystem::is_directory(path, error))
-    rule.allowed_access &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
-                           LANDLOCK_ACCESS_FS_EXECUTE;
+    rule.allowed_access &=
+        LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
   rule.parent_fd = folder;
   ::syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
   ::close(folder);
 }
 
-bool restrict_kernel(const std::vector<std::string>& read, const std::vector<std::string>& written) {
+bool restrict_kernel(const std::vector<std::string>& read,
+                     const std::vector<std::string>& written) {
   landlock_ruleset_attr handled{};
   handled.handled_access_fs = everything;
-  const auto rules = static_cast<int>(
-      ::syscall(SYS_landlock_create_ruleset, &handled, sizeof handled, 0));
+  const auto rules =
+      static_cast<int>(::syscall(SYS_landlock_create_ruleset, &handled, sizeof handled, 0));
   if (rules < 0) return false;
   for (const std::string& path : read) allow(rules, path, reading);
   for (const std::string& path : written) allow(rules, path, everything);

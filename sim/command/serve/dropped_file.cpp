@@ -84,18 +84,14 @@ std::vector<std::string> model_settings(const model::Architecture& architecture)
 int read_model(const std::string& path, const std::string& name) {
   const model::Architecture architecture = need(input::load_huggingface(path));
   std::vector<std::string> settings = model_settings(architecture);
-  print(output::line({{"kind", "model"},
-                      {"name", name},
-                      {"settings", settings},
-                      {"notes", Json::array()}}));
+  print(output::line(
+      {{"kind", "model"}, {"name", name}, {"settings", settings}, {"notes", Json::array()}}));
   return exit_yes;
 }
 
 int read_plan(const input::PlanFile& file, const char* kind, const std::string& name) {
-  print(output::line({{"kind", kind},
-                      {"name", name},
-                      {"settings", settings_of(file)},
-                      {"notes", file.notes}}));
+  print(output::line(
+      {{"kind", kind}, {"name", name}, {"settings", settings_of(file)}, {"notes", file.notes}}));
   return exit_yes;
 }
 
@@ -134,11 +130,11 @@ int read_dropped(const Json& request, const std::string& scratch) {
     words.push_back(setting.get<std::string>());
   const std::string suffix = fs::path(name).extension().string();
   const bool plain = suffix.size() <= 10 && std::ranges::all_of(suffix, [](char c) {
-    return c == '.' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-  });
+                       return c == '.' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+                     });
   const Scratch file(scratch, "dropped" + (plain ? suffix : std::string()), text);
-  if (suffix == ".textproto") return read_plan(need(input::load_plan(file.path(), words)), "plan",
-                                               name);
+  if (suffix == ".textproto")
+    return read_plan(need(input::load_plan(file.path(), words)), "plan", name);
   const Json json = suffix == ".json" ? Json::parse(text, nullptr, false) : Json();
   if (json.is_object() && (json.contains("hidden_size") || json.contains("n_embd") ||
                            json.contains("architectures") || json.contains("model_type")))

@@ -53,8 +53,8 @@ bool names(const std::vector<std::string>& hosts, const std::string& host) {
 
 Reply problem(int status, const std::string& message) {
   const Diagnostics problems = {{"", message}};
-  const output::Json body = output::document(
-      "error", {{"exit_code", static_cast<int>(exit_usage)}, {"problems", problems_json(problems)}});
+  const output::Json body = output::document("error", {{"exit_code", static_cast<int>(exit_usage)},
+                                                       {"problems", problems_json(problems)}});
   return {status, "application/json", output::line(body) + "\n"};
 }
 
@@ -63,7 +63,8 @@ std::vector<std::string> hosts_of(const std::string& address, int port) {
   for (const char* name : {"127.0.0.1", "localhost", "[::1]"})
     all.push_back(fmt::format("{}:{}", name, port));
   const bool six = address.find(':') != std::string::npos;
-  const std::string own = six ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
+  const std::string own =
+      six ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
   if (!names(all, own)) all.push_back(own);
   return all;
 }
@@ -80,8 +81,7 @@ std::optional<Reply> refusal(const Door& door, const Request& request) {
       (!request.origin.starts_with("http://") || !names(door.hosts, request.origin.substr(7))))
     return problem(403, "Origin: another site sent this request");
   if (!request.fetch_site.empty() && request.fetch_site != "same-origin" &&
-      (request.fetch_site != "none" || request.method != "GET") &&
-      path_of(request.target) != "/")
+      (request.fetch_site != "none" || request.method != "GET") && path_of(request.target) != "/")
     return problem(403, "Sec-Fetch-Site: another site sent this request");
   if (!door.token.empty() && !has_token(door, request))
     return problem(401, "the token is missing; open the address that `rehearse serve` printed");

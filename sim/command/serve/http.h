@@ -10,7 +10,7 @@ struct Request {
   std::string method;  // "GET", "POST"
   std::string target;  // path and query, as sent: "/api/run"
   std::string host, origin, fetch_site, content_type, authorization;  // header fields; "": absent
-  int hosts = 0;       // number of Host fields
+  int hosts = 0;                                                      // number of Host fields
   std::string body;
 };
 

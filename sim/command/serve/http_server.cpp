@@ -142,13 +142,13 @@ class Session : public std::enable_shared_from_this<Session> {
     auto message = std::make_shared<http::response<http::string_body>>(
         message_of(std::move(reply), keep, version));
     stream_.expires_after(server_->limits.request);
-    http::async_write(stream_, *message,
-                      [self = shared_from_this(), message, keep](beast::error_code error,
-                                                                 std::size_t) {
-                        if (!error && keep) return self->read();
-                        beast::error_code ignored;  // the client may be gone
-                        self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
-                      });
+    http::async_write(
+        stream_, *message,
+        [self = shared_from_this(), message, keep](beast::error_code error, std::size_t) {
+          if (!error && keep) return self->read();
+          beast::error_code ignored;  // the client may be gone
+          self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+        });
   }
 
   static constexpr unsigned http_1_1 = 11;

@@ -17,8 +17,8 @@ bool is_key(const std::string& key) {
   if (key.empty() || key.size() > key_bytes_most || key.front() == '-' || key.front() == '.')
     return false;
   return std::ranges::all_of(key, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '.' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
   });
 }
 
@@ -26,8 +26,8 @@ bool is_key(const std::string& key) {
 bool names_file(const std::string& value) {
   for (std::size_t at = value.find('/'); at != std::string::npos; at = value.find('/', at + 1)) {
     const bool per_second = at > 0 && at + 1 < value.size() && value[at + 1] == 's' &&
-                            (at + 2 == value.size() || std::string_view(" ,}").find(
-                                                           value[at + 2]) != std::string_view::npos);
+                            (at + 2 == value.size() ||
+                             std::string_view(" ,}").find(value[at + 2]) != std::string_view::npos);
     if (!per_second) return true;
   }
   return value.find('\\') != std::string::npos;

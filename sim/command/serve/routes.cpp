@@ -96,11 +96,11 @@ void Routes::plan(const std::string& what, const Request& request, Respond respo
   const Result<PlanRequest> wanted = plan_request(request.body, is_json(request));
   if (!wanted) return respond(problems(422, wanted.errors()));
   if (wanted->words().empty())
-    return respond(problems(422, {{"settings", "are missing: model=NAME cluster=NAME gpus=N ..."}}));
-  workers_.submit({output::line({{"do", what},
-                                 {"plan", wanted->plan},
-                                 {"settings", wanted->settings}}),
-                   nullptr, std::move(respond), ""});
+    return respond(
+        problems(422, {{"settings", "are missing: model=NAME cluster=NAME gpus=N ..."}}));
+  workers_.submit(
+      {output::line({{"do", what}, {"plan", wanted->plan}, {"settings", wanted->settings}}),
+       nullptr, std::move(respond), ""});
 }
 
 void Routes::file(const Request& request, Respond respond) {

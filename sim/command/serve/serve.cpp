@@ -34,7 +34,8 @@ class Folder {
  public:
   Folder() {
     std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "rehearse-serve-XXXXXX").string();
+    std::string path =
+        (fs::temp_directory_path(error) / ("rehearse-serve-" + std::string(6, 'X'))).string();
     if (error || ::mkdtemp(path.data()) == nullptr)
       throw Stop{exit_io, path + ": the folder for dropped files cannot be made"};
     path_ = path;

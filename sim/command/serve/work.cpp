@@ -93,10 +93,8 @@ int launch(const Json& request) {
   for (const planner::LaunchText& one :
        planner::launches(plan.plan(), request.value("model", plan->architecture.name),
                          file.machine.cluster.name, file.machine))
-    all.push_back({{"program", one.program},
-                   {"file", one.file},
-                   {"text", one.text},
-                   {"left", one.left}});
+    all.push_back(
+        {{"program", one.program}, {"file", one.file}, {"text", one.text}, {"left", one.left}});
   print(output::line(all));
   return exit_yes;
 }

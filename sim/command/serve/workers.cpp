@@ -79,8 +79,8 @@ bool send(int descriptor, char kind, std::string_view text) {
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGHUP, SIG_DFL);
   std::signal(SIGINT, SIG_IGN);  // only a search stops on it
-  const rlimit none{0, 0}, space{static_cast<rlim_t>(limits.memory.n),
-                                 static_cast<rlim_t>(limits.memory.n)};
+  const rlimit none{0, 0},
+      space{static_cast<rlim_t>(limits.memory.n), static_cast<rlim_t>(limits.memory.n)};
   ::setrlimit(RLIMIT_CORE, &none);
   ::setrlimit(RLIMIT_AS, &space);
   try {
@@ -232,14 +232,14 @@ void Workers::listen(Worker& worker) {
         if (stopped_ || worker.life != life) return;
         if (error || worker.head.bytes > message_bytes_most) return lost(worker);
         worker.text.resize(worker.head.bytes);
-        asio::async_read(worker.stream, asio::buffer(worker.text),
-                         [this, &worker, life](const boost::system::error_code& broken,
-                                               std::size_t) {
-                           if (stopped_ || worker.life != life) return;
-                           if (broken) return lost(worker);
-                           heard(worker, worker.head.kind, std::move(worker.text));
-                           listen(worker);
-                         });
+        asio::async_read(
+            worker.stream, asio::buffer(worker.text),
+            [this, &worker, life](const boost::system::error_code& broken, std::size_t) {
+              if (stopped_ || worker.life != life) return;
+              if (broken) return lost(worker);
+              heard(worker, worker.head.kind, std::move(worker.text));
+              listen(worker);
+            });
       });
 }
 

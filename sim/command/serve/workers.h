@@ -38,7 +38,7 @@ struct Job {
 struct WorkerLimits {
   int workers = 2;
   std::size_t queued = 64;
-  std::chrono::seconds time{60};  // of one request
+  std::chrono::seconds time{60};       // of one request
   Bytes memory{Bytes{4'294'967'296}};  // address space of a worker
 };
 

@@ -74,10 +74,10 @@ std::string drawn(const Timed& timed, double x, double y, double width) {
   const std::string number = label(timed.step);
   constexpr double of_character = 7;
   if (width < of_character * static_cast<double>(number.size())) return text;
-  return text + fmt::format("<text x=\"{:.2f}\" y=\"{:.0f}\" text-anchor=\"middle\" "
-                            "fill=\"{}\">{}</text>\n",
-                            x + width / 2, y + 16, timed.step.chunk > 0 ? "#000" : look.text,
-                            number);
+  return text + fmt::format(
+                    "<text x=\"{:.2f}\" y=\"{:.0f}\" text-anchor=\"middle\" "
+                    "fill=\"{}\">{}</text>\n",
+                    x + width / 2, y + 16, timed.step.chunk > 0 ? "#000" : look.text, number);
 }
 
 // The passes that occur, each with its colour. Returns the picture of it.
@@ -122,8 +122,8 @@ std::string timeline_svg(const Timeline& timeline, const std::string& title) {
     const double y = top + row * static_cast<double>(stage);
     text += fmt::format("<text x=\"8\" y=\"{:.0f}\">stage {}</text>\n", y + 16, stage);
     for (const Timed& timed : timeline.rows[stage])
-      text += drawn(timed, left + scale * (timed.start - first), y,
-                    scale * (timed.end - timed.start));
+      text +=
+          drawn(timed, left + scale * (timed.start - first), y, scale * (timed.end - timed.start));
   }
   return text + legend(timeline, height - 30) + "</svg>\n";
 }

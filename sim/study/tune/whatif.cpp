@@ -28,7 +28,7 @@ output::WhatifRow impossible(const input::Variant& variant, const Diagnostics& p
 }  // namespace
 
 output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings& settings,
-                         answer::Sites& sites) {
+                             answer::Sites& sites) {
   std::vector<std::string> all = settings.settings;
   all.insert(all.end(), variant.settings.begin(), variant.settings.end());
   const Result<input::PlanFile> file = input::load_plan(settings.plan, all);

@@ -1,8 +1,8 @@
 // timeline_svg.cpp — the picture of a schedule has a box for every pass and a legend of its kinds.
+#include "sim/job/schedule/timeline_svg.h"
+
 #include <catch2/catch.hpp>
 #include <string>
-
-#include "sim/job/schedule/timeline_svg.h"
 
 using namespace sim::schedule;
 
