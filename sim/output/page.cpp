@@ -60,7 +60,7 @@ std::string escape_html(std::string_view text) {
 
 namespace {
 
-// The page with its parts. `data` is inserted last, since it may contain text that looks like a mark.
+// The page with its parts. `data` is inserted last, since its text may look like a mark.
 std::string whole_page(bool live, const Json& data, std::string_view title) {
   std::string text =
       filled(std::string(page_html), "@connect@", live ? "; connect-src 'self'" : "");
