@@ -14,7 +14,7 @@ namespace {
 
 using output::Json;
 
-// Finished searches that are kept for pages that still ask for them.
+// The number of searches whose results are kept.
 constexpr std::size_t searches_most = 16;
 
 Reply problems(int status, const Diagnostics& all) {
