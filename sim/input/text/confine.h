@@ -1,7 +1,7 @@
 // confine.h — restricts which files this process reads, for requests that come from a network.
 //
-// `rehearse serve` calls confine_reads in each worker before its first request. read_file and locate
-// ask may_read for every path. Without confine_reads every file may be read.
+// `rehearse serve` calls confine_reads in each worker before its first request. read_file and
+// locate ask may_read for every path. Without confine_reads every file may be read.
 #pragma once
 
 #include <string>
