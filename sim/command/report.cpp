@@ -3,6 +3,7 @@
 #include "sim/command/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,10 +17,12 @@
 #include "sim/output/document.h"
 #include "sim/output/documents/run_document.h"
 #include "sim/output/documents/sweep_document.h"
+#include "sim/output/documents/whatif_document.h"
 #include "sim/output/output.h"
 #include "sim/output/page.h"
 #include "sim/output/record.h"
 #include "sim/study/tune/link_use.h"
+#include "sim/study/tune/whatif.h"
 
 namespace sim::command {
 
@@ -97,6 +100,26 @@ Links links_of(const input::PlanFile& file, const answer::CheckedPlan& plan,
   return links;
 }
 
+// Several plans in one page, with the same settings after each.
+int report_plans(const std::vector<std::string>& names, const std::vector<std::string>& settings,
+                 const std::string& path) {
+  answer::Sites sites;
+  std::vector<output::WhatifRow> rows;
+  for (const std::string& name : names) {
+    if (fs::is_directory(name))
+      throw Stop{exit_usage, name + " is a folder; `rehearse report FOLDER` takes one, alone"};
+    study::WhatifSettings one;
+    one.plan = workload_path(name);
+    one.settings = settings;
+    rows.push_back(study::whatif_row({fs::path(name).stem().string(), {}}, one, sites));
+  }
+  output::Document document = output::whatif_page(rows);
+  document.title = "Plans side by side";
+  document.subtitle = fmt::format("{}", fmt::join(names, ", "));
+  write_page(path, document);
+  return std::ranges::all_of(rows, &output::WhatifRow::fits) ? exit_yes : exit_no;
+}
+
 }  // namespace
 
 void declare_report(Options& options) {
@@ -121,11 +144,16 @@ void write_page(const std::string& path, const output::Document& document) {
   if (!problem.empty()) throw Stop{exit_io, problem};
 }
 
+output::Document RunPage::document(const input::PlanFile& file, const answer::CheckedPlan& plan,
+                                   const answer::Answer& answer,
+                                   const std::string& intervals) const {
+  const Links links = links_of(file, plan, answer);
+  return output::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing);
+}
+
 void RunPage::finish(const input::PlanFile& file, const answer::CheckedPlan& plan,
                      const answer::Answer& answer, const std::string& intervals) const {
-  const Links links = links_of(file, plan, answer);
-  write_page(path_,
-             output::run_document(answer, intervals, passes_, memory_, links.busy, links.drawing));
+  write_page(path_, document(file, plan, answer, intervals));
 }
 
 int run_report(const Arguments& arguments, Globals globals) {
@@ -137,7 +165,13 @@ int run_report(const Arguments& arguments, Globals globals) {
   const std::vector<std::string>& words = options.words();
   int code = exit_yes;
   std::error_code no_folder;  // the reader of plans says why a path cannot be followed
-  if (words.size() == 1 && fs::is_directory(words[0], no_folder)) {
+  std::vector<std::string> names, settings;
+  for (const std::string& word : words)
+    (word.find('=') == std::string::npos ? names : settings).push_back(word);
+  if (names.size() > 1) {
+    options.only({"output"});
+    code = report_plans(names, settings, path);
+  } else if (words.size() == 1 && fs::is_directory(words[0], no_folder)) {
     options.only({"output"});
     keep_results(words[0], path, "output");
     const std::string name = fs::path(fs::absolute(words[0])).lexically_normal().filename();

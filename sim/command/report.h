@@ -32,6 +32,8 @@ class RunPage {
   explicit RunPage(std::string path) : path_(std::move(path)) {}
 
   std::vector<engine::Observer*> observers() { return {&passes_, &memory_}; }
+  output::Document document(const input::PlanFile& file, const answer::CheckedPlan& plan,
+                            const answer::Answer& answer, const std::string& intervals) const;
   void finish(const input::PlanFile& file, const answer::CheckedPlan& plan,
               const answer::Answer& answer, const std::string& intervals) const;
 

@@ -11,7 +11,9 @@
 #include "sim/base/text.h"
 #include "sim/command/common/command.h"
 #include "sim/job/schedule/timeline.h"
+#include "sim/job/schedule/timeline_svg.h"
 #include "sim/output/document.h"
+#include "sim/output/output.h"
 
 namespace sim::command {
 namespace {
@@ -142,6 +144,7 @@ int run_schedule(const Arguments& arguments, Globals globals) {
   options.value("times", "NAME=TIME,...",
                 "forward=1,backward=1,weight=1,transfer=0,output=0 (vocabulary passes),kept=1 (of "
                 "a microbatch's memory, from its backward to its weight pass)");
+  options.output("svg", "FILE", "also draw it as papers do: boxes with microbatch numbers (SVG)");
   options.words(1, 1).parse(arguments, globals);
   const Schedule& schedule = schedule_of(options.words()[0]);
   for (const char* needed : {"stages", "microbatches"})
@@ -162,6 +165,14 @@ int run_schedule(const Arguments& arguments, Globals globals) {
     throw Stop{exit_data, fmt::format("schedule {}: {}", schedule.name, problem)};
   const std::vector<schedule::Order> orders = schedule.orders(shape);
   const Timeline timeline = run(schedule, shape, orders);
+  if (options.has("svg")) {
+    const std::string title =
+        fmt::format("{}: {}, {}, bubble {:.1f} %", schedule.name, counted(shape.stages, "stage"),
+                    fmt::format("{} microbatches", shape.microbatches), timeline.bubble_percent());
+    const std::string problem =
+        output::write_file(options.text("svg"), schedule::timeline_svg(timeline, title));
+    if (!problem.empty()) throw Stop{exit_io, problem};
+  }
   say(globals, "schedule", document_of(schedule, shape, timeline, orders));
   return exit_yes;
 }

@@ -58,13 +58,33 @@ std::string escape_html(std::string_view text) {
   return safe;
 }
 
-std::string page(const Document& document) {
-  // The document's text is inserted last, since it may contain text that looks like a mark.
-  std::string text = filled(std::string(page_html), "@style@", page_css);
+namespace {
+
+// The page with its parts. `data` is inserted last, since its text may look like a mark.
+std::string whole_page(bool live, const Json& data, std::string_view title) {
+  std::string text =
+      filled(std::string(page_html), "@connect@", live ? "; connect-src 'self'" : "");
+  text = filled(std::move(text), "@live@", live ? " class=\"live\"" : "");
+  text = filled(std::move(text), "@style@",
+                std::string(page_css) + (live ? std::string(page_live_css) : ""));
   text = filled(std::move(text), "@d3@", page_d3);
-  text = filled(std::move(text), "@script@", page_js);
-  text = filled(std::move(text), "@data@", inert(to_json(document)));
-  return filled(std::move(text), "@title@", escape_html(document.title));
+  text = filled(std::move(text), "@script@",
+                std::string(page_js) + (live ? std::string(page_live_js) : ""));
+  text = filled(std::move(text), "@data@", inert(data));
+  return filled(std::move(text), "@title@", escape_html(title));
+}
+
+}  // namespace
+
+std::string page(const Document& document) {
+  return whole_page(false, to_json(document), document.title);
+}
+
+std::string live_page(bool read_only) {
+  Json data = to_json(Document{"rehearse", "", {}, {}});
+  data.erase("blocks");
+  data["read_only"] = read_only;
+  return whole_page(true, data, "rehearse");
 }
 
 }  // namespace sim::output

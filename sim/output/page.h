@@ -18,6 +18,10 @@ namespace sim::output {
 
 std::string page(const Document& document);
 
+// The page of `rehearse serve`: the same module with controls. It asks only its own server
+// for documents. `read_only`: the server answers no replays.
+std::string live_page(bool read_only);
+
 // Escapes text for an HTML element or an attribute in double quotes.
 std::string escape_html(std::string_view text);
 

@@ -88,6 +88,7 @@ int run_completion(const Arguments& arguments, Globals globals);
 int run_man(const Arguments& arguments, Globals globals);
 int run_campaign(const Arguments& arguments, Globals globals);
 int run_compare(const Arguments& arguments, Globals globals);
+int run_serve(const Arguments& arguments, Globals globals);
 int run_validate(const Arguments& arguments, Globals globals);
 
 // Thrown by commands only, never by lower rooms; main prints the message and returns the code.

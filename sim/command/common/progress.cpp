@@ -23,10 +23,16 @@ bool is_terminal() {
   return ::isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
 }
 
+ProgressListener listening;
+
 void draw(std::string_view text) {
   [[maybe_unused]] const std::string ignored = output::write_all(STDERR_FILENO, text);
 }
 }  // namespace
+
+void listen_to_progress(ProgressListener listener) {
+  listening = std::move(listener);
+}
 
 Progress::Progress(std::string what, std::size_t total, bool quiet)
     : what_(std::move(what)),
@@ -48,8 +54,12 @@ void Progress::clear() {
 }
 
 void Progress::show(std::size_t done, const std::string& text) {
-  if (quiet_ || total_ == 0) return;
   const auto now = Clock::now();
+  if (listening && now - told_ >= redraw) {
+    told_ = now;
+    listening(done, total_, text);
+  }
+  if (quiet_ || total_ == 0) return;
   if (now - began_ < silent) return;
   const double rate =
       static_cast<double>(done) / std::chrono::duration<double>(now - began_).count();

@@ -4,9 +4,16 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace sim::command {
+
+// Also gives every progress to `listener`, at most ten times a second: for commands inside another
+// program's process. nullptr ends it.
+using ProgressListener =
+    std::function<void(std::size_t done, std::size_t total, const std::string& text)>;
+void listen_to_progress(ProgressListener listener);
 
 class Progress {
  public:
@@ -26,7 +33,7 @@ class Progress {
   bool terminal_;
   bool quiet_;
   bool drawn_ = false;
-  Clock::time_point began_, last_;
+  Clock::time_point began_, last_, told_;
   std::size_t last_tenth_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "sim/base/outputs.h"
+#include "sim/input/text/confine.h"
 #include "sim/input/text/textproto.h"
 
 namespace sim::input {
@@ -28,6 +29,7 @@ std::string unmarked(std::string text) {
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, std::int64_t limit) {
+  if (!may_read(path)) return unreadable(path, "it is outside of the folders that may be read");
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return unreadable(path, std::strerror(errno));
   struct Closer {

@@ -10,6 +10,7 @@
 
 #include "sim/base/program_files.h"
 #include "sim/base/text.h"
+#include "sim/input/text/confine.h"
 
 namespace sim::input {
 namespace fs = std::filesystem;
@@ -60,9 +61,10 @@ bool is_root(const fs::path& folder) {
          fs::is_directory(folder / "topologies", error);
 }
 
+// A file that may not be read counts as missing, so that an answer does not tell that it exists.
 bool is_there(const fs::path& path) {
   std::error_code error;
-  return fs::exists(path, error);
+  return may_read(path.string()) && fs::exists(path, error);
 }
 
 bool looks_like_path(std::string_view name) {
@@ -98,7 +100,7 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
   }
   const std::string root = repository_root();
   std::error_code error;
-  const bool is_file = fs::is_regular_file(fs::path(name), error);
+  const bool is_file = is_there(name) && fs::is_regular_file(fs::path(name), error);
   if (root.empty() && is_file) return std::string(name);
   if (root.empty())
     return Diagnostics{{"",

@@ -1,7 +1,8 @@
 # embed.cmake — makes constants of the parts of the page.
 # cmake -DFOLDER=sim/output/page -DOUTPUT=page_parts.h -P embed.cmake
 cmake_policy(VERSION 3.25)
-set(parts page_html page.html page_css page.css page_js page.js page_d3 d3-7.9.0/d3.min.js)
+set(parts page_html page.html page_css page.css page_js page.js page_live_js live.js
+    page_live_css live.css page_d3 d3-7.9.0/d3.min.js)
 set(text "// page_parts.h: made by sim/output/page/embed.cmake\n#pragma once\n\n")
 string(APPEND text "#include <string_view>\n\nnamespace sim::output {\n\n")
 while(parts)

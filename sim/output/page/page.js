@@ -1,8 +1,15 @@
-// page.js — draws the document that stands in the page as JSON (output/document.h) with D3. Every
-// text goes into a text node; nothing of the document is ever markup.
+// page.js — draws a document (output/document.h, as JSON) with D3: that of a static report, or one
+// that the server of a live page (live.js) has sent. Every text goes into a text node; nothing of
+// the document is ever markup.
 "use strict";
-(() => {
-  const model = JSON.parse(document.getElementById("data").textContent);
+
+// Tables that are on the page now; a printer needs all their rows.
+const printed_tables = new Set();
+
+// Draws the blocks of the document `model` into the selection `at`, and its filters into `controls`,
+// if there is a place for them.
+function view(model, at, controls) {
+  printed_tables.clear();
   const groups = 10;
   const most_rows_on_paper = 200;
   const row_height = 24;
@@ -80,7 +87,9 @@
   }
 
   // ---- small parts ----
-  const hint = d3.select("body").append("div").attr("id", "hint").attr("role", "status");
+  if (d3.select("#hint").empty())
+    d3.select("body").append("div").attr("id", "hint").attr("role", "status");
+  const hint = d3.select("#hint").style("display", "none");
   function explain(selection, text) {
     const show = (event, d) => {
       const box = event.target.getBoundingClientRect();
@@ -114,8 +123,17 @@
       .attr("stroke", (d, i) => colour(i));
     items.append("span").text((d) => d);
   }
+  // Outcomes have the same place in every chart: a blue circle fits, an orange cross does not.
+  const outcomes = ["fits", "oom", "impossible"];
+  function in_order(words) {
+    const all = [...new Set(words)];
+    if (!all.some((word) => outcomes.includes(word))) return all;
+    const first = all.includes("oom") ? ["fits", "oom"] : ["fits"];
+    return [...first, ...all.filter((word) => !first.includes(word))];
+  }
   const symbol = (index, size) => d3.symbol(shapes[index % shapes.length], size)();
-  const width = 1080;
+  // As wide as the page is, so that text keeps its size on a narrow screen.
+  const width = Math.max(300, Math.min(1120, at.node().clientWidth - 34 || 1080));
   function picture(place, height, name) {
     return place.append("svg").attr("viewBox", "0 0 " + width + " " + height)
       .attr("role", "img").attr("aria-label", name);
@@ -124,7 +142,7 @@
     svg.append("g").attr("class", "grid").selectAll("line").data(y.ticks ? y.ticks(ticks) : [])
       .join("line").attr("x1", box.left).attr("x2", box.right).attr("y1", y).attr("y2", y);
     svg.append("g").attr("transform", "translate(0," + box.bottom + ")").call(d3.axisBottom(x)
-      .ticks(8));
+      .ticks(Math.min(8, width / 80)));
     svg.append("g").attr("transform", "translate(" + box.left + ",0)").call(d3.axisLeft(y)
       .ticks(ticks));
     svg.append("text").attr("class", "faint").attr("x", box.right).attr("y", box.bottom + 34)
@@ -180,6 +198,8 @@
     place.append("h2").text(block.title);
     const parsed = new DOMParser().parseFromString(block.svg, "image/svg+xml");
     const svg = document.adoptNode(parsed.documentElement);
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", block.title);
     svg.style.minWidth = svg.viewBox.baseVal.width + "px";  // as wide as it was drawn: it scrolls
     place.append("div").attr("class", "scroll").attr("tabindex", 0).node().append(svg);
   };
@@ -267,8 +287,7 @@
       waiting = true;
       requestAnimationFrame(() => { waiting = false; render(); });
     });
-    window.addEventListener("beforeprint", () => render("paper"));
-    window.addEventListener("afterprint", () => render());
+    printed_tables.add(render);
     table.listeners.push((what) => {
       if (what === "chosen" && chosen_rows.size > 0) {
         const at = sorted.findIndex((i) => chosen_rows.has(i));
@@ -401,8 +420,7 @@
     place.append("h2").text(block.title);
     const x_column = column_of(table, block.x), y_column = column_of(table, block.y[0]);
     const group = block.group ? column_of(table, block.group) : null;
-    const words = group ? [...new Set(d3.range(table.block.rows).map((i) => String(group.at(i))))] :
-      [""];
+    const words = group ? in_order(d3.range(table.block.rows).map((i) => String(group.at(i)))) : [""];
     if (group) legend(place, words, true);
     const svg = picture(place, 430, block.title);
     const box = { left: 62, right: width - 20, top: 24, bottom: 380 };
@@ -511,7 +529,7 @@
     function draw_bars(svg, rows, layers, end, x_column, keys_shown) {
       const shown = rows.slice(0, 64);
       const names = shown.map((i) => cell_text(x_column, x_column.at(i)));
-      const left = Math.min(300, Math.max(80, 16 + 7 * d3.max(names, (name) => name.length)));
+      const left = Math.min(300, width / 3, Math.max(80, 16 + 7 * d3.max(names, (name) => name.length)));
       const box = { left, right: width - 90, top: 10, bottom: 10 + 26 * shown.length };
       const x = d3.scaleLinear([0, end], [box.left, box.right]);
       const y = d3.scaleBand(d3.range(shown.length), [box.top, box.bottom]).padding(0.2);
@@ -526,13 +544,13 @@
       });
       svg.append("g").selectAll("text").data(names).join("text").attr("x", box.left - 6)
         .attr("y", (d, i) => y(i) + y.bandwidth() / 2 + 4).attr("text-anchor", "end")
-        .text((d) => d.length > 42 ? d.slice(0, 41) + "\u2026" : d);
+        .text((d) => d.length > box.left / 7 ? d.slice(0, box.left / 7 - 2) + "\u2026" : d);
       svg.append("g").selectAll("text").data(shown).join("text").attr("class", "faint")
         .attr("x", (i) => x(d3.sum(keys_shown, (key) => column_of(table, key).at(i) || 0)) + 5)
         .attr("y", (i, n) => y(n) + y.bandwidth() / 2 + 4).text((i) => cell_text(unit,
           d3.sum(keys_shown, (key) => column_of(table, key).at(i) || 0)));
       svg.append("g").attr("transform", "translate(0," + box.bottom + ")").call(d3.axisBottom(x)
-        .ticks(8));
+        .ticks(Math.min(8, width / 80)));
       svg.append("text").attr("class", "faint").attr("x", box.right).attr("y", box.bottom + 34)
         .attr("text-anchor", "end").text(unit.unit);
     }
@@ -552,7 +570,7 @@
     legend(place, kinds, false);
     const bar = place.append("div").attr("class", "choices");
     const lane_height = Math.max(14, Math.min(30, 560 / lanes.length));
-    const box = { left: Math.min(220, 20 + 7 * d3.max(lanes, (l) => l.length)), right: width - 10,
+    const box = { left: Math.min(220, width / 3, 20 + 7 * d3.max(lanes, (l) => l.length)), right: width - 10,
       top: 8, bottom: 8 + lane_height * lanes.length };
     const svg = picture(place, box.bottom + 40, block.title).attr("tabindex", 0);
     const begin = d3.min(rows, (i) => column(block.begin).at(i));
@@ -593,7 +611,7 @@
           x(column(block.end).at(i))) / 2)
         .attr("y", (i) => y(String(column(block.lane).at(i))) + y.bandwidth() / 2 + 4)
         .text((i) => column(block.label).at(i));
-      axis.call(d3.axisBottom(x).ticks(8));
+      axis.call(d3.axisBottom(x).ticks(Math.min(8, width / 80)));
     }
     const zoom = d3.zoom().scaleExtent([1, 5000]).extent([[box.left, 0], [box.right, box.bottom]])
       .translateExtent([[box.left, 0], [box.right, box.bottom]])
@@ -615,17 +633,21 @@
         along(-0.2) }[event.key];
       if (act) { act(); event.preventDefault(); }
     });
+    // Opens on the first passes: thousands of them in one picture are only stripes.
+    const first_passes = 2 * lanes.length + 24;
+    const first_lane = rows.filter((i) => String(column(block.lane).at(i)) === lanes[0]);
     render(d3.zoomIdentity);
+    if (first_lane.length > 2 * first_passes) {
+      const until = column(block.end).at(first_lane[first_passes]);
+      const k = Math.min(5000, (end - begin) / (until - begin));
+      svg.call(zoom.transform, d3.zoomIdentity.translate(box.left * (1 - k), 0).scale(k));
+      bar.append("span").attr("class", "opened").text("shown: the first " + first_passes +
+        " passes of the step; all (0) shows the rest");
+    }
   };
 
-  // ---- the page ----
-  d3.select("header h1").text(model.title);
-  d3.select("header p").text(model.subtitle);
-  d3.select("footer").text("rehearse " + model.version + ". Keys: Tab moves between charts and " +
-    "controls, arrows inside of a heat map or a timeline, + and - zoom, / goes to the first " +
-    "filter, d changes between light and dark.");
-  const controls = d3.select("#controls");
-  for (const key of model.filters) {
+  // ---- filters, then the blocks ----
+  for (const key of controls ? model.filters : []) {
     const table = [...tables.values()].find((t) => t.block.searched && column_of(t, key));
     if (!table) continue;
     const column = column_of(table, key);
@@ -637,24 +659,40 @@
       refilter();
     });
   }
-  function turn() {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" :
-      window.matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-  }
-  controls.append("button").text("light / dark").on("click", turn);
   for (const block of model.blocks) {
-    draw[block.kind](d3.select("#blocks").append("section").attr("class", block.kind), block);
+    draw[block.kind](at.append("section").attr("class", block.kind), block);
   }
-  d3.selectAll("h2, th button").attr("title", function () { return tip(this.textContent); });
-  document.addEventListener("keydown", (event) => {
-    if (/^(INPUT|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey) return;
-    if (event.key === "d") turn();
-    if (event.key === "/") {
-      const first = document.querySelector("thead input");
-      if (first) { first.focus(); event.preventDefault(); }
-    }
-  });
+  at.selectAll("h2, th button").attr("title", function () { return tip(this.textContent); });
+}
+
+// ---- the page around it ----
+function turn() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" :
+    window.matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+}
+document.addEventListener("keydown", (event) => {
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey)
+    return;
+  if (event.key === "d") turn();
+  if (event.key === "/") {
+    const first = document.querySelector("#search, thead input");
+    if (first) { first.focus(); event.preventDefault(); }
+  }
+});
+window.addEventListener("beforeprint", () => printed_tables.forEach((render) => render("paper")));
+window.addEventListener("afterprint", () => printed_tables.forEach((render) => render()));
+
+const page_data = JSON.parse(document.getElementById("data").textContent);
+if (page_data.blocks) {
+  d3.select("header h1").text(page_data.title);
+  d3.select("header p").text(page_data.subtitle);
+  d3.select("footer").text("rehearse " + page_data.version + ". Keys: Tab moves between charts and " +
+    "controls, arrows inside of a heat map or a timeline, + and - zoom, / goes to the first " +
+    "filter, d changes between light and dark.");
+  const controls = d3.select("#controls");
+  view(page_data, d3.select("#blocks"), controls);
+  controls.append("button").text("light / dark").on("click", turn);
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
-})();
+}

@@ -25,8 +25,10 @@ output::WhatifRow impossible(const input::Variant& variant, const Diagnostics& p
   return row;
 }
 
-output::WhatifRow row_of(const input::Variant& variant, const WhatifSettings& settings,
-                         answer::Sites& sites) {
+}  // namespace
+
+output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings& settings,
+                             answer::Sites& sites) {
   std::vector<std::string> all = settings.settings;
   all.insert(all.end(), variant.settings.begin(), variant.settings.end());
   const Result<input::PlanFile> file = input::load_plan(settings.plan, all);
@@ -76,8 +78,6 @@ output::WhatifRow row_of(const input::Variant& variant, const WhatifSettings& se
   return row;
 }
 
-}  // namespace
-
 Result<std::vector<output::WhatifRow>> whatif(const WhatifSettings& settings,
                                               const std::vector<input::Variant>& variants,
                                               const std::function<bool(std::size_t)>& go_on) {
@@ -92,7 +92,7 @@ Result<std::vector<output::WhatifRow>> whatif(const WhatifSettings& settings,
   answer::Sites sites;
   PoolCalls calls;
   calls.answer = [&](std::size_t i) {
-    return output::line(output::to_json(row_of(all[i], settings, sites)));
+    return output::line(output::to_json(whatif_row(all[i], settings, sites)));
   };
   calls.answered = [&](std::size_t i, const std::string& text) {
     rows[i] = output::whatif_row(output::Json::parse(text));

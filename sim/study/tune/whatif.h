@@ -10,6 +10,10 @@
 #include "sim/input/plan/whatif.h"
 #include "sim/output/documents/whatif_document.h"
 
+namespace sim::answer {
+class Sites;
+}
+
 namespace sim::study {
 
 // The most GPUs of a run on a coupled network. Above it a run takes a minute and over 2 GB.
@@ -23,6 +27,10 @@ struct WhatifSettings {
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   int workers = 1;
 };
+
+// Replays one variant of settings.plan. An impossible variant has its reason.
+output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings& settings,
+                             answer::Sites& sites);
 
 // The base, then the variants in order. An impossible variant is a row with its reason; a base that
 // cannot be loaded is an error. `go_on` is called often with the number of finished rows.

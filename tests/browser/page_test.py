@@ -1,0 +1,220 @@
+"""page_test.py - the page of `rehearse serve` in headless Chromium, as a user works with it.
+
+python3 page_test.py URL [FOLDER]: prints a line for each check, exits with 1 if one fails. Pictures
+of the page go to FOLDER, if one is named. tests/golden/serve.cpp calls it.
+"""
+
+import json
+import os
+import sys
+import urllib.parse
+
+from devtools import Browser
+
+failed = 0
+
+
+def check(what, holds, more=""):
+    global failed
+    failed += 0 if holds else 1
+    print(("ok    " if holds else "FAIL  ") + what + (": " + str(more) if more and not holds else ""))
+
+
+def answered(browser):
+    browser.wait("document.documentElement.dataset.answered === "
+                 "new URLSearchParams([...new URLSearchParams(location.hash.slice(1))]"
+                 ".filter(([k]) => k !== 'pin')).toString()")
+
+
+def set_field(browser, key, value):
+    browser.run(f"""(() => {{
+        const node = document.querySelector('[data-key="{key}"] input, [data-key="{key}"] select');
+        node.value = {json.dumps(value)};
+        node.dispatchEvent(new Event("change", {{ bubbles: true }}));
+    }})()""")
+    answered(browser)
+
+
+def text(browser, query):
+    return browser.run(f"(document.querySelector({json.dumps(query)}) || {{}}).textContent || ''")
+
+
+def click(browser, query):
+    browser.run(f"document.querySelector({json.dumps(query)}).click()")
+
+
+def drop(browser, name, content):
+    browser.run(f"""(() => {{
+        const data = new DataTransfer();
+        data.items.add(new File([{json.dumps(content)}], {json.dumps(name)}));
+        document.dispatchEvent(new DragEvent("drop", {{ dataTransfer: data, bubbles: true,
+            cancelable: true }}));
+    }})()""")
+
+
+# The contrast of two CSS colours [WCAG 2.1, relative luminance], of all texts in sight.
+contrast_script = """(() => {
+    const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 :
+        ((v + 0.055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const ground = (node) => {
+        for (let n = node; n; n = n.parentElement) {
+            const c = parse(getComputedStyle(n).backgroundColor);
+            if (c.length >= 3 && (c.length === 3 || c[3] === 1)) return c;
+        }
+        return [255, 255, 255];
+    };
+    const bad = [];
+    for (const node of document.querySelectorAll("p, span, b, label, small, h1, h2, td, th, button, summary, li, legend")) {
+        if (!node.textContent.trim() || node.offsetParent === null || node.closest(".busy")) continue;
+        if (node.disabled) continue;
+        const a = light(parse(getComputedStyle(node).color)), b = light(ground(node));
+        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (ratio < 4.5) bad.push(node.tagName + " " + node.textContent.slice(0, 40) + " " + ratio.toFixed(2));
+    }
+    return bad.slice(0, 5).join("; ");
+})()"""
+
+
+def work(browser, url, folder):
+    def picture(name):
+        if folder:
+            browser.picture(os.path.join(folder, name + ".png"))
+
+    browser.size(1280, 900)
+    browser.open(url)
+    browser.wait("document.documentElement.dataset.ready !== undefined")
+    check("the page answers at once", "fits" in text(browser, "#verdict"), text(browser, "#verdict"))
+    check("there is a control for each field",
+          browser.run("document.querySelectorAll('.field').length") >= 14)
+    step = text(browser, "#step b")
+    set_field(browser, "micro_batch", "2")
+    check("a change of a setting changes the number", text(browser, "#step b") != step, step)
+    check("the setting is in the address", "micro_batch=2" in browser.run("location.hash"))
+    browser.wait("document.documentElement.dataset.charted === document.documentElement.dataset.answered")
+    check("the charts of the replay are drawn",
+          browser.run("document.querySelectorAll('#charts svg').length") >= 3)
+    picture("light")
+    click(browser, "#pin")
+    set_field(browser, "tp", "4")
+    click(browser, "#pin")
+    rows = browser.run("document.querySelectorAll('#compare tbody tr').length")
+    check("two pins are compared", rows == 2, rows)
+    check("the difference is named", "tp=4" in text(browser, "#compare tbody tr:nth-child(2)"))
+    browser.run("document.querySelector('#compare').scrollIntoView()")
+    picture("compare")
+    set_field(browser, "tp", "1")
+    set_field(browser, "micro_batch", "4")
+    check("out of memory is said", "out of memory" in text(browser, "#verdict"))
+    browser.wait("document.documentElement.dataset.fixed === document.documentElement.dataset.answered",
+                 120)
+    browser.run("window.scrollTo(0, 0)")
+    picture("out-of-memory")
+    click(browser, "#fixes button")
+    answered(browser)
+    check("a fix fits after a click", "fits" in text(browser, "#verdict"), text(browser, "#verdict"))
+    set_field(browser, "tp", "3")
+    check("an impossible plan is explained", text(browser, ".problems li") != "")
+    set_field(browser, "tp", "")
+    link = browser.run("location.href")
+    shown = text(browser, "#answer .cards")
+    browser.open(link)
+    browser.wait("document.documentElement.dataset.ready !== undefined")
+    check("a shared link opens the same answer", text(browser, "#answer .cards") == shown)
+    check("a shared link keeps the pins",
+          browser.run("document.querySelectorAll('#compare tbody tr').length") >= 2)
+    drop(browser, "config.json", json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048,
+        "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32,
+        "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 8192,
+        "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "hidden_act": "silu"}))
+    browser.wait("/architecture.layers=22/.test(decodeURIComponent(location.hash))")
+    answered(browser)
+    check("a dropped config.json is the model", "fits" in text(browser, "#verdict"),
+          text(browser, "#answer"))
+    drop(browser, "train.sh", "torchrun --nnodes 1 --nproc_per_node 8 pretrain_gpt.py \\\n"
+         " --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 \\\n"
+         " --max-position-embeddings 2048 --micro-batch-size 4 --global-batch-size 64 \\\n"
+         " --tensor-model-parallel-size 2 --bf16 --vocab-size 50304\n")
+    browser.wait("/gpus=8/.test(location.hash)")
+    answered(browser)
+    check("a dropped launch script is the plan", "fits" in text(browser, "#verdict"),
+          text(browser, "#answer"))
+    # The answer to an impossible plan is 422, which Chromium notes.
+    errors = [one for one in browser.problems if "422" not in one]
+    check("no console error", not errors, errors)
+    narrow_and_dark(browser, url, picture)
+
+
+def narrow_and_dark(browser, url, picture):
+    browser.size(1280, 900, dark=True)
+    browser.open(url)
+    browser.wait("document.documentElement.dataset.ready !== undefined")
+    browser.wait("document.documentElement.dataset.charted !== undefined")
+    bad = browser.run(contrast_script)
+    check("dark: contrast of 4.5", not bad, bad)
+    picture("dark")
+    browser.size(1280, 900)
+    bad = browser.run(contrast_script)
+    check("light: contrast of 4.5", not bad, bad)
+    browser.size(400, 800)
+    browser.open(url)
+    browser.wait("document.documentElement.dataset.ready !== undefined")
+    browser.wait("document.documentElement.dataset.charted !== undefined")
+    width = browser.run("document.documentElement.scrollWidth")
+    check("400 px: no horizontal scroll", width <= 400, width)
+    small = browser.run("""[...document.querySelectorAll("svg text")].filter((node) => {
+        const box = node.getBoundingClientRect(), view = node.ownerSVGElement.viewBox.baseVal.width;
+        return box.width > 0 && parseFloat(getComputedStyle(node).fontSize) *
+            node.ownerSVGElement.getBoundingClientRect().width / (view || 400) < 11.5;
+    }).length""")
+    check("400 px: text of 12 px", small == 0, small)
+    unnamed = browser.run("""[...document.querySelectorAll("input, select")].filter((node) =>
+        !node.labels.length && !node.getAttribute("aria-label")).length""")
+    check("every control has a label", unnamed == 0, unnamed)
+    picture("narrow")
+
+
+def latency(browser, url, changes=100):
+    """Milliseconds from a change to the next painted picture: the median and the 95th of 100."""
+    times = browser.run(f"""(async () => {{
+        const times = [];
+        for (let i = 0; i < {changes}; ++i) {{
+            const value = String([1, 2, 4][i % 3]), key = ["micro_batch", "tp", "pp"][i % 2];
+            const node = document.querySelector(`[data-key="${{key}}"] input`);
+            const before = document.documentElement.dataset.answered;
+            if (node.value === value) continue;
+            node.value = value;
+            const began = performance.now();
+            node.dispatchEvent(new Event("change", {{ bubbles: true }}));
+            while (document.documentElement.dataset.answered === before)
+                await new Promise((done) => requestAnimationFrame(done));
+            await new Promise((done) => requestAnimationFrame(done));
+            times.push(performance.now() - began);
+        }}
+        return times;
+    }})()""")
+    times.sort()
+    return times[len(times) // 2], times[int(0.95 * len(times))], len(times)
+
+
+def main():
+    url, folder = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    browser = Browser()
+    try:
+        if folder == "--latency":
+            at = url + "#" + urllib.parse.urlencode(dict(a.split("=") for a in sys.argv[3:]))
+            browser.open(at)
+            browser.wait("document.documentElement.dataset.ready !== undefined")
+            median, high, count = latency(browser, url)
+            print(f"change to picture: median {median:.0f} ms, p95 {high:.0f} ms, {count} changes")
+        else:
+            work(browser, url, folder)
+    finally:
+        browser.close()
+    print("FAILED" if failed else "passed", failed)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+// timeline_svg.cpp — the picture of a schedule has a box for every pass and a legend of its kinds.
+#include "sim/job/schedule/timeline_svg.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+using namespace sim::schedule;
+
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
+    ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("schedule: the picture has a box for every pass, and both passes of a split backward") {
+  for (const char* name : {"1f1b", "zb-h1"}) {
+    const Schedule* schedule = find(name);
+    REQUIRE(schedule != nullptr);
+    const Shape shape{.stages = 4, .microbatches = 8};
+    const Timeline timeline = run(*schedule, shape);
+    std::size_t passes = 0;
+    for (const auto& row : timeline.rows) passes += row.size();
+    const std::string svg = timeline_svg(timeline, "a < b");
+    CHECK(count(svg, "<title>") == passes);
+    CHECK(count(svg, ">stage ") == 4);
+    CHECK(svg.find("a &lt; b") != std::string::npos);
+    CHECK((svg.find(">gradients of weights<") != std::string::npos) ==
+          (schedule->splits != Splits::none));
+  }
+}
