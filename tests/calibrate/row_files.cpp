@@ -1,4 +1,4 @@
-// row_files.cpp — the plan file of a row, loaded as any file, is the row's plan on the row's cluster.
+// row_files.cpp — the plan file of a row, loaded as any file, is the row's plan on its cluster.
 // Nothing in the program asks which source or row a measurement belongs to.
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -68,8 +68,7 @@ TEST_CASE("calibrate: a run of a row's plan file gives the row's prediction, to 
     if (id != "T01134" && id != "T00968" && id != "T00700" && id != "T01063") continue;
     const Prediction predicted = predict(row, of_rows);
     REQUIRE(predicted.iter_time_s);
-    const auto file =
-        input::load_plan(scratch.write(id + ".textproto", plan_of(row.cells).file));
+    const auto file = input::load_plan(scratch.write(id + ".textproto", plan_of(row.cells).file));
     REQUIRE(file);
     const auto site = of_files.of(file->machine);
     REQUIRE(site);
@@ -86,7 +85,7 @@ TEST_CASE("calibrate: no source, row or remark decides how a run is simulated") 
   const std::regex words(
       R"re("(source_group|notes|row_id|extra\.[a-z_]+)"|column: "|megatron-ci|mlperf-v|dgxc)re");
   const std::regex reports(
-      R"re(calibrate/(accuracy|ranking|validation_document|predict|tables/)|command/validate|runs_csv)re");
+      "calibrate/(accuracy|ranking|validation_document|predict|tables/)|command/validate|runs_csv");
   std::string found;
   const std::filesystem::path root = REHEARSE_SOURCE_DIR;
   for (const char* folder : {"sim", "workloads/frameworks"}) {

@@ -1,5 +1,5 @@
-// row_model.cpp — the network of a row, from its architecture columns. A gated MLP (glu = 1) means a
-// decoder like Llama, otherwise a decoder like GPT. A row with experts takes the parts that no
+// row_model.cpp — the network of a row, from its architecture columns. A gated MLP (glu = 1) means
+// a decoder like Llama, otherwise a decoder like GPT. A row with experts takes the parts that no
 // column states from the model file of the same name.
 #include <algorithm>
 #include <cmath>
@@ -60,10 +60,14 @@ std::string shortened(const model::Architecture& whole, std::int64_t layers) {
 
 // A decoder like GPT [NVIDIA/Megatron-LM megatron/training/arguments.py: the defaults].
 void gpt(Reading& reading) {
-  reading.defaults = {"architecture.norm=layer",           "architecture.position=learned",
-                      "architecture.activation=gelu",      "architecture.tied_embeddings=true",
-                      "architecture.linear_bias=true",     "architecture.qkv_bias=true",
-                      "architecture.attention_dropout=0.1", "architecture.hidden_dropout=0.1"};
+  reading.defaults = {"architecture.norm=layer",
+                      "architecture.position=learned",
+                      "architecture.activation=gelu",
+                      "architecture.tied_embeddings=true",
+                      "architecture.linear_bias=true",
+                      "architecture.qkv_bias=true",
+                      "architecture.attention_dropout=0.1",
+                      "architecture.hidden_dropout=0.1"};
 }
 
 // Experts without a model file: all layers have them, as wide as the MLP.

@@ -20,11 +20,9 @@ void read_framework(Reading& reading) {
   const std::string& name = cell(reading.row, "framework");
   const std::string& version = cell(reading.row, "version");
   const auto& all = input::frameworks();
-  if (!all)
-    return reading.refuse(all.errors().front().where + ": " + all.errors().front().message);
+  if (!all) return reading.refuse(all.errors().front().where + ": " + all.errors().front().message);
   const input::Framework* framework = input::framework_called(name, version);
-  if (framework == nullptr)
-    return reading.refuse(fmt::format("framework '{}' is not known", name));
+  if (framework == nullptr) return reading.refuse(fmt::format("framework '{}' is not known", name));
   if (!framework->refused.empty())
     return reading.refuse(fmt::format("{}: {}", name, framework->refused));
   reading.say("framework", framework->name);
@@ -115,12 +113,18 @@ std::string file_of(const Reading& reading, Diagnostics& problems) {
 
 // Assumptions sorted by subject.
 std::vector<std::string> in_order(std::vector<input::Assumption> assumptions) {
-  constexpr std::array order{"architecture.ffn", "architecture.vocab",
-                             "data_parallel",    "precision",
-                             "micro_batch",      "virtual_stages",
-                             "account_for_embedding", "recompute",
-                             "attention",        "packed_document",
-                             "lora_rank",        "tflops"};
+  constexpr std::array order{"architecture.ffn",
+                             "architecture.vocab",
+                             "data_parallel",
+                             "precision",
+                             "micro_batch",
+                             "virtual_stages",
+                             "account_for_embedding",
+                             "recompute",
+                             "attention",
+                             "packed_document",
+                             "lora_rank",
+                             "tflops"};
   const auto place = [&](const input::Assumption& one) {
     return std::find(order.begin(), order.end(), one.field) - order.begin();
   };

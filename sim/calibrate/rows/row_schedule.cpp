@@ -77,8 +77,8 @@ int layer_interval(const std::string& text) {
 void read_degrees(Reading& reading) {
   const Row& row = reading.row;
   const auto said = [&](const char* field) {
-    return static_cast<int>(std::clamp<std::int64_t>(
-        leading_number(reading.said(field)).value_or(0), 0, count_max));
+    return static_cast<int>(
+        std::clamp<std::int64_t>(leading_number(reading.said(field)).value_or(0), 0, count_max));
   };
   const auto take = [&](const char* column, const char* field) {
     const int value = degree(row, column);
@@ -108,8 +108,8 @@ void read_degrees(Reading& reading) {
   if (dp == 0) dp = static_cast<int>(gpus / model_parallel);
   if (model_parallel * dp > count_max) return reading.refuse("more GPUs than can be");
   if (gpus != 0 && model_parallel * dp != gpus)
-    return reading.refuse(fmt::format("tp x cp x pp x dp = {} is not the row's {} GPUs",
-                                      model_parallel * dp, gpus));
+    return reading.refuse(
+        fmt::format("tp x cp x pp x dp = {} is not the row's {} GPUs", model_parallel * dp, gpus));
   if (gpus == 0) reading.say("gpus", model_parallel * dp);
   std::int64_t batch = take("gbs", "global_batch");
   if (batch == 0) {
@@ -150,9 +150,8 @@ void read_ends(Reading& reading, std::int64_t layers, std::int64_t parts) {
   const std::int64_t with_ends = layers + 2;
   if (layers % parts == 0) return;
   if (with_ends % parts != 0)
-    return reading.refuse(
-        fmt::format("the layers of the stages are not published ({} layers on {} parts)", layers,
-                    parts));
+    return reading.refuse(fmt::format(
+        "the layers of the stages are not published ({} layers on {} parts)", layers, parts));
   reading.assume("account_for_embedding", "embedding and head count as layers of their stages");
   if (with_ends == parts) return reading.say("layer_split", "padded");
   reading.say("account_for_embedding", true);

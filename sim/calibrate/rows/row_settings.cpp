@@ -1,5 +1,5 @@
-// row_settings.cpp — precision, sharding, recomputation and launch settings of a row, in the words of
-// its columns.
+// row_settings.cpp — precision, sharding, recomputation and launch settings of a row, in the words
+// of its columns.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -41,12 +41,16 @@ struct Recomputed {
   const char* module;  // of `recompute_modules`
   bool of_experts;     // dense layers have none
 };
-constexpr std::array modules{
-    Recomputed{"core_attn", "core_attn", false}, Recomputed{"core attn", "core_attn", false},
-    Recomputed{"attention", "core_attn", false}, Recomputed{"op-level", "operators", false},
-    Recomputed{"layernorm", "layernorm", true},  Recomputed{"mla_up_proj", "mla_up_proj", true},
-    Recomputed{"moe_act", "moe_act", true},      Recomputed{"shared_experts", "shared_experts", true},
-    Recomputed{"mlp", "mlp", false},             Recomputed{"moe", "moe", true}};
+constexpr std::array modules{Recomputed{"core_attn", "core_attn", false},
+                             Recomputed{"core attn", "core_attn", false},
+                             Recomputed{"attention", "core_attn", false},
+                             Recomputed{"op-level", "operators", false},
+                             Recomputed{"layernorm", "layernorm", true},
+                             Recomputed{"mla_up_proj", "mla_up_proj", true},
+                             Recomputed{"moe_act", "moe_act", true},
+                             Recomputed{"shared_experts", "shared_experts", true},
+                             Recomputed{"mlp", "mlp", false},
+                             Recomputed{"moe", "moe", true}};
 
 bool word_in(const std::string& text, std::string_view word) {
   const auto part = [](char c) { return c == '_' || (lower(c) >= 'a' && lower(c) <= 'z'); };
@@ -216,9 +220,9 @@ void read_sharding(Reading& reading) {
   // InternEvo's "zero1 size=8": groups of 8 ranks shard the optimizer state; -1: all ranks.
   if (!text.starts_with(size)) return;
   const std::int64_t ranks = leading_number(text.substr(size.size())).value_or(0);
-  const std::int64_t all =
-      std::int64_t{degree(reading.row, "n_gpus")} /
-      (std::int64_t{std::max(degree(reading.row, "tp"), 1)} * std::max(degree(reading.row, "pp"), 1));
+  const std::int64_t all = std::int64_t{degree(reading.row, "n_gpus")} /
+                           (std::int64_t{std::max(degree(reading.row, "tp"), 1)} *
+                            std::max(degree(reading.row, "pp"), 1));
   if (ranks > 0 && all % ranks == 0) reading.say("optimizer_replicas", all / ranks);
 }
 
@@ -273,8 +277,8 @@ void read_settings(Reading& reading) {
     if (one.empty()) continue;
     if (one.starts_with("pipeline_layout="))
       std::erase_if(reading.settings, [](const std::string& other) {
-        return starts(other, {"first_stage_layers=", "last_stage_layers=", "account_for_",
-                              "layer_split="});
+        return starts(
+            other, {"first_stage_layers=", "last_stage_layers=", "account_for_", "layer_split="});
       });
     reading.settings.push_back(one);
   }

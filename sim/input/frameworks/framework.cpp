@@ -66,7 +66,8 @@ class Checker {
     const bool says = statement.has_plan() || statement.cluster_size() > 0 ||
                       statement.has_refuse() || statement.has_assume();
     if (!says) problems_.push_back({source_.where(statement), "the statement says nothing"});
-    for (const char* own : {"name", "model", "cluster", "gpus", "nodes", "framework", "architecture",
+    for (const char* own : {"name", "model", "cluster", "gpus", "nodes", "framework",
+                            "architecture",
                             "framework_version", "cluster_settings"}) {
       if (own_has(statement.plan(), own))
         add(statement.plan(), own, fmt::format("'{}' is for a plan to say", own));

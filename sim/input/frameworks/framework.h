@@ -1,8 +1,8 @@
 // framework.h — defaults of training frameworks (workloads/frameworks/*.textproto,
 // framework.proto).
 //
-// `resolve` calls `complete` to fill the fields that a plan leaves out. Plan files, launch files and
-// rows of measured runs all reach it as plans.
+// `resolve` calls `complete` to fill the fields that a plan leaves out. Plan files, launch files
+// and rows of measured runs all reach it as plans.
 //
 // A framework file is a list of statements. A statement sets fields, and it may have conditions on
 // other fields and on the framework's version.
@@ -51,8 +51,9 @@ const Framework* find_framework(std::string_view name);
 std::string unknown_framework(std::string_view name);
 std::vector<std::string> framework_names();  // including the other names
 
-// The framework that a log or a table calls `name`, in the given version; nullptr if none. The longest
-// match wins, one with a version before one without. REQUIRES: frameworks() has no problems.
+// The framework that a log or a table calls `name`, in the given version; nullptr if none. The
+// longest match wins, one with a version before one without. REQUIRES: frameworks() has no
+// problems.
 const Framework* framework_called(std::string_view name, std::string_view version);
 
 // The statements as text, one element each.

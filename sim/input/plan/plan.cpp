@@ -70,7 +70,8 @@ std::vector<std::string> assumed_of(const v1::Plan& plan, const program::Plan& r
   };
   if (!plan.has_precision())
     all.push_back(fmt::format("{} ({})", value("precision"), plan.framework()));
-  if (plan.attention() == v1::Plan::attention_unset) all.push_back("attention " + value("attention"));
+  if (plan.attention() == v1::Plan::attention_unset)
+    all.push_back("attention " + value("attention"));
   return all;
 }
 
