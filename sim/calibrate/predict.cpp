@@ -18,25 +18,6 @@ std::string joined(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// Changes to a cluster for values that the row states differently.
-answer::SiteChange change_for(const RowMachine& wanted, const topology::Cluster& cluster,
-                              int world) {
-  answer::SiteChange change;
-  change.no_nvlink_sharp = wanted.no_nvlink_sharp;
-  const topology::Node& node = cluster.node;
-  if (wanted.gpus_per_node > 0 && wanted.gpus_per_node != node.gpus) {
-    change.gpus_per_node = wanted.gpus_per_node;
-  }
-  if (wanted.nics > 0 && (wanted.nics != node.nics || wanted.nic != node.nic)) {
-    change.nics = wanted.nics;
-    change.nic = wanted.nic;
-  }
-  const int per_node = change.gpus_per_node > 0 ? change.gpus_per_node : node.gpus;
-  const int nodes = topology::nodes_of(world, per_node);
-  if (nodes > cluster.nodes) change.nodes = nodes;
-  return change;
-}
-
 // Memory peaks of the rank that the row's memory belongs to. For a stage: its rank with the largest
 // peak.
 void fill_memory(const RowPlan& mapped, const engine::RunReport& run, Prediction& out) {
@@ -65,7 +46,7 @@ void fill_memory(const RowPlan& mapped, const engine::RunReport& run, Prediction
 // layers replace them. The zero-bubble paper computes its bubbles from one duration per pass, so
 // for equal stages [arXiv 2401.10241, section 5.3].
 std::optional<program::Plan> with_equal_stages(const Row& row, const program::Plan& plan) {
-  if (!contains(cell(row, "notes"), "computed by the authors from profiled")) return std::nullopt;
+  if (cell(row, "bubble_kind") != "equal stages") return std::nullopt;
   program::Plan equal = plan;
   equal.architecture.layers += plan.pipeline.account_for_embedding + plan.pipeline.account_for_loss;
   equal.pipeline.account_for_embedding = equal.pipeline.account_for_loss = false;
@@ -77,8 +58,7 @@ std::optional<program::Plan> with_equal_stages(const Row& row, const program::Pl
 // between two synchronisations, without the training loop's own work [eth-easl/sailor
 // third_party/Megatron-DeepSpeed/megatron/training.py:train_step].
 Duration untimed(const Row& row, const answer::Site& site) {
-  const bool of_batch = contains(cell(row, "notes"), "mean of rank-0 iterations");
-  return of_batch ? site.profile.device.host.step : Duration{};
+  return cell(row, "time_kind") == "train_batch" ? site.profile.device.host.step : Duration{};
 }
 
 void fill(const RowPlan& mapped, const answer::Answer& answer, Duration untimed, Prediction& out) {
@@ -166,11 +146,7 @@ Prediction predict_row(const input::RunsRow& from, answer::Sites& sites) {
   }
   if (mapped.memory_only) out.assumptions.emplace_back("memory alone, times are a guess");
   out.plan = program::short_name(mapped.plan);
-  Result<answer::Site*> site = sites.find(mapped.machine.cluster);
-  if (site) {
-    site = sites.find(mapped.machine.cluster, "",
-                      change_for(mapped.machine, (*site)->machine.cluster, mapped.plan.world()));
-  }
+  const Result<answer::Site*> site = sites.of(mapped.machine);
   if (!site) {
     out.status = "unsupported";
     out.reason = site.errors().front().where + ": " + site.errors().front().message;

@@ -125,6 +125,14 @@ int run_run(const Arguments& arguments, Globals globals) {
   output::Document document = output::answer_document(answer, answer::intervals_text(intervals));
   if (answer.run.fits())
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});
+  std::vector<std::string> assumed = file.assumed;
+  for (const input::Assumption& one : file.assumptions) assumed.push_back(one.text);
+  if (!assumed.empty()) {
+    std::ranges::stable_sort(assumed, {}, [](const std::string& text) { return text.size(); });
+    document.blocks.emplace_back(output::Data{"assumed", output::Json(assumed)});
+    document.blocks.emplace_back(
+        output::Note{"", fmt::format("assumed: {}", fmt::join(assumed, "; "))});
+  }
   if (timelines)
     document.blocks.emplace_back(
         output::Data{"timelines", output::timelines(answer, passes, memory)});

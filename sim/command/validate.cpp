@@ -260,6 +260,22 @@ int validate_measured(const calibrate::MeasuredTable& kind, const input::Table& 
   return code_of(answers.size(), passed_over(answers));
 }
 
+// Writes the plan file of one row.
+int print_row(const std::vector<input::RunsRow>& table, const std::string& id) {
+  std::vector<std::string> ids;
+  for (const input::RunsRow& row : table) ids.push_back(row.text("row_id"));
+  const auto found = std::ranges::find(ids, id);
+  if (found == ids.end())
+    throw Stop{exit_usage, fmt::format("--print: no row '{}'{}", id, did_you_mean(id, ids))};
+  const calibrate::RowPlan row =
+      calibrate::plan_of(table[static_cast<std::size_t>(found - ids.begin())].cells);
+  if (!row.unsupported.empty()) throw Stop{complain({{id, row.unsupported}}), ""};
+  std::string text = fmt::format("# The run {} of a table of measured runs, as a plan.\n", id);
+  for (const std::string& assumed : row.assumptions) text += "# assumed: " + assumed + "\n";
+  std::fputs((text + row.file).c_str(), stdout);
+  return exit_yes;
+}
+
 }  // namespace
 
 void print_validation(const std::vector<std::string>& lines, const std::string& into,
@@ -294,6 +310,9 @@ int run_validate(const Arguments& arguments, Globals globals) {
       .values("by", "COLUMN",
               "errors by what rows have in that column, instead of by source and by GPU; may be "
               "given again: by what they have in all together")
+      .value("print", "ROW",
+             "only write the plan file of the row with this row_id; `rehearse run` of it gives the "
+             "row's prediction")
       .output("csv", "FILE", "write one line per row of the table to FILE")
       .output("residuals", "FILE",
               "write what intervals are made of to FILE, which may be what they are made of now "
@@ -327,6 +346,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
   const std::vector<input::RunsRow> table = load_tables(options.words(), conditions, by, globals);
   if (table.empty() && conditions.empty()) throw no_rows(options.words()[0]);
   if (table.empty()) throw Stop{exit_usage, "--where: no row is left"};
+  if (options.has("print")) return print_row(table, options.text("print"));
   std::vector<calibrate::Row> rows;
   for (const input::RunsRow& row : table) rows.push_back(row.cells);
   const input::RunResiduals residuals = need(input::find_residuals());

@@ -57,7 +57,7 @@ TEST_CASE("calibrate: a row of the paper is a plan on its machine with its flags
   // T01358: Llama-3.1-8B on 8 A100-40 of ABCI, tp4 pp2, mbs 1, gbs 1024, seq 8192.
   const RowPlan row = plan_of(find("paper_grid.csv", "T01358"));
   REQUIRE(row.unsupported.empty());
-  CHECK(row.machine.cluster == "abci-a");
+  CHECK(row.machine.cluster.name == "abci-a");
   CHECK(row.plan.mesh.tp == 4);
   CHECK(row.plan.mesh.pp == 2);
   CHECK(row.plan.mesh.dp == 1);
@@ -94,9 +94,9 @@ TEST_CASE("calibrate: every row of the paper can be represented") {
 TEST_CASE("calibrate: vTrain's rows are fp16 with full recomputation and nothing overlapped") {
   const RowPlan row = plan_of(find("vtrain_runs.csv", "V01441"));
   REQUIRE(row.unsupported.empty());
-  CHECK(row.machine.cluster == "dgx-a100");
-  CHECK(row.machine.nics == 4);  // "IB HDR 4x200 = 800 Gb/s/node"
-  CHECK(row.machine.nic == Bandwidth{25'000'000'000});
+  CHECK(row.machine.cluster.name == "dgx-a100");
+  CHECK(row.machine.cluster.node.nics == 4);  // "IB HDR 4x200 = 800 Gb/s/node"
+  CHECK(row.machine.cluster.node.nic == Bandwidth{25'000'000'000});
   CHECK(row.plan.numerics.precision == model::Precision::fp16);
   CHECK(row.plan.policy.recompute == program::Recompute::full);
   CHECK(row.plan.stack.attention == program::AttentionBackend::unfused);
@@ -139,7 +139,7 @@ TEST_CASE("calibrate: each source that can be represented gives a possible plan"
   for (const Expected& expected : sources) {
     INFO(expected.group);
     const RowPlan row = plan_of(first_of(expected.file, expected.group));
-    CHECK(row.machine.cluster == expected.cluster);
+    CHECK(row.machine.cluster.name == expected.cluster);
     CHECK(row.plan.pipeline.schedule == expected.schedule);
     CHECK(row.plan.policy.recompute == expected.recompute);
     CHECK(row.plan.sharding.overlap_grad_reduce == expected.overlaps);
@@ -215,11 +215,11 @@ TEST_CASE("calibrate: frameworks bring their own kernels") {
 
 TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
   RowPlan row = plan_of(find("training_runs.csv", "T00276"));  // dgxc-benchmarking, fp8
-  CHECK(row.machine.no_nvlink_sharp);
+  CHECK(!row.machine.cluster.node.nvlink_sharp);
   CHECK(row.plan.environment.avoid_record_streams);
   CHECK(row.plan.numerics.fp8_parameters);
   row = plan_of(find("training_runs.csv", "T00177"));  // NeMo's launcher, fp8 of 2024
-  CHECK(row.machine.no_nvlink_sharp);
+  CHECK(!row.machine.cluster.node.nvlink_sharp);
   CHECK(row.plan.numerics.fp8_parameters);
   CHECK(row.plan.optimizer.precision_aware);  // apex's optimizer
   CHECK(row.plan.optimizer.main_parameter_bytes == 4);
@@ -240,7 +240,7 @@ TEST_CASE("calibrate: NVIDIA's launchers turn NVLS and recorded streams off") {
   CHECK(row.plan.batch.packed_document == 0);
   CHECK_FALSE(row.plan.numerics.fp32_gradients);
   CHECK_FALSE(row.plan.optimizer.precision_aware);
-  CHECK_FALSE(plan_of(find("paper_grid.csv", "T01358")).machine.no_nvlink_sharp);
+  CHECK(plan_of(find("paper_grid.csv", "T01358")).machine.cluster.node.nvlink_sharp);
 }
 
 TEST_CASE("calibrate: a recipe's interleaving stands where its table of results has none") {
@@ -463,9 +463,9 @@ TEST_CASE("calibrate: rows of the measured tables are read as they were") {
       std::string said = read.unsupported.empty() ? output::to_json(read.plan).dump() : "";
       said += read.unsupported;
       for (const std::string& assumption : read.assumptions) said += "\n" + assumption;
-      const RowMachine& m = read.machine;
-      said += fmt::format("\n{} {} {} {} {} {}", m.cluster, m.gpus_per_node, m.nics,
-                          m.nic.bytes_per_second, m.no_nvlink_sharp, read.memory_stage);
+      const topology::Cluster& c = read.machine.cluster;
+      said += fmt::format("\n{} {} {} {} {} {}", c.name, c.node.gpus, c.node.nics,
+                          c.node.nic.bytes_per_second, c.node.nvlink_sharp, read.memory_stage);
       all +=
           fmt::format("{} {:016x}\n", cell(row, "row_id"), XXH3_64bits(said.data(), said.size()));
     }

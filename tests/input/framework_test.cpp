@@ -110,9 +110,8 @@ TEST_CASE("framework: what torchtitan's stages keep goes by the version of PyTor
   using rehearse::v1::Plan;
   const auto kept = [](const std::string& version) {
     Plan plan;
-    input::complete(*input::find_framework("torchtitan"), plan, [&](std::string_view column) {
-      return std::optional(column == "version" ? version : "");
-    });
+    plan.set_framework_version(version);
+    input::complete(*input::find_framework("torchtitan"), plan);
     return std::pair(plan.kept_outputs(), plan.kept_input_gradients());
   };
   CHECK(kept("torch 2024-12-23") == std::pair(Plan::every_stage, true));
@@ -186,14 +185,13 @@ TEST_CASE("framework: residuals know a framework by its family, or else by its n
   }
 }
 
-TEST_CASE("framework: conditions name columns and fields that there are") {
+TEST_CASE("framework: conditions name fields that there are") {
   const Scratch scratch;
   scratch.write("b.textproto", R"(line: "b"
 source: "b"
 says {
-  when { column: "gpus" is: "8" }
   when { field: "modell" is: "8" }
-  when { field: "tp" column: "tp" }
+  when { field: "tp" }
   plan { model: "x" }
   cluster: "tp=4"
   about: "nothing"
@@ -202,13 +200,11 @@ says {
 says { source: "b" when { field: "pp" min: 2 } }
 )");
   const std::string problems = problems_of(scratch);
-  for (const char* one : {"b.textproto:4:18: a table of runs has no column 'gpus'",
-                          "b.textproto:5:17: 'modell' is no field of a plan with one value",
-                          "b.textproto:6:8: a condition names a column or a field",
-                          "b.textproto:6:8: a condition says what is there",
-                          "b.textproto:7:17: 'model' is for a plan to say",
-                          "b.textproto:8:12: 'tp=4' is no setting of a cluster",
-                          "b.textproto:9:10: 'nothing' is no field of a plan",
-                          "b.textproto:12:6: the statement says nothing"})
+  for (const char* one : {"b.textproto:4:17: 'modell' is no field of a plan with one value",
+                          "b.textproto:5:8: a condition says what is there",
+                          "b.textproto:6:17: 'model' is for a plan to say",
+                          "b.textproto:7:12: 'tp=4' is no setting of a cluster",
+                          "b.textproto:8:10: 'nothing' is no field of a plan",
+                          "b.textproto:11:6: the statement says nothing"})
     CHECK(problems.find(one) != std::string::npos);
 }

@@ -1,8 +1,15 @@
-// row_model.cpp — the network of a row, from its architecture columns. A gated MLP means a decoder
-// like Llama. Otherwise Megatron-LM's flags in `extra` and the framework decide.
-#include <nlohmann/json.hpp>
+// row_model.cpp — the network of a row, from its architecture columns. A gated MLP (glu = 1) means
+// a decoder like Llama, otherwise a decoder like GPT. A row with experts takes the parts that no
+// column states from the model file of the same name.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
 
+#include "sim/base/ascii.h"
 #include "sim/calibrate/rows/row_reading.h"
+#include "sim/input/models/huggingface.h"
+#include "sim/input/text/locate.h"
 
 namespace sim::calibrate {
 
@@ -10,39 +17,102 @@ namespace {
 
 constexpr std::int64_t dimension_max = 1 << 20;
 
-// Names the kind of a network that is not a plain decoder; "" for a decoder.
-std::string other_kind(const Row& row) {
-  const std::string& model = cell(row, "model");
-  if (starts_with(model, "t5")) return "encoder and decoder (T5)";
-  if (starts_with(model, "mimo") || contains(model, "vlm")) return "vision-language model";
-  for (const char* hybrid : {"nemotron-h", "nemotron_h", "nemotron3", "mamba"}) {
-    if (contains(model, hybrid)) return "hybrid with state-space layers";
+// Letters and digits in lower case: "Qwen3_235B_a22B" and "qwen3-235b-a22b" become equal.
+std::string letters_of(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    const char small = lower(c);
+    if ((small >= '0' && small <= '9') || (small >= 'a' && small <= 'z')) text += small;
   }
-  return "";
+  return text;
 }
 
-void gated(Reading& reading) {
-  reading.say("architecture.norm", "rms");
-  reading.say("architecture.position", "rope");
-  reading.say("architecture.activation", "swiglu");
-  reading.say("architecture.qkv_bias", contains(cell(reading.row, "model"), "qwen"));
+// The model file with experts that a name contains; the longest one. "" if there is none.
+std::string model_in(std::string_view name) {
+  static const std::map<std::string, std::string> all = [] {
+    std::map<std::string, std::string> found;
+    for (const std::string& file : input::names(input::Kind::model)) {
+      const Result<std::string> path = input::locate(input::Kind::model, file, "");
+      const auto network = path ? input::load_huggingface(*path) : path.errors();
+      if (network && network->is_mixture()) found.emplace(letters_of(file), file);
+    }
+    return found;
+  }();
+  const std::string text = letters_of(name);
+  std::string best;
+  std::size_t length = 0;
+  for (const auto& [letters, file] : all) {
+    if (letters.size() <= length || text.find(letters) == std::string::npos) continue;
+    best = file;
+    length = letters.size();
+  }
+  return best;
 }
 
-void plain(Reading& reading) {
-  const auto position = reading.extra.find("position-embedding-type");
-  if (position != reading.extra.end() && *position == "rope")
-    reading.say("architecture.position", "rope");
-  if (!flag(reading.extra, "disable-bias-linear")) return;
-  reading.say("architecture.linear_bias", false);
-  reading.say("architecture.qkv_bias", false);
+// The pattern of a network cut to fewer layers: it keeps the dense layers at the start.
+std::string shortened(const model::Architecture& whole, std::int64_t layers) {
+  const std::vector<std::uint8_t> all = model::mixture_layers(whole);
+  std::string text = "(";
+  for (std::int64_t i = 0; i < layers; ++i)
+    text += fmt::format("{}[{}]", i == 0 ? "" : "+", all[static_cast<std::size_t>(i) % all.size()]);
+  return text + ")";
+}
+
+// A decoder like GPT [NVIDIA/Megatron-LM megatron/training/arguments.py: the defaults].
+void gpt(Reading& reading) {
+  reading.defaults = {"architecture.norm=layer",
+                      "architecture.position=learned",
+                      "architecture.activation=gelu",
+                      "architecture.tied_embeddings=true",
+                      "architecture.linear_bias=true",
+                      "architecture.qkv_bias=true",
+                      "architecture.attention_dropout=0.1",
+                      "architecture.hidden_dropout=0.1"};
+}
+
+// Experts without a model file: all layers have them, as wide as the MLP.
+void experts(Reading& reading) {
+  const auto count = leading_number(cell(reading.row, "experts"));
+  const auto top_k = leading_number(cell(reading.row, "topk"));
+  if (!count || !top_k || *count < 1 || *count > 16384 || *top_k < 1 || *top_k > *count)
+    return reading.refuse("not published: experts, topk");
+  reading.say("architecture.num_experts", *count);
+  reading.say("architecture.experts_per_token", *top_k);
+}
+
+// The network of a model file, and the values of the columns that differ from it.
+void known_mixture(Reading& reading, const std::string& file) {
+  const Row& row = reading.row;
+  reading.say("model", file);
+  const auto whole = input::load_huggingface(*input::locate(input::Kind::model, file, ""));
+  const auto differs = [&](const char* field, const char* column, std::int64_t there) {
+    const auto stated = leading_number(cell(row, column));
+    if (stated && *stated > 0 && *stated != there)
+      reading.say(fmt::format("architecture.{}", field), *stated);
+  };
+  differs("num_experts", "experts", whole->experts.count);
+  differs("experts_per_token", "topk", whole->experts.top_k);
+  const std::int64_t layers = leading_number(cell(row, "layers")).value_or(whole->layers);
+  if (layers != whole->layers && layers > 0 && layers < 4096 && whole->experts.layers != "1")
+    reading.say("architecture.expert_layers", shortened(*whole, layers));
+  // Layers of Megatron-LM have two norms. Its head is separate from the embedding.
+  if (whole->output_norms) reading.say("architecture.output_norms", false);
+  if (whole->tied_embeddings) reading.say("architecture.tied_embeddings", false);
+  if (whole->predicted_tokens > 0) reading.defaults.emplace_back("mtp_layers=0");
 }
 
 }  // namespace
 
-std::string read_architecture(Reading& reading) {
+bool Reading::is_mixture() const {
+  const std::string& stated = cell(row, "experts");
+  return !stated.empty() && stated != "0" && stated != "1";
+}
+
+void read_network(Reading& reading) {
   const Row& row = reading.row;
-  if (const std::string kind = other_kind(row); !kind.empty()) return kind + " is not represented";
-  const bool glu = cell(row, "glu") == "1";
+  if (const std::string& network = cell(row, "network"); !network.empty() && network != "decoder")
+    return reading.refuse(fmt::format("{} is not represented", network));
+  const bool gated = cell(row, "glu") == "1";
   std::string missing;
   const auto dimension = [&](const char* field, const char* column) {
     const std::int64_t value = leading_number(cell(row, column)).value_or(0);
@@ -51,37 +121,27 @@ std::string read_architecture(Reading& reading) {
     reading.say(field, value);
     return value;
   };
+  const std::string file = reading.is_mixture() ? model_in(cell(row, "model")) : "";
+  if (!file.empty()) known_mixture(reading, file);
+  if (!cell(row, "model").empty()) reading.say("architecture.name", cell(row, "model"));
   dimension("architecture.layers", "layers");
-  const std::int64_t hidden = dimension("architecture.hidden", "hidden");
-  const std::int64_t heads = dimension("architecture.heads", "heads");
   dimension("sequence", "seq");
-  if (cell(row, "ffn").empty() && !glu) {
-    reading.assume("architecture.ffn", "ffn 4 x hidden");
-  } else {
-    dimension("architecture.ffn", "ffn");
+  if (file.empty()) {
+    dimension("architecture.hidden", "hidden");
+    dimension("architecture.heads", "heads");
+    if (!cell(row, "ffn").empty() || gated) {
+      dimension("architecture.ffn", "ffn");
+    } else {
+      reading.assume("architecture.ffn", "ffn 4 x hidden");
+    }
+    if (const auto kv_heads = leading_number(cell(row, "kv_heads")); kv_heads && *kv_heads > 0)
+      reading.say("architecture.kv_heads", *kv_heads);
+    if (!gated) gpt(reading);
+    if (reading.is_mixture()) experts(reading);
   }
-  if (!missing.empty()) return "not published: " + missing;
-  if (const auto kv_heads = leading_number(cell(row, "kv_heads")))
-    reading.say("architecture.kv_heads", *kv_heads);
-  const auto stated = reading.extra.find("vocab-size");
-  if (const auto vocab = leading_number(cell(row, "vocab")); vocab && *vocab > 0) {
-    reading.say("architecture.vocab", *vocab);
-  } else if (stated != reading.extra.end() && stated->is_number_integer()) {
-    reading.say("architecture.vocab", stated->get<std::int64_t>());
-    reading.assume("architecture.vocab", fmt::format("vocabulary {}", stated->get<std::int64_t>()));
-  }
-  const auto channels = reading.extra.find("kv-channels");
-  if (channels != reading.extra.end() && channels->is_number_integer()) {
-    reading.say("architecture.head_dim", channels->get<std::int64_t>());
-  } else if (hidden % heads != 0) {
-    return fmt::format("hidden {} is not a multiple of {} heads", hidden, heads);
-  }
-  if (glu) {
-    gated(reading);
-  } else {
-    plain(reading);
-  }
-  return "";
+  if (!missing.empty()) return reading.refuse("not published: " + missing);
+  const auto vocab = leading_number(cell(row, "vocab"));
+  if (vocab && *vocab > 0) reading.say("architecture.vocab", *vocab);
 }
 
 }  // namespace sim::calibrate

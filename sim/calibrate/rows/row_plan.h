@@ -1,10 +1,10 @@
-// row_plan.h — turns a row of a table of measured runs into a plan and a machine, or into the
-// reason why it cannot.
+// row_plan.h — turns a row of a table of measured runs into a plan file, or into the reason why it
+// cannot.
 //
-// validate calls plan_of() once per row. Columns state settings; defaults of the framework
-// (workloads/frameworks) fill the others. Every value that the row does not state is listed in
-// `assumptions`. A feature that the device program does not have makes the row unsupported, by
-// name.
+// validate calls plan_of() once per row. The columns become settings of a plan file, and that file
+// is loaded as any other: `rehearse run` of it gives the row's prediction. Defaults of the
+// framework (workloads/frameworks) fill the fields that the row leaves out. Every value that the row does not
+// state is listed in `assumptions`.
 #pragma once
 
 #include <map>
@@ -12,13 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/base/units.h"
+#include "sim/input/cluster/cluster.h"
 #include "sim/model/flops.h"
 #include "sim/program/plan/plan.h"
-
-namespace sim::input {
-struct Machine;
-}
 
 namespace sim::calibrate {
 
@@ -30,19 +26,11 @@ const std::string& cell(const Row& row, std::string_view column);
 // The rank that the row's memory figures belong to: the largest of all, the first or the last.
 enum class MemoryRank { largest, first, last };
 
-struct RowMachine {
-  std::string cluster;  // topologies/<cluster>.textproto
-  int nodes = 1;
-  int gpus_per_node = 0;  // 0: the cluster's
-  int nics = 0;           // per node; 0: the cluster's
-  Bandwidth nic{};
-  bool no_nvlink_sharp = false;  // NCCL_NVLS_ENABLE=0
-};
-
 struct RowPlan {
   std::string unsupported;  // reason why the row cannot be represented; "": it can
+  std::string file;         // text of the plan file
   program::Plan plan;
-  RowMachine machine;
+  input::Machine machine;
   std::string family;                                 // of the framework; groups residuals
   const model::FlopConvention* convention = nullptr;  // of tflops_gpu
   MemoryRank memory_rank = MemoryRank::largest;

@@ -1,9 +1,9 @@
-// row_schedule.cpp — the pipeline of a row: its schedule, its model chunks, its uneven stages.
+// row_schedule.cpp — degrees and batch of a row, then its pipeline: schedule, model chunks, uneven
+// stages.
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <numeric>
+#include <regex>
 #include <sstream>
 
 #include "sim/base/ascii.h"
@@ -66,109 +66,122 @@ Named named(const Row& row) {
   return all;
 }
 
-// Layers per stage if the row states those of the last stage. The other stages share the rest; the
-// last of them take the remainder [sail-sg/VocabularyParallelism
-// core/transformer/transformer_block.py, final_stage_num_layers].
-std::vector<int> before_the_last(int layers, int stages, int last) {
-  std::vector<int> all(static_cast<std::size_t>(stages), last);
-  const int others = stages - 1, rest = layers - last;
-  for (int stage = 0; stage < others; ++stage)
-    all[static_cast<std::size_t>(stage)] =
-        rest / others + (stage >= others - rest % others ? 1 : 0);
-  return all;
+}  // namespace
+
+int layer_interval(const std::string& text) {
+  static const std::regex every(R"(every (\d{1,2})(st|nd|rd|th) layer)");
+  std::smatch found;
+  return std::regex_search(text, found, every) ? std::stoi(found[1]) : 0;
 }
 
-// Reads the layers of each stage from a list that counts embedding and head as entries.
-std::vector<int> listed_stages(const nlohmann::json& extra, int layers, int stages) {
-  const auto found = extra.find("layers_per_stage incl. embedding+head entries");
-  if (found == extra.end() || !found->is_array() ||
-      found->size() != static_cast<std::size_t>(stages))
-    return {};
-  std::vector<int> all;
-  for (const nlohmann::json& entry : *found) {
-    if (!entry.is_number_integer() || entry < 1 || entry > layers + 2) return {};
-    all.push_back(entry.get<int>());
+void read_degrees(Reading& reading) {
+  const Row& row = reading.row;
+  const auto said = [&](const char* field) {
+    return static_cast<int>(
+        std::clamp<std::int64_t>(leading_number(reading.said(field)).value_or(0), 0, count_max));
+  };
+  const auto take = [&](const char* column, const char* field) {
+    const int value = degree(row, column);
+    if (value > 0 && !reading.says(field)) reading.say(field, value);
+    return said(field);
+  };
+  const int tp = take("tp", "tp"), pp = take("pp", "pp");
+  const int cp = std::max(take("cp", "cp"), 1);
+  int micro_batch = take("mbs", "micro_batch");
+  if (reading.is_mixture()) take("ep", "ep");
+  const int gpus = take("n_gpus", "gpus");
+  int dp = reading.says("dp") ? said("dp") : degree(row, "dp");
+  std::string missing;
+  const auto need = [&](bool there, const char* column) {
+    if (!there) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", column);
+  };
+  need(tp > 0, "tp");
+  need(pp > 0, "pp");
+  need(cell(row, "cp").empty() || degree(row, "cp") > 0, "cp");
+  need(micro_batch > 0, "mbs");
+  need(gpus > 0 || dp > 0, "n_gpus");
+  if (!missing.empty()) return reading.refuse("not published: " + missing);
+  const std::int64_t model_parallel = std::int64_t{tp} * pp * cp;
+  if (dp == 0 && gpus % model_parallel != 0)
+    return reading.refuse(
+        fmt::format("{} GPUs are not a multiple of tp x cp x pp = {}", gpus, model_parallel));
+  if (dp == 0) dp = static_cast<int>(gpus / model_parallel);
+  if (model_parallel * dp > count_max) return reading.refuse("more GPUs than can be");
+  if (gpus != 0 && model_parallel * dp != gpus)
+    return reading.refuse(
+        fmt::format("tp x cp x pp x dp = {} is not the row's {} GPUs", model_parallel * dp, gpus));
+  if (gpus == 0) reading.say("gpus", model_parallel * dp);
+  std::int64_t batch = take("gbs", "global_batch");
+  if (batch == 0) {
+    const std::int64_t microbatches = leading_number(cell(row, "n_microbatch")).value_or(0);
+    batch = std::clamp<std::int64_t>(microbatches, 0, count_max) * dp * micro_batch;
+    if (batch == 0 || batch > count_max) return reading.refuse("not published: gbs");
+    reading.say("global_batch", batch);
   }
-  --all.front();
-  --all.back();
-  return std::accumulate(all.begin(), all.end(), 0) == layers ? all : std::vector<int>{};
+  if (batch % dp != 0 || batch / dp % micro_batch == 0) return;
+  // Composer runs a smaller last microbatch. The plan runs the next larger number of microbatches
+  // that divides the batch, all of one size.
+  const std::int64_t own = batch / dp;
+  std::int64_t count = (own + micro_batch - 1) / micro_batch;
+  while (own % count != 0) ++count;
+  reading.assume("micro_batch", fmt::format("{} microbatches of {} for ones of {} and a rest",
+                                            count, own / count, micro_batch));
+  reading.say("micro_batch", own / count);
 }
 
-// Layers of each stage, if the row has columns for them; otherwise empty.
-std::vector<int> stage_layers(const Reading& reading, const program::Plan& plan) {
-  const auto layers = static_cast<int>(plan.architecture.layers);
-  if (std::vector<int> listed = listed_stages(reading.extra, layers, plan.mesh.pp); !listed.empty())
-    return listed;
-  if (plan.mesh.pp < 2) return {};
-  // The remainder of layers goes to the last stages [InternEvo, partition_uniform].
-  if (contains(cell(reading.row, "framework"), "internevo") && layers % plan.mesh.pp != 0)
-    return before_the_last(layers, plan.mesh.pp, (layers + plan.mesh.pp - 1) / plan.mesh.pp);
-  const auto found = reading.extra.find("last_stage_layers");
-  if (found == reading.extra.end()) return {};
-  const auto last = found->is_string() ? leading_number(found->get<std::string>()) : std::nullopt;
-  if (!last || *last < 0 || *last >= layers || *last * plan.mesh.pp == layers) return {};
-  return before_the_last(layers, plan.mesh.pp, static_cast<int>(*last));
+namespace {
+
+// Checkpoints every n-th layer of each chunk: "keep,recompute" repeated.
+void read_choices(Reading& reading, std::int64_t layers_of_chunk) {
+  const int interval = layer_interval(cell(reading.row, "recompute"));
+  if (interval < 2 || layers_of_chunk < 1 || layers_of_chunk > 4096) return;
+  std::string choices;
+  for (std::int64_t i = 1; i <= layers_of_chunk; ++i)
+    choices += fmt::format("{}{}", i == 1 ? "" : ",", i % interval == 0 ? "recompute" : "keep");
+  reading.say("layer_choices", choices);
+}
+
+// Layers that do not split evenly: the embedding and the head count as layers, as NVIDIA's recipes
+// for Llama-3.1-405B and DeepSpeed's partition have it.
+void read_ends(Reading& reading, std::int64_t layers, std::int64_t parts) {
+  for (const char* field : {"pipeline_layout", "first_stage_layers", "last_stage_layers",
+                            "account_for_embedding", "account_for_loss", "layer_split"})
+    if (reading.says(field)) return;
+  const std::int64_t with_ends = layers + 2;
+  if (layers % parts == 0) return;
+  if (with_ends % parts != 0)
+    return reading.refuse(fmt::format(
+        "the layers of the stages are not published ({} layers on {} parts)", layers, parts));
+  reading.assume("account_for_embedding", "embedding and head count as layers of their stages");
+  if (with_ends == parts) return reading.say("layer_split", "padded");
+  reading.say("account_for_embedding", true);
+  reading.say("account_for_loss", true);
 }
 
 }  // namespace
 
-std::string read_schedule(Reading& reading) {
+void read_schedule(Reading& reading) {
   const Named names = named(reading.row);
+  const std::int64_t stages = leading_number(reading.said("pp")).value_or(1);
   if (!names.known)
-    return fmt::format("schedule '{}' is not represented", cell(reading.row, "schedule"));
-  const int chunks = degree(reading.row, "vp");
-  if (names.schedule != nullptr) {
-    reading.say("schedule", names.schedule->name);
-    reading.say("virtual_stages", chunks > 1 ? chunks : names.schedule->chunks);
-  } else if (chunks > 1) {
-    reading.say("virtual_stages", chunks);
+    return reading.refuse(
+        fmt::format("schedule '{}' is not represented", cell(reading.row, "schedule")));
+  const bool laid_out = reading.says("pipeline_layout");
+  if (stages > 1 && !laid_out && !reading.says("virtual_stages") && !reading.says("schedule")) {
+    int chunks = degree(reading.row, "vp");
+    if (names.schedule != nullptr) {
+      reading.say("schedule", names.schedule->name);
+      if (chunks < 2) chunks = names.schedule->chunks;
+    }
+    if (names.interleaved && names.schedule == nullptr && chunks < 2)
+      return reading.refuse("not published: vp");
+    if (chunks > 1 || names.schedule != nullptr) reading.say("virtual_stages", chunks);
   }
-  return "";
-}
-
-std::string settle_schedule(Reading& reading, RowPlan& out) {
-  program::Plan& plan = out.plan;
-  program::PipelinePlan& pipeline = plan.pipeline;
-  const Named names = named(reading.row);
-  // Embedding and head count as layers in three cases: stages of the zero-bubble paper, DeepSpeed's
-  // partition by "type:transformer|embedding", and NVIDIA's recipes for Llama-3.1-405B.
-  const std::int64_t layers = plan.architecture.layers, with_ends = layers + 2;
-  const bool one_each = contains(cell(reading.row, "notes"), "one layer per chunk");
-  if (plan.mesh.pp == 1) {
-    pipeline.virtual_stages = 1;
-    pipeline.schedule = "1f1b";
-  } else if (names.interleaved && pipeline.virtual_stages == 1 &&
-             pipeline.layers_of_parts.empty()) {
-    if (!one_each || with_ends % plan.mesh.pp != 0) return "not published: vp";
-    pipeline.virtual_stages = static_cast<int>(with_ends / plan.mesh.pp);
-    pipeline.schedule = "interleaved-1f1b";
-  }
-  if (pipeline.layers_of_parts.empty() && pipeline.virtual_stages == 1)
-    pipeline.layers_of_parts = stage_layers(reading, plan);
-  if (const auto listed = static_cast<int>(pipeline.layers_of_parts.size()); listed > 0) {
-    if (listed % plan.mesh.pp != 0)
-      return fmt::format("a layout of {} parts on {} stages", listed, plan.mesh.pp);
-    pipeline.virtual_stages = listed / plan.mesh.pp;
-    if (names.schedule == nullptr)
-      pipeline.schedule = pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-    return "";
-  }
-  if (pipeline.layer_split != program::LayerSplit::even) return "";
-  const std::int64_t parts = std::int64_t{plan.mesh.pp} * pipeline.virtual_stages;
-  if (layers % parts == 0) return "";
-  const bool less_at_ends = flag(reading.extra, "first_last_stage_one_layer_less");
-  // With chunks of one layer, the first and the last chunk have no layer: only embedding and head.
-  if (with_ends == parts && (less_at_ends || one_each)) {
-    pipeline.layer_split = program::LayerSplit::padded;
-    return "";
-  }
-  if (with_ends % parts != 0 || with_ends / parts <= 1)
-    return fmt::format("uneven stages are not represented ({} layers on {} x {})", layers,
-                       plan.mesh.pp, pipeline.virtual_stages);
-  pipeline.account_for_embedding = pipeline.account_for_loss = true;
-  if (!less_at_ends)
-    reading.assume("account_for_embedding", "embedding and head count as layers of their stages");
-  return "";
+  const std::int64_t chunks = leading_number(reading.said("virtual_stages")).value_or(1);
+  const std::int64_t layers = leading_number(reading.said("architecture.layers")).value_or(0);
+  if (stages < 1 || chunks < 1 || chunks > 65536) return;
+  if (stages > 1 && !laid_out) read_ends(reading, layers, stages * chunks);
+  read_choices(reading, layers / (stages * chunks));
 }
 
 }  // namespace sim::calibrate

@@ -37,15 +37,6 @@ nlohmann::json extra(const Row& row) {
   return json.is_object() ? json : nlohmann::json::object();
 }
 
-bool flag(const nlohmann::json& extra, const char* key) {
-  const auto found = extra.find(key);
-  if (found == extra.end()) return false;
-  if (found->is_boolean()) return found->get<bool>();
-  if (found->is_number_integer()) return found->get<std::int64_t>() != 0;
-  return found->is_string() &&
-         (*found == "1" || *found == "True" || contains(found->get<std::string>(), "true"));
-}
-
 int degree(const Row& row, const char* column) {
   const std::int64_t value = leading_number(cell(row, column)).value_or(0);
   return value >= 1 && value <= count_max ? static_cast<int>(value) : 0;

@@ -1,5 +1,5 @@
-// row_text.h — reads the cells of a table of measured runs: numbers with a unit or a fraction,
-// words in remarks, and the JSON of the column `extra`.
+// row_text.h — reads the cells of a table of measured runs: numbers with a unit or a fraction, and
+// the JSON of the column `extra`.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,10 @@ std::optional<double> number(std::string_view text);
 
 // The JSON object of the column `extra`; an empty object if it is blank or not an object.
 nlohmann::json extra(const Row& row);
-// True if the value is true, 1, "1" or "True".
-bool flag(const nlohmann::json& extra, const char* key);
 
 // The largest count that a row may state; larger ones are errors of the table.
 constexpr std::int64_t count_max = 1 << 24;
 // A count of at least 1; 0 if the column is absent or has none.
 int degree(const Row& row, const char* column);
-
-// Adds the experts of a row to the plan. Returns "" or the reason why it cannot. Dense rows: no
-// effect.
-std::string read_experts(const Row& row, const nlohmann::json& extra, RowPlan& out);
-// Number of GPUs of a row with experts that does not state it; 0 if unknown. REQUIRES: other
-// degrees are read.
-int gpus_of_experts(const Row& row, const program::Plan& plan, RowPlan& out);
-// Applies the settings of the row's recipe, after all other settings except the pipeline.
-void finish_experts(const Row& row, RowPlan& out);
 
 }  // namespace sim::calibrate

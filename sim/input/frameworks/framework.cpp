@@ -1,6 +1,7 @@
 #include "sim/input/frameworks/framework.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/text_format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,7 +14,6 @@
 #include "sim/input/fields/fields.h"
 #include "sim/input/fields/plan_fields.h"
 #include "sim/input/schema/framework.pb.h"
-#include "sim/input/tables/runs_csv.h"
 #include "sim/input/text/locate.h"
 
 namespace sim::input {
@@ -30,13 +30,12 @@ bool has_condition(const v1::Given& given) {
          given.has_max() || given.has_blank() || given.has_yes();
 }
 
-bool is_column(const std::string& name) {
-  return is_run_column(name) || name == "nodes" || name.starts_with("extra.");
-}
-
+// True for a field that a condition may ask for: one value, not a part of the network.
 bool is_field(const std::string& name) {
-  const Field* field = find_plan_field(name);
-  return field != nullptr && field->place && !name.starts_with("architecture.");
+  if (find_plan_field(name) == nullptr || name.starts_with("architecture.")) return false;
+  const FieldDescriptor* field = v1::Plan::descriptor()->FindFieldByName(name);
+  return name.find('.') != name.npos ||
+         (field != nullptr && !field->is_repeated() && field->message_type() == nullptr);
 }
 
 class Checker {
@@ -44,11 +43,6 @@ class Checker {
   Checker(const Source& source, Diagnostics& problems) : source_(source), problems_(problems) {}
 
   void run(const v1::Framework& framework) {
-    for (const v1::Runs& runs : framework.runs())
-      for (const v1::Given& given : runs.when()) {
-        check(given);
-        if (given.has_field()) add(given, "field", "a run is found by its columns");
-      }
     for (const v1::Statement& statement : framework.says()) check(statement);
   }
 
@@ -58,10 +52,6 @@ class Checker {
   }
 
   void check(const v1::Given& given) {
-    if (given.has_column() == given.has_field())
-      problems_.push_back({source_.where(given), "a condition names a column or a field"});
-    if (given.has_column() && !is_column(given.column()))
-      add(given, "column", fmt::format("a table of runs has no column '{}'", given.column()));
     if (given.has_field() && !is_field(given.field()))
       add(given, "field", fmt::format("'{}' is no field of a plan with one value", given.field()));
     if (!has_condition(given))
@@ -73,18 +63,15 @@ class Checker {
   void check(const v1::Statement& statement) {
     for (const v1::Given& given : statement.when()) check(given);
     for (const v1::Given& given : statement.unless()) check(given);
-    const bool says = statement.has_plan() || statement.has_quotient() ||
-                      statement.cluster_size() > 0 || statement.has_tflops() ||
+    const bool says = statement.has_plan() || statement.cluster_size() > 0 ||
                       statement.has_refuse() || statement.has_assume();
     if (!says) problems_.push_back({source_.where(statement), "the statement says nothing"});
-    for (const char* own : {"name", "model", "cluster", "gpus", "nodes", "framework"}) {
+    for (const char* own : {"name", "model", "cluster", "gpus", "nodes", "framework",
+                            "architecture",
+                            "framework_version", "cluster_settings"}) {
       if (own_has(statement.plan(), own))
         add(statement.plan(), own, fmt::format("'{}' is for a plan to say", own));
     }
-    if (statement.has_quotient())
-      for (const std::string& name : {statement.quotient().field(), statement.quotient().by()})
-        if (!is_field(name))
-          add(statement.quotient(), "field", fmt::format("'{}' is no field of a plan", name));
     for (int i = 0; i < statement.cluster_size(); ++i)
       if (!is_cluster_setting(statement.cluster(i)))
         problems_.push_back({source_.where(statement, "cluster", i),
@@ -97,6 +84,7 @@ class Checker {
 
   static bool own_has(const v1::Plan& plan, const char* name) {
     const auto* field = v1::Plan::descriptor()->FindFieldByName(name);
+    if (field->is_repeated()) return plan.GetReflection()->FieldSize(plan, field) > 0;
     return plan.GetReflection()->HasField(plan, field);
   }
 
@@ -147,22 +135,34 @@ bool holds(const v1::Given& given, const std::string& text) {
          (!given.has_max() || *value <= given.max());
 }
 
-bool holds(const v1::Given& given, const Columns& columns, const program::Plan& plan) {
-  if (given.has_field())
-    return holds(given, text_of(find_plan_field(given.field())->place.get(plan)));
-  return holds(given, columns(given.column()).value_or(""));
-}
+// The plan so far: what it states and what the statements added.
+struct Now {
+  v1::Plan message;
+  program::Plan plan;
 
-bool asks_columns(const v1::Statement& statement) {
-  const auto of_column = [](const v1::Given& given) { return given.has_column(); };
-  return statement.has_quotient() ||
-         std::any_of(statement.when().begin(), statement.when().end(), of_column) ||
-         std::any_of(statement.unless().begin(), statement.unless().end(), of_column);
-}
+  void add(const v1::Plan& more) {
+    message.MergeFrom(more);
+    copy_fields(more, plan);
+    if (more.has_zero()) plan.sharding.distributed_optimizer = more.zero() == 1;
+    if (more.zero() >= 2) plan.sharding.data_parallel = program::DataParallelism::fsdp2;
+  }
+  // The text of a field; "" if it has no value.
+  std::string text(const std::string& name) const {
+    if (const Field* field = find_plan_field(name); field->place)
+      return text_of(field->place.get(plan));
+    const auto* field = v1::Plan::descriptor()->FindFieldByName(name);
+    if (field == nullptr || !message.GetReflection()->HasField(message, field)) return "";
+    std::string text;
+    google::protobuf::TextFormat::PrintFieldValueToString(message, field, -1, &text);
+    const bool quoted = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    return quoted ? text.substr(1, text.size() - 2) : text;
+  }
+};
 
-bool holds(const v1::Statement& statement, const Columns& columns, const program::Plan& plan) {
-  if (!columns && asks_columns(statement)) return false;
-  const auto true_now = [&](const v1::Given& given) { return holds(given, columns, plan); };
+bool holds(const v1::Statement& statement, const Now& now) {
+  const auto true_now = [&](const v1::Given& given) {
+    return holds(given, now.text(given.field()));
+  };
   return std::all_of(statement.when().begin(), statement.when().end(), true_now) &&
          std::none_of(statement.unless().begin(), statement.unless().end(), true_now);
 }
@@ -208,7 +208,6 @@ bool shards_parameters(const v1::Plan& plan) {
 
 // Clears defaults that contradict the plan.
 void drop_contradicted(const v1::Plan& plan, v1::Plan& defaults) {
-  if (!plan.has_architecture()) defaults.clear_architecture();
   if (plan.has_layers_per_virtual_stage()) defaults.clear_virtual_stages();
   drop_splits(plan, defaults);
   const bool kind_said = plan.has_zero() || plan.has_data_parallel();
@@ -226,23 +225,6 @@ void drop_contradicted(const v1::Plan& plan, v1::Plan& defaults) {
   defaults.clear_gradient_accumulation_fusion();
   defaults.clear_attention_mask();
   defaults.clear_check_for_nan();
-}
-
-// The fields that a statement sets, including its quotient.
-v1::Plan fields_of(const v1::Statement& statement, const Columns& columns,
-                   const program::Plan& plan) {
-  v1::Plan says = statement.plan();
-  if (!statement.has_quotient()) return says;
-  const v1::Quotient& quotient = statement.quotient();
-  const std::optional<double> value = leading(columns(quotient.column()).value_or(""));
-  const double by = leading(text_of(find_plan_field(quotient.by())->place.get(plan))).value_or(0);
-  constexpr double most = 1 << 24;
-  if (!value || by < 1 || *value < by || *value > most) return says;
-  const auto whole = static_cast<std::int64_t>(*value), part = static_cast<std::int64_t>(by);
-  const auto* field = v1::Plan::descriptor()->FindFieldByName(quotient.field());
-  if (whole % part == 0 && field->cpp_type() == FieldDescriptor::CPPTYPE_INT32)
-    says.GetReflection()->SetInt32(&says, field, static_cast<int>(whole / part));
-  return says;
 }
 
 std::string about(const v1::Statement& statement) {
@@ -300,23 +282,19 @@ Framework framework_of(const std::string& name, const std::map<std::string, File
   return out;
 }
 
-// The weight of the conditions if all are true; 0 otherwise.
-std::size_t said_by(const v1::Runs& runs, const Columns& columns) {
-  std::size_t much = 0;
-  for (const v1::Given& given : runs.when()) {
-    const std::string text = columns(given.column()).value_or("");
-    if (!holds(given, text)) return 0;
-    constexpr std::size_t of_a_condition = 1000;
-    much += of_a_condition;
-    for (const auto* words : {&given.is(), &given.starts(), &given.has()})
-      for (const std::string& word : *words)
-        if (contains(text, word)) much += word.size();
-  }
-  return much;
+// Length of the match of a spelling; 0 if the name or every version differs.
+std::size_t match_of(const v1::Called& called, std::string_view name, std::string_view version) {
+  if (!starts_with(name, called.name())) return 0;
+  if (called.version().empty()) return called.name().size();
+  std::size_t longest = 0;
+  for (const std::string& one : called.version())
+    if (contains(version, one)) longest = std::max(longest, one.size());
+  constexpr std::size_t of_a_version = 1000;
+  return longest == 0 ? 0 : of_a_version + called.name().size() + longest;
 }
 
 std::string given_text(const v1::Given& given) {
-  std::string text = given.has_field() ? given.field() : "column " + given.column();
+  std::string text = given.field();
   const auto words = [&](const char* verb, const auto& all) {
     if (!all.empty()) text += fmt::format(" {} {}", verb, fmt::join(all, " or "));
   };
@@ -393,14 +371,14 @@ std::vector<std::string> framework_names() {
   return names;
 }
 
-const Framework* framework_of_run(const Columns& columns) {
+const Framework* framework_called(std::string_view name, std::string_view version) {
   const Framework* best = nullptr;
-  std::size_t most = 0;
+  std::size_t longest = 0;
   for (const Framework& framework : *frameworks()) {
-    for (const v1::Runs& runs : framework.files.back()->runs()) {
-      const std::size_t much = said_by(runs, columns);
-      if (much <= most) continue;
-      most = much;
+    for (const v1::Called& called : framework.files.back()->called()) {
+      const std::size_t length = match_of(called, name, version);
+      if (length <= longest) continue;
+      longest = length;
       best = &framework;
     }
   }
@@ -413,11 +391,7 @@ std::vector<std::string> statements_text(const Framework& framework) {
     for (const v1::Statement& statement : file->says()) {
       std::vector<std::string> parts, when;
       if (statement.has_plan()) parts.push_back(statement.plan().ShortDebugString());
-      if (statement.has_quotient())
-        parts.push_back(fmt::format("{}: column {} / {}", statement.quotient().field(),
-                                    statement.quotient().column(), statement.quotient().by()));
       parts.insert(parts.end(), statement.cluster().begin(), statement.cluster().end());
-      if (statement.has_tflops()) parts.push_back("FLOPs by " + statement.tflops());
       if (statement.has_refuse()) parts.push_back("refused: " + statement.refuse());
       if (parts.empty()) parts.push_back(statement.assume());
       for (const v1::Given& given : statement.when()) when.push_back(given_text(given));
@@ -431,24 +405,35 @@ std::vector<std::string> statements_text(const Framework& framework) {
   return all;
 }
 
-Completion complete(const Framework& framework, v1::Plan& plan, const Columns& columns) {
+namespace {
+
+// The version in a framework's name: 0.12 of "megatron-core-0.12"; "" if it has none.
+std::string version_in(const std::string& name) {
+  const std::size_t dash = name.rfind('-');
+  const std::string last = dash == name.npos ? "" : name.substr(dash + 1);
+  return leading(last) ? last : "";
+}
+
+}  // namespace
+
+Completion complete(const Framework& framework, v1::Plan& plan) {
   Completion out;
   v1::Plan defaults;
-  program::Plan now;  // plan with the statements so far
-  copy_fields(plan, now);
+  Now now;
+  now.add(plan);
+  if (!plan.has_framework_version())
+    now.message.set_framework_version(version_in(plan.framework()));
   for (const auto& file : framework.files) {
     for (const v1::Statement& statement : file->says()) {
-      if (!holds(statement, columns, now)) continue;
-      const v1::Plan says = fields_of(statement, columns, now);
-      if (statement.overrides()) plan.MergeFrom(says);
-      const bool counts = statement.overrides() || !statement.has_plan() || adds(says, plan);
+      if (!holds(statement, now)) continue;
+      const v1::Plan& says = statement.plan();
+      const bool counts = !statement.has_plan() || adds(says, plan);
       if (counts && statement.has_assume())
         assume(out.assumptions, {about(statement), statement.assume()});
       defaults.MergeFrom(says);
-      copy_fields(says, now);
-      copy_fields(plan, now);
+      now.add(says);
+      now.add(plan);
       for (const std::string& setting : statement.cluster()) out.cluster.push_back(setting);
-      if (statement.has_tflops()) out.tflops = statement.tflops();
       if (out.refused.empty()) out.refused = statement.refuse();
     }
   }

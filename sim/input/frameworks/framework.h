@@ -1,23 +1,21 @@
 // framework.h — defaults of training frameworks (workloads/frameworks/*.textproto,
 // framework.proto).
 //
-// `resolve` calls `complete` to fill the fields that a plan leaves out. `rehearse validate` calls
-// it for each row of a table of measured runs.
+// `resolve` calls `complete` to fill the fields that a plan leaves out. Plan files, launch files
+// and rows of measured runs all reach it as plans.
 //
 // A framework file is a list of statements. A statement sets fields, and it may have conditions on
-// the plan or on the columns of a row.
+// other fields and on the framework's version.
 //
 // Invariants
-//  (1) Values of the plan or row are kept. Only a statement with `overrides` replaces them.
+//  (1) Values of the plan are kept.
 //  (2) Statements apply in file order, those of the base framework (`based_on`) first. A later
 //      statement replaces an earlier one.
 //  (3) A framework that is returned has no problems: its fields exist and every statement has a
 //      source.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,17 +51,15 @@ const Framework* find_framework(std::string_view name);
 std::string unknown_framework(std::string_view name);
 std::vector<std::string> framework_names();  // including the other names
 
-// The text of a row's column; nothing if the table has no such column.
-using Columns = std::function<std::optional<std::string>(std::string_view column)>;
-
-// The framework whose `runs` conditions match the row best; nullptr if none matches. More
-// conditions and longer matching words count as better. REQUIRES: frameworks() has no problems.
-const Framework* framework_of_run(const Columns& columns);
+// The framework that a log or a table calls `name`, in the given version; nullptr if none. The
+// longest match wins, one with a version before one without. REQUIRES: frameworks() has no
+// problems.
+const Framework* framework_called(std::string_view name, std::string_view version);
 
 // The statements as text, one element each.
 std::vector<std::string> statements_text(const Framework& framework);
 
-// A value that the row does not state, with the explanation that reports print.
+// A value that the plan does not state, with the explanation that reports print.
 struct Assumption {
   std::string field, text;
 };
@@ -72,11 +68,9 @@ struct Assumption {
 struct Completion {
   std::vector<Assumption> assumptions;
   std::vector<std::string> cluster;  // settings of the cluster
-  std::string refused, tflops;
+  std::string refused;               // reason why such a plan is not simulated; "": it is
 };
-// Fills the fields that the plan leaves out. `columns` is empty for a plan file; statements with
-// conditions on columns do not apply then.
-Completion complete(const Framework& framework, rehearse::v1::Plan& plan,
-                    const Columns& columns = {});
+// Fills the fields that the plan leaves out.
+Completion complete(const Framework& framework, rehearse::v1::Plan& plan);
 
 }  // namespace sim::input

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "sim/input/fields/cluster_fields.h"
+#include "sim/input/fields/fields.h"
 #include "sim/input/fields/plan_fields.h"
 #include "sim/input/frameworks/framework.h"
 #include "sim/input/launch/launch.h"
@@ -59,6 +61,20 @@ struct Finished {
   Diagnostics problems;
 };
 
+// Precision and attention of a plan that names a framework and leaves them to it.
+std::vector<std::string> assumed_of(const v1::Plan& plan, const program::Plan& resolved) {
+  std::vector<std::string> all;
+  if (!plan.has_framework()) return all;
+  const auto value = [&](const char* field) {
+    return text_of(find_plan_field(field)->place.get(resolved));
+  };
+  if (!plan.has_precision())
+    all.push_back(fmt::format("{} ({})", value("precision"), plan.framework()));
+  if (plan.attention() == v1::Plan::attention_unset)
+    all.push_back("attention " + value("attention"));
+  return all;
+}
+
 Finished finish(v1::Plan& plan, Source& source, Diagnostics problems,
                 const std::vector<std::string>& cluster) {
   append(problems, check_plan(source, plan, problems.empty()), source.path());
@@ -82,6 +98,8 @@ Finished finish(v1::Plan& plan, Source& source, Diagnostics problems,
   file.name = name_of(plan, source.path());
   file.path = source.path();
   file.plan = std::move(resolved.plan);
+  file.assumptions = std::move(resolved.assumptions);
+  file.assumed = assumed_of(plan, file.plan);
   if (machine) file.machine = *machine;
   if (problems.empty() && plan.has_framework())
     file.framework = find_framework(plan.framework())->family;
@@ -97,7 +115,8 @@ Result<PlanFile> validated(const v1::Plan& plan, Source& source, Finished from) 
       from.problems.push_back({source.where(plan, problem.where), problem.message});
   if (!from.problems.empty()) return std::move(from.problems);
   return PlanFile{std::move(from.draft.name),    std::move(from.draft.path),      *valid,
-                  std::move(from.draft.machine), std::move(from.draft.framework), {}};
+                  std::move(from.draft.machine), std::move(from.draft.framework), {},
+                  std::move(from.draft.assumptions), std::move(from.draft.assumed)};
 }
 
 std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {
@@ -144,6 +163,23 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
       fmt::format("no --global-batch-size: {} sequences a step, a microbatch of each "
                   "replica",
                   batch));
+}
+
+// Megatron-LM's launch without --bf16 and --fp16 trains in fp32; so do the programs that share its
+// arguments [NVIDIA/Megatron-LM megatron/training/arguments.py: params_dtype]. A plan file that
+// names them has the default of plans.
+void default_precision(v1::Plan& plan, bool sound, std::vector<std::string>& notes) {
+  if (!sound || plan.has_precision() || !plan.has_framework() || !frameworks()) return;
+  const Framework* framework = find_framework(plan.framework());
+  if (framework == nullptr) return;
+  v1::Plan filled;
+  complete(*framework, filled);
+  const auto is_megatron = [](const std::string& name) { return name == "megatron-lm"; };
+  if (filled.has_precision() ||
+      !(is_megatron(framework->name) || std::ranges::any_of(framework->bases, is_megatron)))
+    return;
+  plan.set_precision(v1::Plan::fp32);
+  notes.emplace_back("no --bf16 and no --fp16: fp32");
 }
 
 // Adds notes: launch settings that are not simulated, and conditions and GPU kinds of nodes that
@@ -242,6 +278,15 @@ Result<DraftPlan> load_draft(const std::string& path, const std::vector<std::str
   return std::move(draft.draft);
 }
 
+Result<DraftPlan> read_draft(const std::string& text, const std::string& path) {
+  v1::Plan plan;
+  Source source(path);
+  Diagnostics problems = source.read(text, plan, plan_synonyms(), false);
+  Finished draft = finish(plan, source, std::move(problems), {});
+  if (!draft.problems.empty()) return std::move(draft.problems);
+  return std::move(draft.draft);
+}
+
 Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::string>& overrides) {
   const Result<std::string> text = read_file(path);
   if (!text) return text.errors();
@@ -258,6 +303,7 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
   Diagnostics problems = std::move(arguments.problems);
   append(problems, apply(arguments.settings, plan, source), path);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
+  default_precision(plan, problems.empty(), arguments.notes);
   for (Missing& missing : arguments.missing)
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
   if (problems.empty() && !plan.has_global_batch())

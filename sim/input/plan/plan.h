@@ -11,6 +11,7 @@
 #include "sim/base/result.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/fields/plan_fields.h"
+#include "sim/input/frameworks/framework.h"
 #include "sim/program/plan/valid_plan.h"
 
 namespace sim::input {
@@ -24,6 +25,9 @@ struct LoadedPlan {
   Machine machine;
   std::string framework;           // its family in residuals; "": none named
   std::vector<std::string> notes;  // launch settings that are not simulated
+  std::vector<Assumption> assumptions;  // of the framework, about fields that the plan leaves out
+  // What else the framework decides: "bf16 (megatron-bridge)", "attention cudnn".
+  std::vector<std::string> assumed;
 };
 using PlanFile = LoadedPlan<program::ValidPlan>;
 

@@ -83,6 +83,8 @@ void offload_modules(const v1::Plan& from, program::Plan& to, Diagnostics& probl
 }
 
 void adapters(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
+  if (from.adapters() && to.lora.rank == 0)
+    problems.push_back({"adapters", "the rank of the adapters is missing; write lora_rank"});
   if (from.lora_all_to_all() && to.lora.rank == 0)
     problems.push_back(
         {"lora_all_to_all", "'lora_all_to_all' is for adapters; write lora_rank too"});
@@ -366,35 +368,14 @@ void fill(const v1::Plan& from, const Machine* machine, Resolved& out) {
 
 }  // namespace
 
-bool Stated::says(std::string_view field) const {
-  return std::ranges::find(fields, field) != fields.end();
-}
-
-Stated state(const Framework& framework, std::span<const Setting> settings, const Columns& columns,
-             const Machine& machine) {
-  Stated out;
-  v1::Plan from;
-  Source source("");
-  for (const Diagnostic& problem : apply(settings, from, source))
-    out.problems.push_back({"", problem.message});
-  if (!out.problems.empty()) return out;
-  out.completion = complete(framework, from, columns);
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  from.GetReflection()->ListFields(from, &fields);
-  for (const auto* field : fields) out.fields.push_back(field->name());
-  Resolved resolved;
-  resolved.plan.architecture = described(from.architecture(), from.sequence());
-  fill(from, &machine, resolved);
-  out.plan = std::move(resolved.plan);
-  out.problems = std::move(resolved.problems);
-  return out;
-}
-
 std::vector<std::string> cluster_settings(const v1::Plan& plan) {
   Diagnostics problems;
   const Framework* framework = framework_of(plan, problems);
   v1::Plan copy = plan;
-  return framework ? complete(*framework, copy).cluster : std::vector<std::string>{};
+  std::vector<std::string> all =
+      framework ? complete(*framework, copy).cluster : std::vector<std::string>{};
+  all.insert(all.end(), plan.cluster_settings().begin(), plan.cluster_settings().end());
+  return all;
 }
 
 Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
@@ -403,7 +384,13 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   program::Plan& plan = out.plan;
   plan.architecture = architecture;
   v1::Plan from = given;
-  if (const Framework* framework = framework_of(given, out.problems)) complete(*framework, from);
+  if (const Framework* framework = framework_of(given, out.problems)) {
+    const Completion completion = complete(*framework, from);
+    out.assumptions = completion.assumptions;
+    if (!completion.refused.empty())
+      out.problems.push_back(
+          {"framework", fmt::format("'{}': {}", framework->name, completion.refused)});
+  }
   fill(from, machine, out);
   for (Diagnostic& problem : needs(given, plan)) out.problems.push_back(std::move(problem));
   world(from, machine, out);

@@ -6,7 +6,6 @@
 // number of GPUs. All problems are reported at once, never only the first.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +22,7 @@ namespace sim::input {
 struct Resolved {
   program::Plan plan;
   Diagnostics problems;    // `where` is a field of plan.proto
+  std::vector<Assumption> assumptions;  // of the framework, about fields that the plan leaves out
   bool has_world = false;  // the number of GPUs is known: the rules of the plan can be evaluated
 };
 
@@ -32,19 +32,7 @@ struct Resolved {
 Resolved resolve(const rehearse::v1::Plan& from, const model::Architecture& architecture,
                  const Machine* machine);
 
-// A row of a table of measured runs as a plan; its framework supplies the fields without a column.
-struct Stated {
-  program::Plan plan;
-  Completion completion;
-  std::vector<std::string> fields;  // set by the row or its framework
-  Diagnostics problems;             // without those of program::problems
-  bool says(std::string_view field) const;
-};
-// REQUIRES: the settings contain the network's layers, hidden size, heads and the sequence.
-Stated state(const Framework& framework, std::span<const Setting> settings, const Columns& columns,
-             const Machine& machine);
-
-// The cluster settings of the plan's framework; empty without a framework.
+// The cluster settings of the plan's framework, then those of the plan itself.
 std::vector<std::string> cluster_settings(const rehearse::v1::Plan& plan);
 
 }  // namespace sim::input

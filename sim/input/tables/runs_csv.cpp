@@ -65,7 +65,11 @@ constexpr std::array schema{
     Column{"precision", false},
     Column{"attention", false},
     Column{"extra", false},
+    Column{"network", false},      // "decoder" or blank; others are not represented
+    Column{"settings", false},     // "key=value; key=value" as in a plan file
+    Column{"settings_source", false},
     Column{"iter_time_s", true},
+    Column{"time_kind", false},    // "train_batch": without the loop's own work
     Column{"tflops_gpu", true},
     Column{"tflops_kind", false},
     Column{"tokens_s", true},
@@ -74,6 +78,7 @@ constexpr std::array schema{
     Column{"mfu_pct", true},
     Column{"hfu_pct", true},
     Column{"bubble_pct", true},
+    Column{"bubble_kind", false},  // "equal stages": computed for stages of one duration
     Column{"mem_alloc_peak_gib", true},
     Column{"mem_reserved_peak_gib", true},
     Column{"mem_other_gib", true},
