@@ -19,6 +19,7 @@ MeasuredRun measured_run(const std::vector<StepSample>& steps, double tokens) {
     if (took == 0 && s.tokens_s_gpu > 0) took = tokens / s.tokens_s_gpu;
     if (took > 0) seconds.push_back(took);
     if (s.tflops_gpu > 0) flops.push_back(s.tflops_gpu);
+    run.counts_recomputation = run.counts_recomputation || s.counts_recomputation;
     if (s.tokens_s_gpu > 0) rates.push_back(s.tokens_s_gpu);
     run.reserved_gib = std::max(run.reserved_gib, s.reserved_gib);
     run.allocated_gib = std::max(run.allocated_gib, s.allocated_gib);

@@ -20,6 +20,7 @@ struct MeasuredRun {
   double seconds = 0;        // median of a step; 0: not printed
   double low = 0, high = 0;  // 5th and 95th percentile
   double tflops_gpu = 0, tokens_s_gpu = 0;
+  bool counts_recomputation = false;           // tflops_gpu counts recomputed forward passes
   double reserved_gib = 0, allocated_gib = 0;  // maximum over the steps
 };
 // Statistics of the steps of a log. `tokens` is tokens per step and GPU; it gives the time of steps

@@ -14,6 +14,8 @@
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/frameworks/framework.h"
 #include "sim/input/launch/launch.h"
+#include "sim/input/launch/launch_files.h"
+#include "sim/input/models/family.h"
 #include "sim/input/models/huggingface.h"
 #include "sim/input/plan/campaign.h"
 #include "sim/input/plan/grid.h"
@@ -101,7 +103,7 @@ struct Kind {
   const char* name;
   Diagnostics (*problems)(const std::string& path);
 };
-constexpr std::array<Kind, 20> kinds = {{
+constexpr std::array<Kind, 22> kinds = {{
     {"plan", [](const std::string& path) { return problems_of(input::load_plan(path)); }},
     {"grid", [](const std::string& path) { return problems_of(input::load_grid(path)); }},
     {"cluster", [](const std::string& path) { return problems_of(input::load_cluster(path)); }},
@@ -116,6 +118,8 @@ constexpr std::array<Kind, 20> kinds = {{
     {"search", [](const std::string& path) { return problems_of(input::load_search(path)); }},
     {"failures", [](const std::string& path) { return problems_of(input::load_failures(path)); }},
     {"framework", input::framework_problems},
+    {"family", input::family_problems},
+    {"launcher", input::launcher_problems},
     {"codec", [](const std::string& path) { return problems_of(input::load_codec(path)); }},
     {"tokenizers", input::tokenizer_problems},
     {"residuals", [](const std::string& path) { return problems_of(input::load_residuals(path)); }},
@@ -143,16 +147,34 @@ std::string kind_of_table(const std::string& path) {
   return !on_gpus || 2 * static_cast<std::size_t>(known) < table->columns.size() ? "cells" : "runs";
 }
 
+// True if a JSON text has keys of DeepSpeed and names no model.
+bool is_deepspeed(const std::string& text) {
+  const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
+  return !has("\"model_type\"") &&
+         (has("\"zero_optimization\"") || has("\"train_micro_batch_size_per_gpu\"") ||
+          has("\"train_batch_size\""));
+}
+
+// The kind by contents; by the suffix only for formats that do not tell themselves.
 std::string kind_of(const std::string& path) {
   const std::string suffix = std::filesystem::path(path).extension().string();
-  if (suffix == ".json") return "model";
   if (suffix == ".csv") return kind_of_table(path);
-  if (input::named_as_launch(path)) return "launch-script";
-  if (suffix == ".gz" || suffix == ".log") return "measurements";
+  if (suffix == ".gz") return "measurements";
   if (suffix == ".trace") return "trace";
   if (suffix == ".pickle") return "snapshot";
   const Result<std::string> text = input::read_file(path);
-  return text ? input::kind_of_text(*text) : "plan";
+  if (!text) return suffix == ".log" ? "measurements" : "plan";
+  const bool is_json = text->find_first_not_of(" \t\r\n") < text->size() &&
+                       (*text)[text->find_first_not_of(" \t\r\n")] == '{';
+  if (is_json && is_deepspeed(*text)) return "launch-script";
+  if (suffix == ".json" && text->find("\"model_type\"") != std::string::npos) return "model";
+  if (text->starts_with("#!")) return "launch-script";
+  if (suffix != ".textproto" && calibrate::is_measured(*text, path)) return "measurements";
+  if (is_json || suffix == ".json") return "model";
+  if (input::named_as_launch(path)) return "launch-script";
+  if (suffix == ".log") return "measurements";
+  if (suffix != ".textproto" && input::is_launch_text(*text)) return "launch-script";
+  return input::kind_of_text(*text);
 }
 
 }  // namespace

@@ -27,9 +27,11 @@ std::vector<Line> lines_of(const calibrate::MeasuredRun& run, const answer::Answ
   std::vector<Line> lines = {
       {"step", "s", run.seconds, answer::step_seconds(answer)},
       {"tokens per second and GPU", "", run.tokens_s_gpu, answer::tokens_per_second_gpu(answer)}};
+  // A log of Megatron-DeepSpeed counts what its layers recompute, as Narayanan et al. do.
+  const char* const convention = run.counts_recomputation ? "narayanan" : "megatron";
   if (run.tflops_gpu > 0)
-    lines.push_back({"throughput (as printed, megatron)", "TFLOP/s/GPU", run.tflops_gpu,
-                     answer::rate(answer, "megatron").tflops_gpu});
+    lines.push_back({fmt::format("throughput (as printed, {})", convention), "TFLOP/s/GPU",
+                     run.tflops_gpu, answer::rate(answer, convention).tflops_gpu});
   if (run.allocated_gib > 0)
     lines.push_back(
         {"peak allocated", "GiB", run.allocated_gib, in_gib(answer::peak_allocated(answer.run))});

@@ -73,6 +73,16 @@ int show(const std::string& what, const std::vector<topology::Finding>& findings
   return problem ? exit_no : exit_yes;
 }
 
+// The findings of an imported file, its notes first.
+std::vector<topology::Finding> findings_of(const input::Imported& read, double claim = 0) {
+  std::vector<topology::Finding> findings;
+  for (const std::string& note : read.notes) findings.push_back({false, note});
+  for (topology::Finding& finding :
+       read.node ? topology::inspect(*read.node) : topology::inspect(*read.wiring, claim))
+    findings.push_back(std::move(finding));
+  return findings;
+}
+
 int check(const Options& options, Globals globals) {
   const Given from = given(options);
   const double claim = share_of(options, "claim");
@@ -81,9 +91,8 @@ int check(const Options& options, Globals globals) {
     return show(machine.cluster.name, topology::inspect(machine.cluster, claim), "", globals);
   }
   const input::Imported read = need(input::import_topology(from.name));
-  return show(fmt::format("{} ({})", from.name, read.format),
-              read.node ? topology::inspect(*read.node) : topology::inspect(*read.wiring, claim),
-              "", globals);
+  return show(fmt::format("{} ({})", from.name, read.format), findings_of(read, claim), "",
+              globals);
 }
 
 // Writes the imported files and the cluster of --like as one description.
@@ -114,9 +123,7 @@ int import(const Options& options, Globals globals) {
     throw Stop{exit_usage, "topo import: several files become one cluster; add -o FILE"};
   const auto& [path, read] = files.front();
   const std::string node = read.node ? input::node_text(*read.node, read.format) : "";
-  return show(fmt::format("{} ({})", path, read.format),
-              read.node ? topology::inspect(*read.node) : topology::inspect(*read.wiring), node,
-              globals);
+  return show(fmt::format("{} ({})", path, read.format), findings_of(read), node, globals);
 }
 
 // Reads GPUs of the cluster such as "0-7,16,24-31".

@@ -543,11 +543,11 @@ TEST_CASE("huggingface: models of other kinds are refused by name") {
       "internlm2, gemma, gemma2, gemma3_text, starcoder2, nemotron, stablelm, gpt_neox, opt, "
       "gptj, phi, cohere, cohere2, falcon, bloom, mpt, olmo, olmo2, mixtral, qwen3, qwen3_moe, "
       "deepseek_v2, deepseek_v3, gpt_oss, "
-      "grok-1, llama4_text";
+      "grok-1, llama4_text, bailing_moe, bailing_moe_v2, dots1, ernie4_5_moe, exaone4, glm4_moe, "
+      "hunyuan_v1_dense, hunyuan_v1_moe, kimi_k2, minimax_m2, olmo3, seed_oss";
   CHECK(problems(with("\"vocab_size\"", "\"num_local_experts\": 8, \"vocab_size\"")) ==
-        "m.json:7:24: num_local_experts says that this model is a mixture of experts; of those the "
-        "model types " +
-            types.substr(types.find("mixtral")) + " are read\n");
+        "m.json:7:24: num_local_experts says that this model is a mixture of experts, but llama is "
+        "read as a dense network\n");
   CHECK(problems(with("\"llama\"", "\"lama\"")) ==
         "m.json:2:17: model_type \"lama\" is not supported; did you mean 'llama'? (" + types +
             ")\n");

@@ -45,6 +45,11 @@ const std::vector<Reader>& readers() {
   return all;
 }
 
+bool is_measured(std::string_view bytes, const std::string& path) {
+  return std::ranges::any_of(readers(),
+                             [&](const Reader& reader) { return reader.recognises(bytes, path); });
+}
+
 Result<Source> read_bytes(std::string_view bytes, const std::string& path) {
   std::vector<std::string> names;
   for (const Reader& reader : readers()) {

@@ -49,7 +49,12 @@ Result<Measurements> read_megatron_log(std::string_view bytes, const std::string
     step.seconds = seconds;
     step.iteration = count_after(line, " iteration");
     step.tflops_gpu = number_after(line, "throughput per GPU (TFLOP/s/GPU):");
-    if (step.tflops_gpu == 0) step.tflops_gpu = number_after(line, "TFLOPs:");
+    if (step.tflops_gpu == 0) {
+      // A factor of 4 where activations are recomputed, else 3
+      // [bigscience-workshop/Megatron-DeepSpeed megatron/utils.py: throughput_calculator].
+      step.tflops_gpu = number_after(line, "TFLOPs:");
+      step.counts_recomputation = step.tflops_gpu > 0;
+    }
     step.reserved_gib = reserved;
     step.allocated_gib = allocated;
     const double size = number_after(line, "global batch size:");

@@ -60,7 +60,9 @@ struct StepSample {
   std::string source;
   std::int64_t iteration = 0;
   double seconds = 0;
-  double tflops_gpu = 0;    // as printed; 0: not printed
+  double tflops_gpu = 0;  // as printed; 0: not printed
+  // tflops_gpu counts recomputed forward passes (Megatron-DeepSpeed).
+  bool counts_recomputation = false;
   double tokens_s_gpu = 0;  // as printed
   double reserved_gib = 0, allocated_gib = 0;
 };

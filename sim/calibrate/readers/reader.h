@@ -36,6 +36,8 @@ struct Source {
   const Reader* reader = nullptr;
 };
 Result<Source> read_source(const std::string& path);
+// True if a reader recognises the bytes, which are not packed.
+bool is_measured(std::string_view bytes, const std::string& path);
 Result<Source> read_bytes(std::string_view bytes, const std::string& path);
 
 // The files of a tar archive in order, at most 10,000; empty if it is not an archive.

@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/base/result.h"
 #include "sim/cluster/topology/cluster.h"
@@ -24,7 +25,8 @@ struct Imported {
   std::string format;
   std::optional<topology::Node> node;  // one machine; a rate of 0: unknown
   std::optional<topology::Wiring> wiring;
-  bool nvlinks_known = true;  // false: the file lists PCI devices only
+  bool nvlinks_known = true;            // false: the file lists PCI devices only
+  std::vector<std::string> notes = {};  // devices of the file that the node leaves out
 };
 
 // Imports a file or text. The contents select the format.

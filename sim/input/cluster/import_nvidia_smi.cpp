@@ -38,6 +38,7 @@ bool is_nic(std::string_view word) {
 struct Matrix {
   std::vector<std::vector<std::string_view>> rows;  // one row per GPU, one word per device
   std::vector<int> numa;                            // of each GPU; -1: unknown
+  std::vector<std::string_view> cpus;               // CPU affinity of each GPU; "": unknown
   std::size_t gpus = 0, nics = 0;
 };
 
@@ -61,8 +62,55 @@ void read_row(const std::vector<std::string_view>& words, std::size_t line, cons
   // The NUMA node is the first plain number after the CPU list.
   int numa = -1;
   for (std::size_t i = devices + 2; i < words.size() && numa < 0; ++i) numa = number_of(words[i]);
+  const bool has_cpus =
+      words.size() > devices + 1 && number_of(words[devices + 1].substr(0, 1)) >= 0;
   matrix.rows.push_back(std::move(row));
   matrix.numa.push_back(numa);
+  matrix.cpus.push_back(has_cpus ? words[devices + 1] : std::string_view());
+}
+
+// Drivers without the column NUMA Affinity: GPUs with the same list of CPUs share a socket.
+void sockets_of_cpus(Matrix& matrix) {
+  const auto is_unknown = [](int numa) { return numa < 0; };
+  const auto is_missing = [](std::string_view cpus) { return cpus.empty(); };
+  if (!std::ranges::all_of(matrix.numa, is_unknown)) return;
+  if (std::ranges::any_of(matrix.cpus, is_missing)) return;
+  std::vector<std::string_view> lists;
+  for (std::size_t gpu = 0; gpu < matrix.gpus; ++gpu) {
+    const auto known = std::ranges::find(lists, matrix.cpus[gpu]);
+    matrix.numa[gpu] = static_cast<int>(known - lists.begin());
+    if (known == lists.end()) lists.push_back(matrix.cpus[gpu]);
+  }
+}
+
+// Removes the NICs that are in another socket than every GPU or farther (SYS to all GPUs), unless
+// all NICs are. Returns the removed ones.
+std::vector<std::size_t> remove_far_nics(Matrix& matrix) {
+  std::vector<std::size_t> far;
+  for (std::size_t nic = 0; nic < matrix.nics; ++nic)
+    if (std::ranges::all_of(matrix.rows, [&](const auto& row) {
+          return distance(row[matrix.gpus + nic]) >= distance("SYS");
+        }))
+      far.push_back(nic);
+  if (far.size() == matrix.nics) return {};
+  for (auto nic = far.rbegin(); nic != far.rend(); ++nic) {
+    for (auto& row : matrix.rows)
+      row.erase(row.begin() + static_cast<std::ptrdiff_t>(matrix.gpus + *nic));
+    --matrix.nics;
+  }
+  return far;
+}
+
+// A NIC is in the socket of the GPU that is nearest to it.
+std::vector<int> sockets_of_nics(const Matrix& matrix, const std::vector<int>& socket_of_gpu) {
+  std::vector<int> sockets(matrix.nics, 0), nearest(matrix.nics, 1 << 20);
+  for (std::size_t gpu = 0; gpu < matrix.gpus; ++gpu)
+    for (std::size_t nic = 0; nic < matrix.nics; ++nic)
+      if (const int far = distance(matrix.rows[gpu][matrix.gpus + nic]); far < nearest[nic]) {
+        nearest[nic] = far;
+        sockets[nic] = socket_of_gpu[gpu];
+      }
+  return sockets;
 }
 
 topology::Node node_of(const Matrix& matrix) {
@@ -98,25 +146,22 @@ topology::Node node_of(const Matrix& matrix) {
   numas.erase(std::unique(numas.begin(), numas.end()), numas.end());
   const bool known = !numas.empty() && numas.front() >= 0;
   node.sockets = known ? static_cast<int>(numas.size()) : 1;
-  // A GPU uses the nearest NIC. Among equal ones: the NIC with the fewest earlier GPUs.
+  for (const int numa : matrix.numa)
+    node.socket_of_gpu.push_back(
+        known ? static_cast<int>(std::ranges::find(numas, numa) - numas.begin()) : 0);
+  node.socket_of_nic = sockets_of_nics(matrix, node.socket_of_gpu);
+  // A GPU uses the nearest NIC. Among equal ones: a NIC of its own socket, then the NIC with the
+  // fewest earlier GPUs.
   std::vector<int> taken(matrix.nics, 0);
-  node.socket_of_nic.assign(matrix.nics, 0);
-  std::vector<int> nearest(matrix.nics, 1 << 20);
-  for (std::size_t gpu = 0; gpu < matrix.gpus; ++gpu) {
-    const int socket =
-        known ? static_cast<int>(std::ranges::find(numas, matrix.numa[gpu]) - numas.begin()) : 0;
-    node.socket_of_gpu.push_back(socket);
+  for (std::size_t gpu = 0; gpu < matrix.gpus && matrix.nics > 0; ++gpu) {
+    const auto cost = [&](std::size_t nic) {
+      return std::array{distance(matrix.rows[gpu][matrix.gpus + nic]),
+                        static_cast<int>(node.socket_of_nic[nic] != node.socket_of_gpu[gpu]),
+                        taken[nic]};
+    };
     std::size_t best = 0;
-    for (std::size_t nic = 0; nic < matrix.nics; ++nic) {
-      const int far = distance(matrix.rows[gpu][matrix.gpus + nic]);
-      if (far < nearest[nic]) {
-        nearest[nic] = far;
-        node.socket_of_nic[nic] = socket;
-      }
-      const int best_far = distance(matrix.rows[gpu][matrix.gpus + best]);
-      if (far < best_far || (far == best_far && taken[nic] < taken[best])) best = nic;
-    }
-    if (matrix.nics == 0) continue;
+    for (std::size_t nic = 1; nic < matrix.nics; ++nic)
+      if (cost(nic) < cost(best)) best = nic;
     ++taken[best];
     node.nic_of_gpu.push_back(static_cast<int>(best));
   }
@@ -153,7 +198,13 @@ Result<Imported> import_nvidia_smi(const std::string& text, const std::string& p
     problems.push_back(
         {path, fmt::format("the matrix has {} rows of {} GPUs", matrix.rows.size(), matrix.gpus)});
   if (!problems.empty()) return problems;
-  return Imported{"nvidia-smi topo -m", node_of(matrix), std::nullopt};
+  sockets_of_cpus(matrix);
+  Imported imported{"nvidia-smi topo -m", std::nullopt, std::nullopt};
+  for (const std::size_t nic : remove_far_nics(matrix))
+    imported.notes.push_back(
+        fmt::format("NIC {} is near no GPU (SYS to all of them): it is not counted", nic));
+  imported.node = node_of(matrix);
+  return imported;
 }
 
 }  // namespace sim::input

@@ -1,12 +1,13 @@
 // launch.h — reads launch scripts and launch configurations of training programs, as settings of a
 // plan.
 //
-// `--megatron-args FILE` and load_megatron (plan/plan.h) call read_launch. The suffix of the file
-// selects the format:
-//   .yaml .yml   Megatron-LM test configuration (MODEL_ARGS), NeMo, Megatron-Bridge, HF accelerate
-//   .json        DeepSpeed configuration
-//   .toml        torchtitan
-//   any other    shell script of Megatron-LM and its forks
+// `--megatron-args FILE` and load_megatron (plan/plan.h) call read_launch. The first line that is
+// no comment selects the format; the suffix only where the text does not tell:
+//   YAML    Megatron-LM test configuration (MODEL_ARGS), NeMo, Megatron-Bridge, FlagScale, HF
+//           accelerate, and the programs of workloads/launchers
+//   JSON    DeepSpeed configuration
+//   TOML    torchtitan
+//   other   shell script of Megatron-LM and its forks
 //
 // Invariants
 //  (1) Bounded: structured files up to max_launch_bytes, nested up to max_launch_depth, at most
@@ -14,7 +15,6 @@
 //  (2) Every setting that is not translated is named in a note or an error.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "sim/input/launch/megatron.h"
@@ -43,9 +43,7 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path);
 LaunchFile read_deepspeed(const std::string& text, const std::string& path);
 LaunchFile read_torchtitan(const std::string& text, const std::string& path);
 
-// True if a DeepSpeed configuration accumulates or communicates gradients in fp32. The default is
-// the type of the model [runtime/engine.py: get_data_types, communication_data_type;
-// inference/config.py: DtypeEnum].
-bool asks_for_fp32_gradients(const nlohmann::json& deepspeed);
+// True if a text is a script, YAML or TOML by its first line. JSON may be another kind of file.
+bool is_launch_text(std::string_view text);
 
 }  // namespace sim::input

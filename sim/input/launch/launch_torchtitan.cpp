@@ -8,6 +8,7 @@
 
 #include "sim/base/ascii.h"
 #include "sim/input/launch/launch.h"
+#include "sim/input/launch/launch_files.h"
 
 namespace sim::input {
 namespace {
@@ -58,9 +59,10 @@ std::string titan_model(const std::string& name, const std::string& flavor) {
 }
 
 // The values of the file by "section.key", with their places "FILE:LINE".
-struct Values {
+struct TitanValues {
   std::map<std::string, std::string, std::less<>> texts;
   std::map<std::string, std::string, std::less<>> places;
+  std::map<std::string, std::size_t, std::less<>> offsets;
   std::string path;
 
   std::string of(std::string_view key) const {
@@ -74,11 +76,14 @@ struct Values {
 };
 
 // The INI reader records no places, so the lines of the file are scanned again.
-void find_places(const std::string& text, Values& values) {
+void find_places(const std::string& text, TitanValues& values) {
   std::istringstream in(text);
   std::string section;
   std::string line;
+  std::size_t offset = 0, next = 0;
   for (int number = 1; std::getline(in, line); ++number) {
+    offset = next;
+    next += line.size() + 1;
     const std::size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos) continue;
     const std::size_t end = line.find_first_of(line[begin] == '[' ? "]" : " \t=", begin);
@@ -86,12 +91,31 @@ void find_places(const std::string& text, Values& values) {
     if (line[begin] == '[')
       section = line.substr(begin + 1, end - begin - 1);
     else if (const std::string key = section + "." + line.substr(begin, end - begin);
-             values.texts.count(key) > 0)
+             values.texts.count(key) > 0) {
       values.places.try_emplace(key, fmt::format("{}:{}:{}", values.path, number, begin + 1));
+      values.offsets.try_emplace(key, offset + begin);
+    }
   }
 }
 
-void titan_recompute(const Values& values, MegatronArguments& out) {
+// Keys that do more than one row of titan_keys says: workloads/launchers/torchtitan.textproto.
+void titan_rows(const TitanValues& values, const std::string& text, MegatronArguments& out) {
+  LaunchValues all;
+  for (const auto& [key, value] : values.texts) {
+    const auto at = values.offsets.find(key);
+    const bool is_list = value.starts_with('[');
+    all[key] = {{value == "[]" ? std::string() : value},
+                at == values.offsets.end() ? 0 : at->second,
+                is_list && value != "[]"};
+  }
+  const auto rows = read_rows("torchtitan", all, text, values.path);
+  if (!rows) return;
+  out.settings.insert(out.settings.end(), rows->settings.begin(), rows->settings.end());
+  out.notes.insert(out.notes.end(), rows->notes.begin(), rows->notes.end());
+  out.problems.insert(out.problems.end(), rows->problems.begin(), rows->problems.end());
+}
+
+void titan_recompute(const TitanValues& values, MegatronArguments& out) {
   const std::string mode = values.of("activation_checkpoint.mode");
   if (mode.empty() || mode == "none") return;
   const std::string place = values.place("activation_checkpoint.mode");
@@ -108,7 +132,7 @@ void titan_recompute(const Values& values, MegatronArguments& out) {
 
 // fp8 is a converter since 2025 and was a switch before. Its options later moved to their own
 // section.
-void titan_fp8(const Values& values, MegatronArguments& out) {
+void titan_fp8(const TitanValues& values, MegatronArguments& out) {
   const bool converted = values.of("model.converters").find("float8") != std::string::npos;
   std::string key = converted ? "model.converters" : "";
   for (const char* enable : {"float8.enable_float8_linear", "float8.enable_fsdp_float8_all_gather"})
@@ -136,7 +160,7 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
     return refused_launch(fmt::format("{}:{}", path, error.line()),
                           fmt::format("not a configuration of torchtitan: {}", error.message()));
   }
-  Values values;
+  TitanValues values;
   values.path = path;
   for (const auto& [section, keys] : tree)
     for (const auto& [key, value] : keys)
@@ -182,6 +206,7 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
       way == "always" || way == "never")
     set(key,
         way == "always" ? "fsdp.reshard_after_forward=true" : "fsdp.reshard_after_forward=false");
+  if (out.settings.size() > 1) titan_rows(values, text, out);
   titan_fp8(values, out);
   titan_recompute(values, out);
   for (const std::string_view key : titan_left)

@@ -11,73 +11,21 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <sstream>
 
 #include "sim/base/ascii.h"
 #include "sim/input/launch/launch.h"
+#include "sim/input/launch/launch_files.h"
+#include "sim/input/launch/launch_values.h"
 #include "sim/input/launch/megatron_flags.h"
 #include "sim/input/launch/megatron_translator.h"
 
 namespace sim::input {
 namespace {
 
-// A scalar or a list of scalars, with the path of its keys: "model.optim.name".
-struct YamlValue {
-  std::vector<std::string> words;
-  std::size_t at = 0;
-
-  const std::string& text() const {
-    static const std::string none;
-    return words.empty() ? none : words.front();
-  }
-};
-using Values = std::map<std::string, YamlValue, std::less<>>;
-
-std::string scalar(const YAML::Node& node) {
-  return node.IsScalar() ? node.Scalar() : std::string();
-}
-
-void gather(const YAML::Node& node, const std::string& prefix, int depth, Values& values) {
-  if (depth > max_launch_depth || values.size() >= max_launch_values) return;
-  if (node.IsMap()) {
-    for (const auto& entry : node) {
-      const std::string key = scalar(entry.first);
-      if (key.empty()) continue;
-      gather(entry.second, prefix.empty() ? key : prefix + "." + key, depth + 1, values);
-      if (values.size() >= max_launch_values) return;
-    }
-    return;
-  }
-  YamlValue value;
-  value.at = node.Mark().pos > 0 ? static_cast<std::size_t>(node.Mark().pos) : 0;
-  if (node.IsScalar()) value.words.push_back(node.Scalar());
-  if (node.IsSequence())
-    for (const auto& element : node)
-      if (element.IsScalar() && value.words.size() < max_launch_values)
-        value.words.push_back(element.Scalar());
-  values[prefix] = std::move(value);
-}
-
-bool is_true(const std::string& text) {
-  const std::string word = lower(text);
-  return word == "true" || word == "yes" || word == "on";
-}
-bool says_off(const std::string& text) {
-  const std::string word = lower(text);
-  return word.empty() || word == "false" || word == "no" || word == "off" || word == "null" ||
-         word == "none" || word == "~";
-}
-
-shell::Word word_of(const std::string& text, std::size_t at) {
-  shell::Word word{text, at, {}};
-  // ${NAME}: another program substitutes it.
-  if (const std::size_t dollar = text.find("${"); dollar != std::string::npos)
-    word.unknowns.push_back(text.substr(dollar, text.find('}', dollar) - dollar + 1));
-  return word;
-}
-
 // Adds a flag as if the command line had `--name value`.
-void give(Launch& launch, const std::string& name, const YamlValue& value) {
+void give(Launch& launch, const std::string& name, const LaunchValue& value) {
   Given given;
   given.flag = {"--" + name, value.at, {}};
   for (const std::string& text : value.words) {
@@ -89,7 +37,7 @@ void give(Launch& launch, const std::string& name, const YamlValue& value) {
 
 // --- Megatron-LM: MODEL_ARGS ---------------------------------------------------------------
 
-Launch of_arguments(const Values& values) {
+Launch of_arguments(const LaunchValues& values) {
   Launch launch;
   launch.program = "pretrain_gpt.py";
   launch.started = 1;
@@ -105,7 +53,7 @@ Launch of_arguments(const Values& values) {
     std::string name = path.substr(dashes + 3);
     std::replace(name.begin(), name.end(), '_', '-');
     if (lower(value.text()) == "false") continue;
-    give(launch, name, is_true(value.text()) ? YamlValue{{}, value.at} : value);
+    give(launch, name, is_true_word(value.text()) ? LaunchValue{{}, value.at, false} : value);
   }
   // The file's folder names its program, and so do a few flags.
   if (launch.flags.contains("decoder-seq-length") || launch.flags.contains("decoder-num-layers"))
@@ -172,80 +120,118 @@ constexpr std::array switches{
     Switch{"grad_reduce_in_fp32", true, "accumulate-allreduce-grads-in-fp32"},
     Switch{"fp8", true, "fp8-hybrid"},
 };
-constexpr std::array<std::string_view, 11> sections = {
-    "trainer.strategy.", "model.",        "train.", "optimizer.",     "ddp.", "dataset.", "data.",
-    "tokenizer.",        "comm_overlap.", "dist.",  "mixed_precision"};
+// FlagScale keeps flags of Megatron-LM in `system`, `model` and `data`.
+constexpr std::array<std::string_view, 12> sections = {
+    "trainer.strategy.", "model.", "train.",     "optimizer.",    "ddp.",
+    "dataset.",          "data.",  "tokenizer.", "comm_overlap.", "dist.",
+    "mixed_precision",   "system."};
+// Sections without effect on a step, and sections that only name other files.
+constexpr std::array<std::string_view, 22> other_sections = {"trainer.",
+                                                             "exp_manager.",
+                                                             "run.",
+                                                             "name",
+                                                             "defaults",
+                                                             "hydra.",
+                                                             "checkpoint.",
+                                                             "logger.",
+                                                             "scheduler.",
+                                                             "rng.",
+                                                             "profiling.",
+                                                             "restore_from_path",
+                                                             "log.",
+                                                             "validation.",
+                                                             "inference.",
+                                                             "stages.",
+                                                             "launcher_scripts_path",
+                                                             "data_dir",
+                                                             "base_results_dir",
+                                                             "action",
+                                                             "experiment.",
+                                                             "peft.enabled"};
 
 std::string last_part(const std::string& path) {
   return path.substr(path.find_last_of('.') + 1);
 }
 
-void activation(const Values& values, Launch& launch) {
-  const auto of = [&](const char* key) -> const YamlValue* {
+void activation(const LaunchValues& values, Launch& launch) {
+  const auto of = [&](const char* key) -> const LaunchValue* {
     const auto found = values.find(key);
     return found == values.end() ? nullptr : &found->second;
   };
-  if (const YamlValue* name = of("model.activation")) {
+  if (const LaunchValue* name = of("model.activation")) {
     if (name->text().find("swiglu") != std::string::npos)
-      give(launch, "swiglu", {{}, name->at});
+      give(launch, "swiglu", {{}, name->at, false});
     else if (name->text() == "squared-relu")
-      give(launch, "squared-relu", {{}, name->at});
+      give(launch, "squared-relu", {{}, name->at, false});
     else if (name->text() != "gelu")
       give(launch, "glu-activation", *name);
   }
-  if (const YamlValue* gated = of("model.gated_linear_unit"); gated && is_true(gated->text()))
-    give(launch, "swiglu", {{}, gated->at});
+  if (const LaunchValue* gated = of("model.gated_linear_unit");
+      gated && is_true_word(gated->text()))
+    give(launch, "swiglu", {{}, gated->at, false});
 }
 
-void precision(const std::string& path, const YamlValue& value, Launch& launch) {
+void precision(const std::string& path, const LaunchValue& value, Launch& launch) {
   const std::string name = lower(value.text());
-  if (name.find("bf16") != std::string::npos) give(launch, "bf16", {{}, value.at});
+  if (name.find("bf16") != std::string::npos) give(launch, "bf16", {{}, value.at, false});
   if (name == "16" || name == "16-mixed" || name.find("fp16") != std::string::npos)
-    give(launch, "fp16", {{}, value.at});
+    give(launch, "fp16", {{}, value.at, false});
   if (path == "mixed_precision" && name.find("fp8") != std::string::npos)
-    give(launch, "fp8-hybrid", {{}, value.at});
+    give(launch, "fp8-hybrid", {{}, value.at, false});
   if (path == "mixed_precision" && name.find("current_scaling") != std::string::npos)
-    give(launch, "fp8-recipe", {{"tensorwise"}, value.at});
+    give(launch, "fp8-recipe", {{"tensorwise"}, value.at, false});
 }
 
 // Translates one key. False: the key is unknown.
-bool nemo_key(const std::string& path, const YamlValue& value, Launch& launch) {
+bool nemo_key(const std::string& path, const LaunchValue& value, Launch& launch) {
   const std::string key = last_part(path);
   for (const Renamed& one : renamed) {
     if (one.key != key) continue;
-    if (!says_off(value.text())) give(launch, std::string(one.flag), value);
+    if (!is_off_word(value.text())) give(launch, std::string(one.flag), value);
     return true;
   }
   for (const Switch& one : switches) {
     if (one.key != key) continue;
-    const bool on = !says_off(value.text());
-    if (on == one.when) give(launch, std::string(one.flag), {{}, value.at});
+    const bool on = !is_off_word(value.text());
+    if (on == one.when) give(launch, std::string(one.flag), {{}, value.at, false});
     return true;
   }
   std::string flag = key;
   std::replace(flag.begin(), flag.end(), '_', '-');
   const FlagMeaning meaning = flag_meaning(flag);
   if (meaning.effect == FlagEffect::unknown) return false;
-  if (says_off(value.text()) || value.words.empty()) return true;
-  give(launch, flag, is_true(value.text()) ? YamlValue{{}, value.at} : value);
-  if (key == "num_query_groups") give(launch, "group-query-attention", {{}, value.at});
+  if (is_off_word(value.text()) || value.words.empty()) return true;
+  give(launch, flag, is_true_word(value.text()) ? LaunchValue{{}, value.at, false} : value);
+  if (key == "num_query_groups") give(launch, "group-query-attention", {{}, value.at, false});
   return true;
 }
 
-Launch of_nemo(const Values& values, std::vector<std::string>& left) {
+bool in_any(std::span<const std::string_view> prefixes, const std::string& path) {
+  return std::ranges::any_of(prefixes, [&](std::string_view s) { return path.starts_with(s); });
+}
+
+// The launcher's keys: NeMo's `trainer`, FlagScale's `experiment.runner`. False: another key.
+bool started_by(const std::string& path, const LaunchValue& value, Launch& launch) {
+  const bool per_node = path == "trainer.devices" || path == "experiment.runner.nproc_per_node";
+  if (!per_node && path != "trainer.num_nodes" && path != "experiment.runner.nnodes") return false;
+  const Given given{{word_of(value.text(), value.at)}, {"--" + path, value.at, {}}};
+  launch.launcher[per_node ? "nproc-per-node" : "nnodes"] = given;
+  return true;
+}
+
+Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
   Launch launch;
   launch.started = 1;
   launch.program = "pretrain_gpt.py";
   for (const auto& [path, value] : values) {
-    if (path == "trainer.num_nodes" || path == "trainer.devices") {
-      Given given{{word_of(value.text(), value.at)}, {"--" + path, value.at, {}}};
-      launch.launcher[path == "trainer.devices" ? "nproc-per-node" : "nnodes"] = given;
-    } else if (path == "trainer.precision" || path.starts_with("mixed_precision")) {
+    if (started_by(path, value, launch)) continue;
+    if (path == "trainer.precision" || path.starts_with("mixed_precision")) {
       precision(path, value, launch);
     } else if (path == "model.optim.name") {
       if (value.text() == "distributed_fused_adam")
-        give(launch, "use-distributed-optimizer", {{}, value.at});
-    } else if (path.starts_with("model.tokenizer.") || path.starts_with("tokenizer.")) {
+        give(launch, "use-distributed-optimizer", {{}, value.at, false});
+    } else if (path.starts_with("model.tokenizer.") || path.starts_with("tokenizer.") ||
+               path.starts_with("data.tokenizer.")) {
       const std::string key = last_part(path);
       if (key == "type" || key == "tokenizer_type") give(launch, "tokenizer-type", value);
       if (key == "model" || key == "tokenizer_model") give(launch, "tokenizer-model", value);
@@ -253,22 +239,25 @@ Launch of_nemo(const Values& values, std::vector<std::string>& left) {
     } else if (last_part(path) == "activation" || last_part(path) == "gated_linear_unit" ||
                last_part(path) == "activation_func") {
       continue;
-    } else if (std::any_of(sections.begin(), sections.end(),
-                           [&p = path](std::string_view s) { return p.starts_with(s); })) {
-      if (!nemo_key(path, value, launch) && !says_off(value.text())) left.push_back(path);
+    } else if (in_any(sections, path)) {
+      if (!nemo_key(path, value, launch) && !is_off_word(value.text())) left.push_back(path);
+    } else if (!in_any(other_sections, path) && !is_off_word(value.text())) {
+      left.push_back(path);
     }
   }
   activation(values, launch);
   if (const auto amp = values.find("model.megatron_amp_O2");
-      amp != values.end() && is_true(amp->second.text()) && launch.flags.contains("bf16"))
-    give(launch, "accumulate-allreduce-grads-in-fp32", {{}, amp->second.at});
+      amp != values.end() && is_true_word(amp->second.text()) && launch.flags.contains("bf16"))
+    give(launch, "accumulate-allreduce-grads-in-fp32", {{}, amp->second.at, false});
   return launch;
 }
 
 // --- Hugging Face accelerate ---------------------------------------------------------------
 
-LaunchFile of_accelerate(const Values& values, const std::string& path) {
+LaunchFile of_accelerate(const LaunchValues& values, const std::string& text,
+                         const std::string& path) {
   LaunchFile file;
+  if (auto rows = read_rows("accelerate", values, text, path)) file.arguments = std::move(*rows);
   file.arguments.framework = "";
   MegatronArguments& out = file.arguments;
   const auto of = [&](const std::string& key) {
@@ -297,18 +286,18 @@ LaunchFile of_accelerate(const Values& values, const std::string& path) {
       out.problems.push_back({path,
                               "fsdp_sharding_strategy NO_SHARD is DDP; write "
                               "distributed_type: MULTI_GPU"});
-    if (is_true(of("fsdp_config.fsdp_activation_checkpointing"))) set("recompute=full");
-    if (is_true(of("fsdp_config.fsdp_offload_params")))
+    if (is_true_word(of("fsdp_config.fsdp_activation_checkpointing"))) set("recompute=full");
+    if (is_true_word(of("fsdp_config.fsdp_offload_params")))
       out.problems.push_back({path,
                               "fsdp_offload_params: parameters on the CPU are not "
                               "simulated; remove it to see the run without it"});
-    if (is_true(of("fsdp_config.fsdp_forward_prefetch"))) set("fsdp.forward_prefetch=1");
+    if (is_true_word(of("fsdp_config.fsdp_forward_prefetch"))) set("fsdp.forward_prefetch=1");
     if (of("fsdp_config.fsdp_backward_prefetch") == "NO_PREFETCH") set("fsdp.backward_prefetch=0");
   } else if (kind == "DEEPSPEED") {
     const std::string stage = of("deepspeed_config.zero_stage");
     if (!stage.empty()) set("zero=" + stage);
     if (stage == "3") set("deepspeed_optimizer=true");
-    if (!says_off(of("deepspeed_config.offload_optimizer_device"))) {
+    if (!is_off_word(of("deepspeed_config.offload_optimizer_device"))) {
       set("optimizer_cpu_offload=true");
       if (stage != "3") set("precision_aware_optimizer=true");
     }
@@ -323,50 +312,74 @@ LaunchFile of_accelerate(const Values& values, const std::string& path) {
   return file;
 }
 
+// The values below a key, with the rest of their paths, and all values elsewhere.
+LaunchValues below(const LaunchValues& values, std::string_view prefix) {
+  LaunchValues inner;
+  for (const auto& [key, value] : values)
+    inner[key.starts_with(prefix) ? key.substr(prefix.size()) : key] = value;
+  return inner;
+}
+
+// NeMo, Megatron-Bridge and FlagScale name keys as Megatron-LM names its flags.
+bool is_of_megatron(const LaunchValues& values) {
+  constexpr std::array<std::string_view, 9> own = {"tensor_model_parallel_size",
+                                                   "pipeline_model_parallel_size",
+                                                   "micro_batch_size",
+                                                   "encoder_seq_length",
+                                                   "num_layers",
+                                                   "num_query_groups",
+                                                   "use_distributed_optimizer",
+                                                   "recompute_granularity",
+                                                   "seq_length"};
+  return std::ranges::any_of(values, [&](const auto& entry) {
+    const std::string key = last_part(entry.first);
+    return entry.first != key && std::ranges::count(own, key) > 0;
+  });
+}
+
+std::string unread_configuration(const LaunchValues& values) {
+  std::vector<std::string> keys;
+  for (const auto& [path, value] : values) {
+    const std::string key = path.substr(0, path.find('.'));
+    if (keys.size() < 12 && (keys.empty() || keys.back() != key)) keys.push_back(key);
+  }
+  return fmt::format(
+      "not a configuration that is read (its keys: {}); read are Megatron-LM's MODEL_ARGS, NeMo's "
+      "and Megatron-Bridge's `model`, FlagScale's `system`, accelerate's `distributed_type`, and "
+      "the files of {}; or write the settings: model= tp= pp= micro_batch= ...",
+      fmt::join(keys, ", "), fmt::join(launcher_names(), ", "));
+}
+
 }  // namespace
 
 LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
-  LaunchFile file;
-  if (text.size() > max_launch_bytes) {
-    file.arguments.problems.push_back({path, "too large for a configuration"});
-    return file;
-  }
-  Values values;
+  if (text.size() > max_launch_bytes) return refused_launch(path, "too large for a configuration");
+  LaunchValues values;
   try {
-    gather(YAML::Load(text), "", 0, values);
+    values = yaml_values(text);
   } catch (const YAML::Exception& error) {
-    file.arguments.problems.push_back(
-        {fmt::format("{}:{}:{}", path, error.mark.line + 1, error.mark.column + 1),
-         fmt::format("not YAML: {}", error.msg)});
-    return file;
+    return refused_launch(fmt::format("{}:{}:{}", path, error.mark.line + 1, error.mark.column + 1),
+                          fmt::format("not YAML: {}", error.msg));
   }
-  const auto has = [&](std::string_view prefix) {
-    const auto found = values.lower_bound(prefix);
-    return found != values.end() && found->first.starts_with(prefix);
-  };
-  if (has("distributed_type")) return of_accelerate(values, path);
+  if (has_path(values, "distributed_type")) return of_accelerate(values, text, path);
+  if (auto file = read_by_launcher(values, text, path)) return std::move(*file);
+  if (has_path(values, "train.system")) values = below(values, "train.");
   const shell::Script script;
   std::vector<std::string> left;
   Launch launch;
-  if (has("MODEL_ARGS.trainer.") || has("MODEL_ARGS.model.")) {
+  if (has_path(values, "MODEL_ARGS.trainer") || has_path(values, "MODEL_ARGS.model")) {
     // A NeMo command line in a file of the same format.
-    Values inner;
-    for (const auto& [key, value] : values)
-      if (key.starts_with("MODEL_ARGS.")) inner[key.substr(11)] = value;
-    launch = of_nemo(inner, left);
+    launch = of_nemo(below(values, "MODEL_ARGS."), left);
     program_of_folder(path, launch);
-  } else if (has("MODEL_ARGS.")) {
+  } else if (has_path(values, "MODEL_ARGS")) {
     launch = of_arguments(values);
     program_of_folder(path, launch);
-  } else if (has("model.")) {
+  } else if (is_of_megatron(values)) {
     launch = of_nemo(values, left);
   } else {
-    file.arguments.problems.push_back(
-        {path,
-         "not a configuration that is read: Megatron-LM's MODEL_ARGS, NeMo's and "
-         "Megatron-Bridge's `model`, or accelerate's `distributed_type`"});
-    return file;
+    return refused_launch(path, unread_configuration(values));
   }
+  LaunchFile file;
   file.arguments = Translator(launch, script, text, path).run();
   if (!left.empty()) {
     constexpr std::size_t most = 24;

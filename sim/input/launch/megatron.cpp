@@ -191,9 +191,14 @@ void Translator::program() {
                     launch_.program));
   if (launch_.started > 1)
     say(fmt::format("the script trains {} times; the first one is simulated", launch_.started));
-  for (const shell::Word& word : launch_.lost)
-    say(fmt::format("{}: nothing in the script says what {} holds; it is taken as empty",
-                    where(word), word.text));
+  for (const shell::Word& word : launch_.lost) {
+    if (word.text.starts_with("$(") || word.text.starts_with('`'))
+      refuse(word, fmt::format("{} gives flags that only the run knows; write them in the script",
+                               word.text.substr(0, 80)));
+    else
+      say(fmt::format("{}: nothing in the script says what {} holds; it is taken as empty",
+                      where(word), word.text));
+  }
   // Files that set up a shell do not affect a run.
   constexpr std::array<std::string_view, 6> of_shells = {"activate", "conda",   "bashrc",
                                                          "/etc/",    "profile", "modules"};
@@ -424,6 +429,8 @@ bool Translator::has_experts() const {
 void Translator::experts() {
   if (has_experts()) {
     const Given* count = find({"num-experts", "moe"});
+    if (has("deepspeed") || has("expert-interval") || has("moe-expert-parallel-size"))
+      return deepspeed_experts();
     if (count->values.size() > 1 || count->flag.text == "--moe")
       refuse(count->flag, "experts are written --num-experts N, as many in every layer");
     else

@@ -12,6 +12,7 @@
 // megatron/training/arguments.py; Megatron-DeepSpeed, megatron/arguments.py.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -36,6 +37,8 @@ struct MegatronArguments {
   Diagnostics problems;
   // Framework with the defaults (workloads/frameworks); "": the defaults of the plan.
   std::string framework = "megatron-lm";
+  // Microbatches of each replica in a step, if the file gives them instead of a global batch.
+  std::int64_t accumulation = 0;
 };
 
 // A flag of the command and its values: the words up to the next flag.

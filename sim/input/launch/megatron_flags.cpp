@@ -52,7 +52,8 @@ constexpr std::string_view together =
     "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
     "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size "
     "window-size window-attn-skip-freq cpu-offloading fine-grained-activation-offloading "
-    "offload-modules num-micro-batches-per-dp micro-batch-size-per-dp";
+    "offload-modules num-micro-batches-per-dp micro-batch-size-per-dp moe-layer-recompute topk "
+    "expert-interval moe-expert-parallel-size";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
@@ -99,7 +100,9 @@ constexpr std::array noted{
     Family{"no-tp-comm-split-ag no-tp-comm-split-rs tp-comm-overlap-cfg tp-comm-overlap-rs-dgrad "
            "disable-tp-comm-bulk-dgrad disable-tp-comm-bulk-wgrad disable-tp-comm-overlap-ag "
            "disable-tp-comm-overlap-rs disable-tp-comm-split-ag disable-tp-comm-split-rs "
-           "tp-comm-bootstrap-backend",
+           "tp-comm-bootstrap-backend no-tp-comm-bulk-dgrad no-tp-comm-bulk-wgrad "
+           "no-tp-comm-overlap-ag "
+           "no-tp-comm-overlap-rs",
            "communication of tensor parallelism overlaps as by default"},
     Family{"symmetric-ar-type use-nccl-ub disable-symmetric-registration use-sharp "
            "sharp-enabled-group nccl-communicator-config-path high-priority-stream-groups "
@@ -168,13 +171,28 @@ constexpr std::array noted{
     Family{"bitfit freeze-transformer-layers use-freeze-parameter", "all parameters are trained"},
     Family{"mlp-chunks-for-training variable-seq-lengths hybrid-context-parallel",
            "samples are taken whole"},
+    Family{"fused-residual-rmsnorm", "norms and residuals are kernels of their own"},
+    Family{"moe-ncclep-static-shape", "the dispatcher sends what the router chose"},
+    Family{"no-pad-vocab-size", "the vocabulary is padded to a multiple of 128 x tp"},
     Family{"use-embedding-scaling qk-clip", "that scaling costs nothing"},
+    Family{"embedding-weights-in-fp32", "the embedding has the precision of the other weights"},
+    Family{"memory-efficient-layer-norm", "norms keep their inputs for backward"},
+    Family{"moe-paged-stash", "activations of experts stay in the allocator"},
     Family{"use-layer-wise-distributed-optimizer",
            "the optimizer is Megatron-LM's distributed one"},
 };
 
 // "--x: ...".
 constexpr std::array refused{
+    Family{"moe-latent-size", "experts in a narrower space than the hidden size are not simulated"},
+    Family{"mhc-num-residual-streams", "hyper-connections are not simulated"},
+    Family{"moe-shared-expert-gate", "a gate on the shared expert is not simulated"},
+    Family{"moe-topk", "write --moe-router-topk, the flag of Megatron-LM"},
+    Family{"num-shared-experts enable-shared-expert",
+           "write --moe-shared-expert-intermediate-size with the width of all shared experts"},
+    Family{"offload-optimizer-states",
+           "moving optimizer states to the CPU between steps is not simulated; remove it, or write "
+           "--optimizer-cpu-offload, which is"},
     Family{"prefixlm", "attention that sees a prefix whole is not simulated"},
     Family{"enable-mhc-connections", "hyper-connections are not simulated"},
     Family{"gtp-weight-remat-size", "splitting weights over a further dimension is not simulated"},

@@ -5,6 +5,7 @@
 
 #include "sim/input/launch/megatron.h"
 #include "sim/input/launch/megatron_flags.h"
+#include "sim/input/launch/shell/directives.h"
 
 namespace sim::input {
 namespace {
@@ -36,10 +37,19 @@ std::string module_of(std::string_view word) {
   return std::string(word.substr(word.find_last_of('.') + 1)) + ".py";
 }
 
-// True for a word that is one unknown variable and may contain flags.
+// True for a word that is one unknown value and may contain flags: $EXTRA_ARGS, $(cat args.txt).
 bool may_hold_flags(const shell::Word& word) {
   return word.unknowns.size() == 1 && word.unknowns.front() == word.text &&
-         word.text.starts_with('$') && !word.text.starts_with("$(");
+         (word.text.starts_with('$') || word.text.starts_with('`'));
+}
+
+bool is_substitution(const shell::Word& word) {
+  return word.text.starts_with("$(") || word.text.starts_with('`');
+}
+
+// True for flags of data and logs, whose lists of values may come from a program.
+bool is_without_effect(std::string_view flag) {
+  return flag_meaning(flag).effect == FlagEffect::harmless;
 }
 
 bool takes_no_value(std::string_view flag) {
@@ -65,7 +75,9 @@ void read_flags(const std::vector<shell::Word>& words, std::size_t from, std::si
     }
     const bool nothing_expected =
         !open || !open->values.empty() || takes_no_value(flag_name(open->flag.text));
-    if (may_hold_flags(word) && nothing_expected) {
+    const bool is_listed =
+        open && is_substitution(word) && is_without_effect(flag_name(open->flag.text));
+    if (may_hold_flags(word) && nothing_expected && !is_listed) {
       launch.lost.push_back(word);
       continue;
     }
@@ -98,22 +110,17 @@ void short_options(const std::vector<shell::Word>& words, std::size_t to, Flags&
       if (words[i].text == given) flags[std::string(name)] = {{words[i + 1]}, words[i]};
 }
 
-// #SBATCH --nodes=4, #SBATCH -N 4.
+// The nodes, GPUs and tasks that the directives of a batch system ask for.
 void directives(const shell::Script& script, Flags& flags) {
-  for (const std::string& line : script.directives) {
-    if (!line.starts_with("#SBATCH")) continue;
-    const std::string_view text = std::string_view(line).substr(7);
-    const std::size_t start = std::min(text.find_first_not_of(" \t"), text.size());
-    std::size_t end = std::min(text.find_first_of(" \t=", start), text.size());
-    std::string name = text.substr(start, end - start) == "-N"
-                           ? "nodes"
-                           : flag_name(text.substr(start, end - start));
-    const std::size_t value = std::min(text.find_first_not_of(" \t=", end), text.size());
-    end = std::min(text.find_first_of(" \t#\r", value), text.size());
+  const shell::JobRequest job = shell::job_request(script.directives);
+  const auto add = [&](const char* name, std::int64_t value) {
     shell::Word word;
-    word.text = std::string(text.substr(value, end - value));
-    flags.try_emplace("sbatch-" + name, Given{{word}, word});
-  }
+    word.text = std::to_string(value);
+    if (value > 0) flags.try_emplace(name, Given{{word}, word});
+  };
+  add("sbatch-nodes", job.nodes);
+  add("sbatch-gpus-per-node", job.gpus_per_node);
+  add("sbatch-ntasks-per-node", job.tasks_per_node);
 }
 
 void take(const shell::Command& command, std::size_t program, Launch& launch) {

@@ -42,6 +42,11 @@ bool Translator::has_module(std::string_view name) const {
 }
 
 void Translator::recomputation() {
+  if (const Given* layer = find("moe-layer-recompute");
+      layer && has_experts() && !has("recompute-granularity")) {
+    set(*layer, "recompute=selective");
+    set(*layer, "recompute_modules=moe");
+  }
   if (const Given* old = find("checkpoint-activations")) {
     set(*old, "recompute=full");
     set(*old, "recompute_method=uniform");
@@ -73,6 +78,36 @@ void Translator::recomputation() {
   if (const Given* layers = find(
           {"recompute-num-layers", "activations-checkpoint-num-layers", "checkpoint-num-layers"}))
     set_value(*layers, "recompute_layers");
+}
+
+// Megatron-DeepSpeed has experts in every --expert-interval-th layer (2), and each token chooses
+// --topk of them (1). A rank group of --moe-expert-parallel-size shares them.
+// [Megatron-DeepSpeed megatron/arguments.py:_add_distributed_args, _add_mixture_args;
+// model/transformer.py:ParallelTransformer]
+void Translator::deepspeed_experts() {
+  const Given* count = find("num-experts");
+  if (!count) return;
+  if (count->values.size() > 1)
+    for (const shell::Word& word : count->values)
+      if (word.text != count->value())
+        return refuse(count->flag, "layers with unlike numbers of experts are not simulated");
+  set_value(*count, "architecture.num_experts");
+  if (const Given* topk = find("topk"))
+    set_value(*topk, "architecture.experts_per_token");
+  else
+    set(*count, "architecture.experts_per_token=1");
+  if (const Given* ranks = find("moe-expert-parallel-size")) set_value(*ranks, "ep");
+  const std::int64_t interval =
+      has("expert-interval") ? number(find("expert-interval")).value_or(1) : 2;
+  const std::int64_t layers = number(find({"num-layers", "encoder-num-layers"})).value_or(0);
+  if (interval > 1 && layers % interval == 0 && layers > 0)
+    set(*count, fmt::format("architecture.expert_layers=([0]*{}+[1]*1)*{}", interval - 1,
+                            layers / interval));
+  else if (interval > 1)
+    refuse(count->flag, fmt::format("experts in every layer number {} of {} layers are not "
+                                    "simulated; write architecture.expert_layers=",
+                                    interval, layers));
+  for (const char* setting : {"grouped_gemm=false", "permute_fusion=false"}) set(*count, setting);
 }
 
 void Translator::offloaded_modules() {

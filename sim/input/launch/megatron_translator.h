@@ -16,6 +16,8 @@
 
 namespace sim::input {
 
+struct DeepSpeedConfig;
+
 class Translator {
  public:
   Translator(const Launch& launch, const shell::Script& script, const std::string& text,
@@ -69,6 +71,9 @@ class Translator {
   void experts();
   void sharding();
   void deepspeed();
+  std::optional<std::string> deepspeed_file();
+  void zero_stage(const Given& by, int stage, const DeepSpeedConfig& config);
+  void deepspeed_experts();
   void environment();
   void loading();
 

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "sim/input/launch/deepspeed_config.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/launch/megatron_translator.h"
 #include "sim/input/models/huggingface_json.h"
@@ -39,7 +40,7 @@ Started started(const Flags& launcher) {
   };
   return {first({"nnodes", "num-nodes", "nodes", "sbatch-nodes"}),
           first({"nproc-per-node", "num-gpus", "npernode", "gpus-per-node", "ntasks-per-node",
-                 "sbatch-gpus-per-node", "sbatch-gres", "sbatch-ntasks-per-node"}),
+                 "sbatch-gpus-per-node", "sbatch-ntasks-per-node"}),
           first({"ranks"})};
 }
 
@@ -86,69 +87,77 @@ void Translator::tensor_grid() {
     set(*batch, fmt::format("micro_batch={}", sequences / share));
 }
 
+// The text of the file that --deepspeed_config names: written by the script, or beside it.
+std::optional<std::string> Translator::deepspeed_file() {
+  const Given* file = find("deepspeed-config");
+  if (!file || file->values.empty()) return {};
+  const std::string name = file->value();
+  if (const auto written = script_.files.find(name); written != script_.files.end())
+    return written->second;
+  const auto beside = std::filesystem::path(path_).parent_path() / name;
+  const auto text = read_file(beside.string(), max_json_bytes);
+  return text ? std::optional(*text) : std::nullopt;
+}
+
 // The ZeRO stage: from --zero-stage, otherwise from the file of --deepspeed_config.
 void Translator::deepspeed() {
   const Given* on = find("deepspeed");
   if (!on || has("no-deepspeed")) return;
   out_.framework = "megatron-deepspeed";
   const Given* stage = find("zero-stage");
-  std::int64_t zero = stage ? number(stage).value_or(stage->value() == "0" ? 0 : -1) : -1;
+  int zero = stage && stage->value().size() == 1 ? stage->value()[0] - '0' : -1;
+  if (zero > 3) zero = -1;
+  DeepSpeedConfig config;
   const Given* file = find("deepspeed-config");
-  std::string json;
-  bool offloads = has("cpu-optimizer");
-  if (file && !file->values.empty()) {
-    const std::string name = file->value();
-    if (const auto written = script_.files.find(name); written != script_.files.end()) {
-      json = written->second;
-    } else {
-      const auto beside = std::filesystem::path(path_).parent_path() / name;
-      if (const auto text = read_file(beside.string(), max_json_bytes)) json = *text;
-    }
-  }
-  bool wide = false;
-  if (!json.empty()) {
-    const nlohmann::json root = nlohmann::json::parse(json, nullptr, false, true);
-    wide = asks_for_fp32_gradients(root);
-    const auto zero_optimization = root.is_object() ? root.find("zero_optimization") : root.end();
-    if (zero_optimization != root.end() && zero_optimization->is_object()) {
-      if (zero < 0 && zero_optimization->contains("stage") &&
-          (*zero_optimization)["stage"].is_number_integer())
-        zero = (*zero_optimization)["stage"].get<std::int64_t>();
-      for (const char* part : {"offload_optimizer", "cpu_offload"})
-        offloads = offloads || zero_optimization->contains(part);
-      if (offloads) set(*on, "optimizer_cpu_offload=true");
-    }
-    if (root.is_object() && root.contains("curriculum_learning"))
+  if (const auto text = deepspeed_file()) {
+    config = read_deepspeed_config(*text, file->value().substr(0, 80));
+    for (Diagnostic& problem : config.problems)
+      refuse(file->flag, fmt::format("{}: {}", problem.where, problem.message));
+    if (zero < 0 && !stage) zero = config.stage.value_or(0);
+    if (has_path(config.values, "curriculum_learning"))
       say("curriculum learning is not simulated: the step is of the full sequence");
-  } else if (file && zero < 0) {
-    say(
-        fmt::format("--deepspeed_config {}: that file is not in the script; ZeRO stage 0 is "
-                    "simulated (zero= says another)",
-                    file->value().substr(0, 80)));
+  } else if (file && !stage) {
+    return miss("zero", file->flag,
+                fmt::format("--deepspeed_config {} is neither in the script nor beside it, and it "
+                            "says the ZeRO stage; write zero=",
+                            file->value().substr(0, 80)));
   }
   if (stage && zero < 0)
     return miss("zero", stage->flag,
-                fmt::format("--zero-stage is {}, which the script does not define; write zero=",
+                fmt::format("--zero-stage is {}; write zero= with 0, 1, 2 or 3",
                             stage->value().substr(0, 40)));
-  const std::int64_t s = std::max<std::int64_t>(zero, 0);
-  set(stage ? *stage : *on, s >= 2 ? fmt::format("zero={}", std::min<std::int64_t>(s, 3))
-                                   : fmt::format("distributed_optimizer={}", s == 1));
-  if (s == 1 && offloads && (has("fp16") || has("bf16"))) {
+  zero_stage(stage ? *stage : *on, std::max(zero, 0), config);
+}
+
+void Translator::zero_stage(const Given& by, int stage, const DeepSpeedConfig& config) {
+  const bool offloads = config.offloads_optimizer || has("cpu-optimizer");
+  if (config.offloads_optimizer) set(by, "optimizer_cpu_offload=true");
+  const bool is_short = has("fp16") || has("bf16");
+  // bf16 without ZeRO is DeepSpeed's BF16_Optimizer, which keeps the states in shards over the
+  // data-parallel ranks [DeepSpeed runtime/bf16_optimizer.py; runtime/engine.py:
+  // _configure_bf16_optimizer].
+  const bool is_sharded = stage == 1 || (stage == 0 && has("bf16"));
+  set(by, stage >= 2 ? fmt::format("zero={}", stage)
+                     : fmt::format("distributed_optimizer={}", is_sharded));
+  if (stage == 1 && offloads && is_short) {
     // [DeepSpeed runtime/zero/stage_1_and_2.py]
     for (const char* setting :
          {"deepspeed_optimizer=true", "precision_aware_optimizer=false", "fp32_gradients=false",
           "overlap_grad_reduce=false", "overlap_param_gather=false"})
-      set(*on, setting);
+      set(by, setting);
     return;
   }
-  if (s == 1) say("DeepSpeed's ZeRO stage 1 is simulated as Megatron-LM's distributed optimizer");
-  if (s < 2) return;
+  if (stage == 1)
+    say("DeepSpeed's ZeRO stage 1 is simulated as Megatron-LM's distributed optimizer");
+  if (stage == 0 && is_sharded)
+    say("DeepSpeed's BF16_Optimizer is simulated as Megatron-LM's distributed optimizer");
+  if (stage < 2) return;
   // [DeepSpeed runtime/engine.py: get_data_types]
-  if (has("fp16") || has("bf16")) {
-    set(*on, fmt::format("fp32_gradients={}", wide));
-    if (s >= 3) return set(*on, "deepspeed_optimizer=true");
+  if (is_short) {
+    set(by, fmt::format("fp32_gradients={}", config.fp32_gradients));
+    if (stage >= 3) return set(by, "deepspeed_optimizer=true");
   }
-  say(fmt::format("DeepSpeed's ZeRO stage {} is simulated as PyTorch's fully_shard", s));
+  say(fmt::format("DeepSpeed's ZeRO stage {} is simulated as PyTorch's fully_shard", stage));
 }
 
 void Translator::environment() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/base/text.h"
+#include "sim/input/models/family.h"
 #include "sim/input/models/huggingface_keys.h"
 #include "sim/input/text/parse_cache.h"
 #include "sim/input/text/textproto.h"
@@ -88,7 +89,20 @@ std::vector<std::string> known_types() {
   std::vector<std::string> known{"gpt2"};
   for (const std::string_view type : dense_types()) known.emplace_back(type);
   for (const std::string_view type : mixture_types()) known.emplace_back(type);
+  for (const std::string& type : family_types()) known.push_back(type);
   return known;
+}
+
+// The suggestion for a misspelt type. Types that differ in a whole word are other families:
+// "seed_oss" is no misspelt "gpt_oss".
+std::string like_type(std::string_view given, const std::vector<std::string>& known) {
+  std::vector<std::string> near;
+  for (const std::string& type : known) {
+    const bool is_close = edit_distance(given, type) <= (given.size() < 8 ? 1 : 2);
+    const bool same_start = !given.empty() && given.front() == type.front();
+    if (is_close && same_start) near.push_back(type);
+  }
+  return near.empty() ? "" : fmt::format("; did you mean '{}'?", nearest(given, near));
 }
 
 // True if the model_type is supported; adds a problem otherwise.
@@ -99,23 +113,24 @@ bool check_type(Keys& keys, const JsonValue* type) {
     keys.problem(nullptr, fmt::format("key \"model_type\" is missing; write one of {}", list));
     return false;
   }
-  const bool reads_experts =
-      type->kind == JsonValue::Kind::text && std::ranges::count(mixture_types(), type->text) > 0;
+  const std::string given = type->kind == JsonValue::Kind::text ? type->text.substr(0, 40) : "";
+  const bool is_family = std::ranges::count(family_types(true), given) > 0;
+  if (!is_family && std::ranges::count(known, given) == 0) {
+    keys.problem(type, fmt::format("model_type {} is not supported{} ({})", keys.spelled(*type),
+                                   like_type(given, known), list));
+    return false;
+  }
+  // A type that is written for dense networks must not hide the experts of a file.
+  if (is_family || std::ranges::count(mixture_types(), given) > 0) return true;
   for (const char* key : expert_keys)
     if (const JsonValue* value = keys.given(key);
-        !reads_experts && value &&
-        !(value->kind == JsonValue::Kind::integer && value->integer <= 1)) {
-      keys.problem(value, fmt::format("{} says that this model is a mixture of experts; of those "
-                                      "the model types {} are read",
-                                      key, fmt::join(mixture_types(), ", ")));
+        value && !(value->kind == JsonValue::Kind::integer && value->integer <= 1)) {
+      keys.problem(value, fmt::format("{} says that this model is a mixture of experts, but {} is "
+                                      "read as a dense network",
+                                      key, given));
       return false;
     }
-  for (const std::string& name : known)
-    if (type->kind == JsonValue::Kind::text && type->text == name) return true;
-  const std::string given = type->kind == JsonValue::Kind::text ? type->text.substr(0, 40) : "";
-  keys.problem(type, fmt::format("model_type {} is not supported{} ({})", keys.spelled(*type),
-                                 did_you_mean(given, known), list));
-  return false;
+  return true;
 }
 
 // Checks the number of parameters, in a type that holds any product of the keys' limits.
@@ -148,8 +163,11 @@ Result<Architecture> parse_huggingface(const std::string& text, const std::strin
   if (!check_type(keys, type)) return problems;
 
   const bool is_gpt2 = type->text == "gpt2";
-  Architecture a = is_gpt2 ? gpt2(keys) : read_layers(keys, type->text);
-  if (!is_gpt2) read_mixture(keys, type->text, a);
+  const bool is_data = std::ranges::count(family_types(true), type->text) > 0;
+  Architecture a = is_gpt2   ? gpt2(keys)
+                   : is_data ? read_family(keys, type->text)
+                             : read_layers(keys, type->text);
+  if (!is_gpt2 && !is_data) read_mixture(keys, type->text, a);
   a.name = name_of(name);
   if (!a.is_latent()) check_products(keys, a, type->text);
   if (problems.empty() && a.is_mixture() &&

@@ -141,9 +141,10 @@ bool supplied(const std::string& setting, const v1::Plan& plan,
   return false;
 }
 
-// Sets Megatron-LM's default global batch: one microbatch per replica.
+// Sets the global batch that a file leaves out: `accumulation` microbatches per replica, by default
+// one (Megatron-LM).
 void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
-                   std::vector<std::string>& notes) {
+                   std::int64_t accumulation, std::vector<std::string>& notes) {
   std::int64_t world = plan.gpus();
   if (!plan.has_gpus() && plan.has_nodes()) {
     const Result<Machine> machine = find_cluster(plan.cluster(), "", cluster);
@@ -156,9 +157,11 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
   std::int64_t dp = plan.dp();
   if (!plan.has_dp() && model_parallel > 0 && world % model_parallel == 0)
     dp = static_cast<std::int64_t>(world / model_parallel);
-  const std::int64_t batch = dp * degree(plan.has_micro_batch(), plan.micro_batch());
+  const std::int64_t batch = dp * degree(plan.has_micro_batch(), plan.micro_batch()) *
+                             std::clamp<std::int64_t>(accumulation, 1, 1 << 20);
   if (batch < 1 || batch > 1 << 24) return;
   plan.set_global_batch(static_cast<int>(batch));
+  if (accumulation > 0) return;
   notes.push_back(
       fmt::format("no --global-batch-size: {} sequences a step, a microbatch of each "
                   "replica",
@@ -307,7 +310,7 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
   for (Missing& missing : arguments.missing)
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
   if (problems.empty() && !plan.has_global_batch())
-    default_batch(plan, cluster_settings_of(overrides), arguments.notes);
+    default_batch(plan, cluster_settings_of(overrides), arguments.accumulation, arguments.notes);
   return noted(validated(plan, source,
                          finish(plan, source, std::move(problems), cluster_settings_of(overrides))),
                std::move(arguments.notes));

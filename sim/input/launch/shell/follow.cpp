@@ -2,6 +2,7 @@
 #include <deque>
 
 #include "sim/input/launch/shell/arithmetic.h"
+#include "sim/input/launch/shell/directives.h"
 #include "sim/input/launch/shell/expand.h"
 #include "sim/input/launch/shell/script.h"
 #include "sim/input/launch/shell/test.h"
@@ -44,6 +45,7 @@ class Follower {
     budget_ =
         std::min(bytes_least + bytes_each * static_cast<std::int64_t>(script.size()), bytes_most);
     directives(script);
+    set_job_variables();
     follow(std::move(script), {});
     for (const auto& [name, variable] : environment_.all()) {
       std::vector<Word>& words = out_.variables[name];
@@ -69,6 +71,15 @@ class Follower {
       if (text[line] == '#' && text.compare(line, 2, "#!") != 0 && text.compare(line, 2, "# ") != 0)
         out_.directives.push_back(text.substr(line, end - line));
       line = end + 1;
+    }
+  }
+
+  // Variables that the batch system sets. They have the place of the script's first byte.
+  void set_job_variables() {
+    for (const auto& [name, value] : job_variables(out_.directives)) {
+      Text text;
+      text.put(std::string_view(value), 0);
+      environment_[name].elements = {text};
     }
   }
 
@@ -318,7 +329,18 @@ class Follower {
     }
     budget_ -= static_cast<std::int64_t>(text->size());
     if (budget_ <= 0) return;
-    if (job) directives(*text);
+    if (job) {
+      // Options of sbatch come first in `directives`, and override those of the job's file.
+      const std::vector<std::string> options = out_.directives;
+      directives(*text);
+      std::vector<std::string> all(
+          out_.directives.begin() + static_cast<std::ptrdiff_t>(options.size()),
+          out_.directives.end());
+      all.insert(all.end(), options.begin(), options.end());
+      std::swap(out_.directives, all);
+      set_job_variables();
+      std::swap(out_.directives, all);
+    }
     std::vector<std::uint32_t> places(text->size(), static_cast<std::uint32_t>(path.at));
     follow(clean(*text), std::move(places));
   }

@@ -1,0 +1,298 @@
+#include "sim/input/launch/launch_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "sim/base/ascii.h"
+#include "sim/input/fields/fields.h"
+#include "sim/input/schema/launcher.pb.h"
+#include "sim/input/text/locate.h"
+#include "sim/input/text/textproto.h"
+
+namespace sim::input {
+namespace {
+
+namespace fs = std::filesystem;
+namespace v1 = rehearse::v1;
+
+using Launchers = std::map<std::string, v1::Launcher, std::less<>>;
+
+const Launchers& launchers() {
+  static const Launchers all = [] {
+    Launchers found;
+    std::error_code error;
+    const fs::path folder = fs::path(repository_root()) / "workloads" / "launchers";
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      if (it->path().extension() != ".textproto") continue;
+      Source source(it->path().string());
+      v1::Launcher launcher;
+      if (load(source, launcher).empty())  // `rehearse check` reports problems
+        found.emplace(it->path().stem().string(), std::move(launcher));
+    }
+    return found;
+  }();
+  return all;
+}
+
+bool signs(const v1::Launcher& launcher, const LaunchValues& values) {
+  return std::ranges::any_of(launcher.sign(), [&](const v1::Sign& sign) {
+    return std::ranges::all_of(sign.key(),
+                               [&](const std::string& key) { return has_path(values, key); });
+  });
+}
+
+// The row of a key: an equal path first, then the longest path that ends in "*".
+const v1::LauncherKey* row_of(const v1::Launcher& launcher, std::string_view key, int depth = 0) {
+  const v1::LauncherKey* best = nullptr;
+  std::size_t length = 0;
+  for (const v1::LauncherKey& row : launcher.key())
+    for (const std::string& path : row.key()) {
+      if (path == key) return &row;
+      const std::string_view prefix = std::string_view(path).substr(0, path.size() - 1);
+      if (path.ends_with('*') && key.starts_with(prefix) && path.size() > length) {
+        best = &row;
+        length = path.size();
+      }
+    }
+  for (const std::string& name : launcher.also()) {
+    const auto other = launchers().find(name);
+    if (best || depth > 2 || other == launchers().end()) continue;
+    best = row_of(other->second, key, depth + 1);
+  }
+  return best;
+}
+
+// "meta-llama/Llama-3.1-8B-Instruct" as a name of models/: "llama-3.1-8b".
+std::string model_file(const std::string& name) {
+  std::string file = lower(name.substr(name.find_last_of('/') + 1));
+  for (const char* suffix : {"-instruct", "-base", "-chat", "-hf", "-it", "-pt"})
+    if (file.ends_with(suffix)) file.erase(file.size() - std::string_view(suffix).size());
+  return file;
+}
+
+class KeyReader {
+ public:
+  KeyReader(const v1::Launcher& launcher, const LaunchValues& values, const std::string& text,
+            const std::string& path)
+      : launcher_(launcher), values_(values), text_(text), path_(path) {}
+
+  LaunchFile run() {
+    file_.arguments.framework = launcher_.framework();
+    for (const std::string& setting : launcher_.always())
+      out().settings.push_back({setting, path_});
+    std::vector<std::string> left;
+    for (const auto& [path, value] : values_) {
+      const v1::LauncherKey* row = row_of(launcher_, path);
+      if (row)
+        read(*row, path, value);
+      else if (!is_off_word(value.text()))
+        left.push_back(path);
+    }
+    for (const v1::Product& product : launcher_.product()) multiply(product);
+    name_unread(left);
+    return std::move(file_);
+  }
+
+ private:
+  MegatronArguments& out() { return file_.arguments; }
+
+  std::string where(const LaunchValue& value) const {
+    const shell::Place place = shell::place(text_, value.at);
+    return fmt::format("{}:{}:{}", path_, place.line, place.column);
+  }
+
+  void set(const std::string& setting, const LaunchValue& value) {
+    constexpr std::string_view steps = "accumulation=";
+    if (!setting.starts_with(steps)) return out().settings.push_back({setting, where(value)});
+    const std::string number = setting.substr(steps.size());
+    std::from_chars(number.data(), number.data() + number.size(), out().accumulation);
+  }
+
+  // Each setting of a key whose value is unknown becomes missing.
+  template <class Settings>
+  void ask(const Settings& settings, const std::string& path, const LaunchValue& value) {
+    for (const std::string& setting : settings) {
+      const std::string field = setting.substr(0, setting.find('='));
+      out().missing.push_back(
+          {field == "accumulation" ? "global_batch" : field,
+           {where(value), fmt::format("{} is {}, which this file does not decide; write {}=", path,
+                                      value.text().substr(0, 80),
+                                      field == "accumulation" ? "global_batch" : field)}});
+    }
+  }
+
+  void read(const v1::LauncherKey& row, const std::string& path, const LaunchValue& value) {
+    const std::string text = value.text();
+    const bool is_unknown = text == "auto" || !reference_of(text).empty();
+    if (row.choice_size() > 0) return choose(row, path, value, is_unknown);
+    const bool is_off = (is_off_word(text) && !value.is_list) ||
+                        (text == "0" && !row.zero_counts()) ||
+                        (text == "-1" && row.minus_is_default());
+    if (is_off) return;
+    if (row.has_refuse())
+      return out().problems.push_back({where(value), fmt::format("{}: {}", path, row.refuse())});
+    if (row.has_note())
+      return out().notes.push_back(fmt::format("{} is not simulated: {}", path, row.note()));
+    if (row.model()) return name_model(path, value);
+    if (is_unknown) return ask(row.set(), path, value);
+    for (const std::string& setting : row.set())
+      set(setting.ends_with('=') ? setting + text : setting, value);
+  }
+
+  void choose(const v1::LauncherKey& row, const std::string& path, const LaunchValue& value,
+              bool is_unknown) {
+    const std::string word = lower(value.text());
+    const v1::Choice* chosen = nullptr;
+    for (const v1::Choice& choice : row.choice()) {
+      if (std::ranges::count(choice.is(), word) > 0) chosen = &choice;
+      if (choice.is_size() == 0 && !chosen && !is_off_word(word)) chosen = &choice;
+    }
+    if (!chosen && is_off_word(word)) return;
+    if (!chosen || (is_unknown && std::ranges::count(chosen->is(), word) == 0)) {
+      std::vector<std::string> words, settings;
+      for (const v1::Choice& choice : row.choice()) {
+        words.insert(words.end(), choice.is().begin(), choice.is().end());
+        settings.insert(settings.end(), choice.set().begin(), choice.set().end());
+      }
+      if (is_unknown) {
+        if (settings.size() > 1) settings.resize(1);
+        return ask(settings, path, value);
+      }
+      return out().problems.push_back(
+          {where(value), fmt::format("{} is {}; read are {}", path, value.text().substr(0, 80),
+                                     fmt::join(words, ", "))});
+    }
+    if (chosen->has_refuse())
+      out().problems.push_back({where(value), fmt::format("{}: {}", path, chosen->refuse())});
+    if (chosen->has_note())
+      out().notes.push_back(fmt::format("{} is not simulated: {}", path, chosen->note()));
+    for (const std::string& setting : chosen->set())
+      set(setting.ends_with('=') ? setting + word : setting, value);
+  }
+
+  void name_model(const std::string& path, const LaunchValue& value) {
+    const std::string name = model_file(value.text());
+    const std::vector<std::string> known = names(Kind::model);
+    if (std::ranges::count(known, name) > 0) return set("model=" + name, value);
+    out().missing.push_back(
+        {"model",
+         {where(value),
+          fmt::format("{} is {}, and models/ has no file for it; write model= with a name of "
+                      "models/ or the path of its config.json",
+                      path, value.text().substr(0, 80))}});
+  }
+
+  void multiply(const v1::Product& product) {
+    std::int64_t all = 1;
+    const LaunchValue* first = nullptr;
+    const auto take = [&](const std::string& key, bool required) {
+      const auto found = values_.find(key);
+      if (found == values_.end() || is_off_word(found->second.text())) return !required;
+      const std::string& text = found->second.text();
+      std::int64_t n = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+      if (error != std::errc{} || end != text.data() + text.size()) return false;
+      if (n < 1 || n > 1 << 24 || all > 1 << 24) return false;
+      all *= n;
+      if (!first) first = &found->second;
+      return true;
+    };
+    for (const std::string& key : product.key())
+      if (!take(key, true)) return;
+    for (const std::string& key : product.or_one())
+      if (!take(key, false)) return;
+    if (first) set(fmt::format("{}={}", product.setting(), all), *first);
+  }
+
+  void name_unread(const std::vector<std::string>& left) {
+    if (left.empty()) return;
+    constexpr std::size_t most = 24;
+    const std::size_t shown = std::min(left.size(), most);
+    out().notes.push_back(fmt::format(
+        "not read: {}{}",
+        fmt::join(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+        left.size() > most ? fmt::format(" and {} more", left.size() - most) : ""));
+  }
+
+  const v1::Launcher& launcher_;
+  const LaunchValues& values_;
+  const std::string& text_;
+  const std::string& path_;
+  LaunchFile file_;
+};
+
+int effects_of(const v1::LauncherKey& row) {
+  return static_cast<int>(row.set_size() > 0) + static_cast<int>(row.choice_size() > 0) +
+         static_cast<int>(row.has_note()) + static_cast<int>(row.has_refuse()) +
+         static_cast<int>(row.harmless()) + static_cast<int>(row.together()) +
+         static_cast<int>(row.model());
+}
+
+}  // namespace
+
+std::optional<LaunchFile> read_by_launcher(const LaunchValues& values, const std::string& text,
+                                           const std::string& path) {
+  for (const auto& [name, launcher] : launchers()) {
+    if (!signs(launcher, values)) continue;
+    if (launcher.has_refuse())
+      return refused_launch(path, fmt::format("{}: {}", launcher.line(), launcher.refuse()));
+    return KeyReader(launcher, values, text, path).run();
+  }
+  return std::nullopt;
+}
+
+std::optional<MegatronArguments> read_rows(std::string_view name, const LaunchValues& values,
+                                           const std::string& text, const std::string& path) {
+  const auto launcher = launchers().find(name);
+  if (launcher == launchers().end()) return std::nullopt;
+  return KeyReader(launcher->second, values, text, path).run().arguments;
+}
+
+KeyEffect key_effect(std::string_view name, std::string_view key) {
+  const auto launcher = launchers().find(name);
+  const v1::LauncherKey* row =
+      launcher == launchers().end() ? nullptr : row_of(launcher->second, key);
+  if (!row) return KeyEffect::unknown;
+  return row->has_note()     ? KeyEffect::noted
+         : row->has_refuse() ? KeyEffect::refused
+         : row->harmless()   ? KeyEffect::harmless
+                             : KeyEffect::simulated;
+}
+
+std::vector<std::string> launcher_names() {
+  std::vector<std::string> found;
+  for (const auto& [name, launcher] : launchers()) found.push_back(name);
+  return found;
+}
+
+Diagnostics launcher_problems(const std::string& path) {
+  Source source(path);
+  v1::Launcher launcher;
+  Diagnostics problems = load(source, launcher);
+  const auto check = [&](const auto& message, const auto& settings) {
+    for (const std::string& setting : settings) {
+      const std::string field = setting.substr(0, setting.find('='));
+      if (field != "accumulation" && find_plan_field(field) == nullptr)
+        problems.push_back({source.where(message), fmt::format("a plan has no field '{}'", field)});
+    }
+  };
+  for (const v1::LauncherKey& row : launcher.key()) {
+    if (effects_of(row) != 1)
+      problems.push_back({source.where(row),
+                          "a key has one effect: set, choice, note, refuse, harmless, together or "
+                          "model"});
+    check(row, row.set());
+    for (const v1::Choice& choice : row.choice()) check(choice, choice.set());
+  }
+  check(launcher, launcher.always());
+  for (const std::string& name : launcher.also())
+    if (!launchers().contains(name))
+      problems.push_back(
+          {source.where(launcher, "also"), fmt::format("there is no launcher '{}'", name)});
+  return problems;
+}
+
+}  // namespace sim::input

@@ -1,0 +1,38 @@
+// launch_files.h — launch configurations as data: workloads/launchers/*.textproto say which keys of
+// a program's YAML, TOML or JSON file mean what.
+//
+// read_launch_yaml asks it first. A file belongs to the first program, by name, of which one `sign`
+// holds. Every key of the file is then simulated, noted, asked for, refused, or listed as not read.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/input/launch/launch.h"
+#include "sim/input/launch/launch_values.h"
+
+namespace sim::input {
+
+// The settings of a file that one of the programs recognises; nothing if none does. `text` and
+// `path`: of the file, for places.
+std::optional<LaunchFile> read_by_launcher(const LaunchValues& values, const std::string& text,
+                                           const std::string& path);
+
+// Notes, problems and settings of the keys of a file whose program is known by name; nothing if
+// there is no such file.
+std::optional<MegatronArguments> read_rows(std::string_view launcher, const LaunchValues& values,
+                                           const std::string& text, const std::string& path);
+
+// What a program's file says of a key.
+enum class KeyEffect : std::uint8_t { simulated, noted, refused, harmless, unknown };
+KeyEffect key_effect(std::string_view launcher, std::string_view key);
+
+// The names of all launcher files, sorted.
+std::vector<std::string> launcher_names();
+
+// All problems of a launcher file: its schema, keys with no or two effects, unknown settings.
+Diagnostics launcher_problems(const std::string& path);
+
+}  // namespace sim::input

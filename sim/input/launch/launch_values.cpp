@@ -1,0 +1,158 @@
+#include "sim/input/launch/launch_values.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/base/ascii.h"
+#include "sim/input/launch/launch.h"
+
+namespace sim::input {
+namespace {
+
+void gather_yaml(const YAML::Node& node, const std::string& prefix, int depth,
+                 LaunchValues& values) {
+  if (depth > max_launch_depth || values.size() >= max_launch_values) return;
+  if (node.IsMap()) {
+    for (const auto& entry : node) {
+      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : std::string();
+      if (key.empty()) continue;
+      gather_yaml(entry.second, prefix.empty() ? key : prefix + "." + key, depth + 1, values);
+      if (values.size() >= max_launch_values) return;
+    }
+    return;
+  }
+  LaunchValue value;
+  value.at = node.Mark().pos > 0 ? static_cast<std::size_t>(node.Mark().pos) : 0;
+  value.is_list = node.IsSequence();
+  if (node.IsScalar()) value.words.push_back(node.Scalar());
+  if (node.IsSequence())
+    for (const auto& element : node)
+      if (element.IsScalar() && value.words.size() < max_launch_values)
+        value.words.push_back(element.Scalar());
+  values[prefix] = std::move(value);
+}
+
+// The end of the reference that starts at `start` ("${"), after its closing brace.
+std::size_t end_of_reference(std::string_view text, std::size_t start) {
+  int depth = 0;
+  for (std::size_t i = start; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i + 1;
+  }
+  return std::string_view::npos;
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t'\"");
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(" \t'\"") - first + 1));
+}
+
+class Resolver {
+ public:
+  explicit Resolver(const LaunchValues& values) : values_(values) {}
+
+  // The text with all references that have an answer replaced.
+  std::string resolve(std::string_view text, int depth = 0) const {
+    std::string out;
+    for (std::size_t i = 0; i < text.size();) {
+      const std::size_t start = std::min(text.find("${", i), text.size());
+      out += text.substr(i, start - i);
+      if (start == text.size()) break;
+      const std::size_t end = end_of_reference(text, start);
+      if (end == std::string_view::npos) return std::string(text);
+      const std::string_view whole = text.substr(start, end - start);
+      const std::optional<std::string> found =
+          depth < deepest ? answer(whole.substr(2, whole.size() - 3), depth) : std::nullopt;
+      out += found ? *found : std::string(whole);
+      i = end;
+    }
+    return out;
+  }
+
+ private:
+  static constexpr int deepest = 8;
+
+  // The answer of "oc.env:TP,4", "oc.decode:X", "oc.select:KEY,X" or "KEY"; nothing if only the
+  // run can give it.
+  std::optional<std::string> answer(std::string_view inner, int depth) const {
+    const std::string body = resolve(inner, depth + 1);
+    const std::size_t colon = body.find(':');
+    const std::string resolver = body.substr(0, colon == std::string::npos ? 0 : colon);
+    const std::string rest = colon == std::string::npos ? body : body.substr(colon + 1);
+    const std::size_t comma = rest.find(',');
+    const bool has_default = comma != std::string::npos;
+    if (resolver == "oc.decode") {
+      if (rest.find("${") != std::string::npos) return std::nullopt;
+      return trimmed(rest);
+    }
+    if (resolver == "oc.env" || resolver == "env")
+      return has_default ? std::optional(trimmed(rest.substr(comma + 1))) : std::nullopt;
+    if (!resolver.empty() && resolver != "oc.select") return std::nullopt;
+    const auto value = values_.find(trimmed(rest.substr(0, comma)));
+    if (value != values_.end() && !value->second.is_list)
+      return resolve(value->second.text(), depth + 1);
+    return has_default ? std::optional(trimmed(rest.substr(comma + 1))) : std::nullopt;
+  }
+
+  const LaunchValues& values_;
+};
+
+}  // namespace
+
+LaunchValues yaml_values(const std::string& text) {
+  LaunchValues values;
+  gather_yaml(YAML::Load(text), "", 0, values);
+  resolve_references(values);
+  return values;
+}
+
+void resolve_references(LaunchValues& values) {
+  const LaunchValues given = values;
+  const Resolver resolver(given);
+  for (auto& [path, value] : values)
+    for (std::string& word : value.words)
+      if (word.find("${") != std::string::npos) word = resolver.resolve(word);
+}
+
+bool is_true_word(std::string_view text) {
+  const std::string word = lower(text);
+  return word == "true" || word == "yes" || word == "on";
+}
+
+bool is_off_word(std::string_view text) {
+  const std::string word = lower(text);
+  return word.empty() || word == "false" || word == "no" || word == "off" || word == "null" ||
+         word == "none" || word == "~";
+}
+
+bool is_off_value(std::string_view text) {
+  return is_off_word(text) || text == "0" || text == "0.0";
+}
+
+std::string reference_of(std::string_view text) {
+  const std::size_t start = text.find("${");
+  if (start == std::string_view::npos) return "";
+  const std::size_t end = end_of_reference(text, start);
+  return std::string(text.substr(start, end == std::string_view::npos ? end : end - start));
+}
+
+shell::Word word_of(const std::string& text, std::size_t at) {
+  shell::Word word{text, at, {}};
+  if (const std::string reference = reference_of(text); !reference.empty())
+    word.unknowns.push_back(reference);
+  return word;
+}
+
+bool has_path(const LaunchValues& values, std::string_view path) {
+  const auto found = values.lower_bound(path);
+  if (found == values.end() || !found->first.starts_with(path)) return false;
+  if (found->first.size() == path.size()) return true;
+  for (auto it = found; it != values.end() && it->first.starts_with(path); ++it)
+    if (it->first[path.size()] == '.') return true;
+  return false;
+}
+
+}  // namespace sim::input

@@ -1,0 +1,27 @@
+// family.h — model families as data: models/families/*.textproto.
+//
+// parse_huggingface asks it for the family of a `model_type` after the types that are written in
+// C++. A family starts with the network that most types of the transformers library share (RMSNorm,
+// rotary positions, SwiGLU) and names the keys and modules that differ.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/input/models/huggingface_keys.h"
+
+namespace sim::input {
+
+// The `model_type` values of all family files, sorted. `refused_too`: also those of families that
+// are known by name only, to refuse them with a reason.
+const std::vector<std::string>& family_types(bool refused_too = false);
+
+// Reads the network of a `model_type` that family_types() has. Every wrong, missing or unsupported
+// key adds a problem to `keys`.
+model::Architecture read_family(Keys& keys, std::string_view type);
+
+// All problems of a family file: its schema, unknown names of fields, values that no field takes.
+Diagnostics family_problems(const std::string& path);
+
+}  // namespace sim::input
