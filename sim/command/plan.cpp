@@ -40,6 +40,8 @@ using Clock = std::chrono::steady_clock;
 
 // If no plan fits, up to this multiple of the GPUs is tried.
 constexpr int most_times_gpus = 64;
+// Distinct plans of an answer, by default.
+constexpr int plans_listed = 10;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Stop{exit_usage, message};
@@ -105,7 +107,8 @@ planner::Wanted wanted_of(const Options& options, const input::RunResiduals& res
   wanted.objective = name == "cost"   ? Objective::cost
                      : name == "gpus" ? Objective::gpus
                                       : Objective::time;
-  wanted.best = static_cast<int>(options.number("best", 10, 1, 1000));
+  wanted.best = static_cast<int>(options.number("best", 1, 1, 1000));
+  wanted.list = options.has("best") ? wanted.best : plans_listed;
   wanted.tokens_s = positive(options, "rate", 1e15);
   if (wanted.objective == Objective::gpus && wanted.tokens_s == 0)
     refuse("--objective gpus: say the rate that they must reach, --rate TOKENS_PER_SECOND");
@@ -145,6 +148,7 @@ std::vector<std::string> relaxed(const planner::Question& question, answer::Site
                                  const std::function<bool(const planner::Progress&)>& go_on) {
   std::vector<std::string> found;
   wanted.best = 1;
+  wanted.list = 0;
   wanted.sharing = nullptr;
   const auto ask = [&](const planner::Question& other, const std::string& change) {
     const Result<planner::Space> space = planner::Space::make(other);
@@ -216,8 +220,11 @@ void declare(Options& options) {
              "reach --rate")
       .value("rate", "TOKENS", "tokens per second that the job must reach")
       .value("price", "NUMBER", "what a GPU costs per hour")
-      .value("headroom", "SIZE", "memory that must stay free: 4GiB")
-      .value("best", "N", "plans to find (10)")
+      .value("headroom", "SIZE",
+             "memory that must stay free: 4GiB, or 0; by default 2 %, or more where 95 % "
+             "probability of fitting needs it")
+      .value("best", "N",
+             "plans to prove; by default 1 is proven, and 9 other good plans are listed")
       .value("time-limit", "SECONDS", "then print the best so far")
       .value("output,o", "FOLDER",
              "where plan.json and results.csv go; with --shard the shares (results-plan)")
@@ -284,12 +291,12 @@ class Asking {
     return !interrupted() && (limit_ == 0 || passed < limit_);
   }
   bool show(const planner::Progress& now) {
-    progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)),
-                   now.best_s > 0 ? fmt::format("best {:.3f} s, none below {:.3f} s, {} replayed",
-                                                now.best_s, now.least_s, now.replayed)
-                                  : fmt::format("none below {:.3f} s, {} replayed", now.least_s,
-                                                now.replayed));
-    return goes_on();
+    std::string text = now.best_s > 0 ? fmt::format("best {:.3f} s", now.best_s) : "no plan yet";
+    if (now.least_s > 0) text += fmt::format("; nothing can be below {:.3f} s", now.least_s);
+    text += "; " + counted(now.replayed, "replay");
+    progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text);
+    // A first plan takes a limited number of replays, so the time limit waits for it.
+    return now.seeking ? !interrupted() : goes_on();
   }
   void clear() { progress_.clear(); }
 

@@ -13,7 +13,9 @@
 //    then     the same sums as a pipeline in the schedule's order, for plans at the front of the
 //             queue
 //    memory   of the first stage: weights, gradients, optimizer state, and activations of the
-//             microbatches in flight at their peak
+//             microbatches in flight, at the moment of its order that needs most
+//             (memory_bound.cpp). It comes first: of a plan that needs too much, no time is
+//             computed
 //
 // Second bound, for plans that pass the first, from the programs of both ends of the pipeline:
 //
@@ -30,6 +32,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -45,13 +48,31 @@ struct Bound {
   std::int64_t bytes = 0;  // of the rank with the largest need
 };
 
+// The state of a chunk at one moment of a stage's order.
+struct InFlight {
+  // Whole gradients: none before the chunk's first backward pass and after its last one.
+  enum class Gradients : std::uint8_t { none, complete, accumulated };
+  int microbatches = 0;                   // between their forward and their backward pass
+  Gradients gradients = Gradients::none;  // `complete`: at the end of the last backward pass
+};
+using Moment = std::vector<InFlight>;  // by chunk
+
+// Moments of the first stage's order with the largest memory. No moment has more in flight than the
+// order, so a bound from them is below every replay.
+std::vector<Moment> moments_of(const schedule::Schedule& row, const schedule::Shape& shape);
+
+// Number of a part's layers that are recomputed completely.
+int run_again(const program::LayerPolicy& policy, int recompute_layers, int layers);
+
 // Computes the first bound. Caches values that plans share.
 class FirstBounds {
  public:
-  FirstBounds(const Space& space, const std::map<LayerCostsKey, LayerCosts>& layer_costs)
-      : space_(space), layer_costs_(layer_costs) {}
+  FirstBounds(const Space& space, const std::map<LayerCostsKey, LayerCosts>& layer_costs);
 
-  Bound of(const PlanShape& core);
+  // Without a time (0) if more bytes are needed than `room`.
+  Bound of(const PlanShape& core, std::int64_t room = std::numeric_limits<std::int64_t>::max());
+  // The same with other layer costs than those of the core's key.
+  std::int64_t bytes(const PlanShape& core, const LayerCosts& layer_costs);
   // The same sums in the order of the schedule, picoseconds; 0 if the order is not known yet.
   std::int64_t step_of_order(const PlanShape& core);
   // Pass times of every part of the model; and with unsplit backward passes.
@@ -62,15 +83,18 @@ class FirstBounds {
   std::vector<PassTimes> passes_of_parts(const PlanShape& core, const LayerCosts& layer_costs);
   std::vector<PassTimes> least_passes_of_parts(const PlanShape& core);
   const std::vector<int>& layers(const PlanShape& core);  // of each part
-  const std::vector<int>& under_way(const PlanShape& core);
+  const std::vector<Moment>& moments(const PlanShape& core);
   std::int64_t state_bytes(const PlanShape& core, std::int64_t parameters) const;
-  std::int64_t bytes(const PlanShape& core, const LayerCosts& layer_costs,
-                     const std::vector<int>& layers);
+  struct ChunkBytes;
+  ChunkBytes chunk_bytes(const PlanShape& core, const LayerCosts& layer_costs, int chunk);
 
   const Space& space_;
   const std::map<LayerCostsKey, LayerCosts>& layer_costs_;
+  // By base: the first base with the same layers and the same pipeline. Plans of both share what is
+  // cached.
+  std::vector<int> pipeline_class_;
   std::map<std::tuple<int, int, int, int, Split>, std::vector<int>> layers_;
-  std::map<std::tuple<int, int, int, int, int, Split>, std::vector<int>> under_way_;
+  std::map<std::tuple<int, int, int, int, int>, std::vector<Moment>> moments_;
 };
 
 // The second and the third bound. The method room() returns the smallest capacity minus bytes over

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/text.h"
@@ -57,7 +58,8 @@ std::vector<output::Column> plan_columns(const Said& said) {
                                          {"tflops_gpu", "TFLOP/s/GPU", "", 1},
                                          {"bubble", "bubble", "%", 1},
                                          {"peak_reserved_gib", "reserved", "GiB", 1},
-                                         {"headroom_gib", "headroom", "GiB", 1}};
+                                         {"headroom_gib", "headroom", "GiB", 1},
+                                         {"fits_probability", "fits", "%", 0}};
   if (said.price_per_gpu_hour > 0) columns.push_back({"cost", "cost/Mtoken", "", 3});
   columns.push_back({"plan", "plan", "", 0, true});
   return columns;
@@ -72,6 +74,7 @@ std::vector<Json> plan_cells(const Said& said, const Replayed& one) {
   cells.emplace_back(output::rounded(100 * one.bubble, 2));
   cells.emplace_back(output::rounded(gib_of(one.reserved), 2));
   cells.emplace_back(output::rounded(gib_of(one.capacity - one.reserved), 2));
+  cells.emplace_back(output::rounded(100 * one.likely, 1));
   if (said.price_per_gpu_hour > 0)
     cells.emplace_back(output::rounded(cost_per_million(said, one), 4));
   cells.emplace_back(own_words(said, one));
@@ -85,11 +88,27 @@ Rows table_of(const Said& said, const std::string& name, const std::string& titl
   return rows;
 }
 
+// The faster plan that leaves less memory free than is wanted; "" if none is known.
+std::string tight_of(const Said& said) {
+  if (!said.outcome.tight) return "";
+  const Replayed& tight = *said.outcome.tight;
+  return fmt::format(
+      "\nwith less memory free (--headroom 0): step {:.3f} s, {:.1f} of {:.1f} GiB, {:.0f} % "
+      "likely "
+      "to fit, not proven:\n{}",
+      seconds_of(tight), gib_of(tight.reserved), gib_of(tight.capacity),
+      std::floor(100 * tight.likely),
+      said.space.words(said.space.cores()[tight.core], tight.variant));
+}
+
 Note answer_of(const Said& said) {
   const Outcome& outcome = said.outcome;
   if (outcome.best.empty()) {
-    std::string text = outcome.complete ? "no plan fits" : "stopped before a plan was found";
-    if (outcome.nearest_known) {
+    std::string text = "no plan fits";
+    if (!outcome.complete)
+      text = fmt::format("stopped before a plan was found: {} of {} plans were not looked at",
+                         outcome.counts.left, outcome.counts.plans);
+    if (outcome.complete && outcome.nearest_known) {
       const PlanShape& core = said.space.cores()[outcome.nearest_core];
       text += fmt::format("\nthe nearest lacks {} on the rank that needs most: {}",
                           human(Bytes{outcome.nearest_lacks}), said.space.words(core, 0));
@@ -98,17 +117,21 @@ Note answer_of(const Said& said) {
     return {"", text, true};
   }
   const Replayed& best = outcome.best.front();
-  return {"",
-          fmt::format("{}: step {:.3f} s, {:.0f} tokens/s/GPU, {:.1f} of {:.1f} GiB\n{}",
-                      outcome.complete ? "best" : "best so far", seconds_of(best),
-                      best.tokens_s_gpu, gib_of(best.reserved), gib_of(best.capacity),
-                      said.space.words(said.space.cores()[best.core], best.variant)),
-          true};
+  return {
+      "",
+      fmt::format("{}: step {:.3f} s, {:.0f} tokens/s/GPU, {:.1f} of {:.1f} GiB, {:.0f} % likely "
+                  "to fit\n{}{}",
+                  best.proven ? "best" : "best so far", seconds_of(best), best.tokens_s_gpu,
+                  gib_of(best.reserved), gib_of(best.capacity), std::floor(100 * best.likely),
+                  said.space.words(said.space.cores()[best.core], best.variant), tight_of(said)),
+      true};
 }
 
 Note certainty_of(const Said& said) {
   const Outcome& outcome = said.outcome;
   std::string text;
+  const auto proven = static_cast<std::size_t>(
+      std::ranges::count(outcome.best, true, [](const Replayed& one) { return one.proven; }));
   if (!outcome.complete) {
     text = outcome.least_left_s > 0
                ? fmt::format("stopped: a plan that was not looked at takes {:.3f} s or longer",
@@ -116,6 +139,11 @@ Note certainty_of(const Said& said) {
                : "stopped before bounds were known";
   } else {
     text = "exact: no plan of the space is better in replay";
+    if (proven < outcome.best.size())
+      text += fmt::format(
+          ". Proven: the first {}. The others are good plans; plans between them may exist "
+          "(--best {} proves all)",
+          proven, outcome.best.size());
   }
   if (outcome.best.size() < 2) return {"", text};
   const Replayed& best = outcome.best.front();
@@ -135,12 +163,13 @@ Rows counts_of(const Said& said) {
   const Counts& c = said.outcome.counts;
   Rows rows{
       "space", "the space", {{"what", "plans that", "", 0, true}, {"plans", "number", "", 0}}, {}};
-  const std::pair<const char*, std::int64_t> lines[] = {
+  std::vector<std::pair<const char*, std::int64_t>> lines = {
       {"there are", c.plans},
       {"break a rule", c.impossible},
       {"were cut by their bound of time", c.cut_by_time},
       {"were cut by their bound of memory", c.cut_by_memory},
       {"were replayed", c.replayed}};
+  if (c.left > 0) lines.emplace_back("were not looked at", c.left);
   for (const auto& [what, count] : lines) rows.cells.push_back({what, count});
   return rows;
 }
@@ -243,7 +272,8 @@ Json plan_json(const Said& said, const Replayed& one) {
                {"mfu", one.mfu},
                {"bubble", one.bubble},
                {"peak_reserved_gib", gib_of(one.reserved)},
-               {"capacity_gib", gib_of(one.capacity)}};
+               {"capacity_gib", gib_of(one.capacity)},
+               {"fits_probability", one.likely}};
   if (one.low_s > 0) json["step_interval_90_s"] = {one.low_s, one.high_s};
   if (said.price_per_gpu_hour > 0) json["cost_per_million_tokens"] = cost_per_million(said, one);
   return json;
@@ -254,13 +284,18 @@ Json plan_json(const Said& said, const Replayed& one) {
 Json to_json(const Said& said) {
   const Outcome& outcome = said.outcome;
   Json json = {{"plans", Json::array()}};
-  for (const Replayed& one : outcome.best) json["plans"].push_back(plan_json(said, one));
+  for (const Replayed& one : outcome.best) {
+    json["plans"].push_back(plan_json(said, one));
+    json["plans"].back()["proven"] = one.proven;
+  }
+  if (outcome.tight) json["tight"] = plan_json(said, *outcome.tight);
   const Counts& c = outcome.counts;
   json["space"] = {{"plans", c.plans},
                    {"impossible", c.impossible},
                    {"cut_by_time", c.cut_by_time},
                    {"cut_by_memory", c.cut_by_memory},
-                   {"replayed", c.replayed}};
+                   {"replayed", c.replayed},
+                   {"left", c.left}};
   json["complete"] = outcome.complete;
   if (!outcome.complete) json["least_left_s"] = outcome.least_left_s;
   json["front"] = Json::array();
@@ -286,7 +321,7 @@ Json to_json(const Said& said) {
                               {"text", one.text},
                               {"not_said", one.left},
                               {"settings", said.launched}});
-  if (outcome.best.empty() && outcome.nearest_known)
+  if (outcome.complete && outcome.best.empty() && outcome.nearest_known)
     json["nearest"] = {{"settings", said.space.words(said.space.cores()[outcome.nearest_core], 0)},
                        {"lacks_gib", gib_of(outcome.nearest_lacks)}};
   if (!said.relaxed.empty()) json["would_give"] = said.relaxed;

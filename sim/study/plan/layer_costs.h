@@ -8,7 +8,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -41,5 +43,15 @@ std::vector<LayerCostsKey> layer_costs_keys(const Space& space, const PlanShape&
 
 // Layer costs of a key. They are 0, which is still a bound, if the small program breaks a rule.
 LayerCosts make_layer_costs(const Space& space, const LayerCostsKey& key, answer::Site& site);
+
+struct LayerCostsCalls {
+  int workers = 1;
+  std::function<void(const std::string& why)> failed;  // a key's costs stay 0
+  std::function<bool()> go_on;                         // false: stop
+};
+// Adds the layer costs of `keys` to `costs`, computed on all workers. False: stopped.
+bool find_layer_costs(const Space& space, answer::Sites& sites,
+                      const std::vector<LayerCostsKey>& keys, const LayerCostsCalls& calls,
+                      std::map<LayerCostsKey, LayerCosts>& costs);
 
 }  // namespace sim::planner

@@ -184,9 +184,9 @@ class Around {
   std::vector<Step> steps_;
 };
 
-std::string why(const Replayed& best, const Replayed& other, const Wanted& wanted) {
+std::string why(const Replayed& best, const Replayed& other) {
   if (!other.reason.empty() && other.accounts.empty()) return "out of memory: " + other.reason;
-  if (!other.fits) return fmt::format("leaves less than {} of memory", human(wanted.headroom));
+  if (!other.fits) return "leaves less memory free than is wanted";
   std::size_t most = 0;
   double grown = 0;
   for (std::size_t a = 0; a < other.accounts.size(); ++a) {
@@ -221,7 +221,7 @@ std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, cons
   calls.answered = [&](std::size_t i, const std::string& text) {
     if (text.empty()) return true;  // the neighbour is impossible
     all[i] = {steps[i].change, replayed_of(text), ""};
-    all[i].why = why(best, all[i].replayed, wanted);
+    all[i].why = why(best, all[i].replayed);
     known[i] = true;
     return true;
   };

@@ -4,9 +4,12 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <queue>
+#include <set>
+#include <tuple>
 
-#include "sim/answer/interval.h"
+#include "sim/study/plan/items.h"
 #include "sim/study/sweep/pool.h"
 
 namespace sim::planner {
@@ -19,52 +22,8 @@ using output::Json;
 constexpr int wave_cost = 32, cost_of_third_bound = 4, cost_of_replay = 8;
 constexpr std::uint32_t cores_between_looks = 64;  // between calls of go_on
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
-
-enum class Known : std::uint8_t { sums, order, waiting, second_bound, third_bound, replay };
-
-struct Score {
-  double first = 0;
-  std::int64_t step_ps = 0;
-  friend auto operator<=>(const Score&, const Score&) = default;
-};
-
-struct Entry {
-  Score score;
-  Known known = Known::sums;
-  std::uint32_t core = 0;
-  std::uint16_t variant = 0;
-};
-
-// Order of the priority queue: the best score first; of equals the one with the better bound.
-struct Later {
-  bool operator()(const Entry& a, const Entry& b) const {
-    if (a.score != b.score) return a.score > b.score;
-    if (a.known != b.known) return a.known < b.known;
-    return std::pair(a.core, a.variant) > std::pair(b.core, b.variant);
-  }
-};
-
-Json to_json(const LayerCosts& p) {
-  Json json = Json::array();
-  for (const PassTimes& times : {p.first, p.last, p.kept, p.again})
-    for (const std::int64_t one : {times.forward, times.backward, times.weight})
-      json.push_back(one);
-  for (const std::int64_t one : {p.first_bytes, p.last_bytes, p.kept_bytes, p.again_bytes,
-                                 p.layer_parameters, p.first_parameters, p.last_parameters})
-    json.push_back(one);
-  return json;
-}
-
-LayerCosts layer_costs_of(const Json& json) {
-  LayerCosts p;
-  std::size_t at = 0;
-  for (PassTimes* times : {&p.first, &p.last, &p.kept, &p.again})
-    for (std::int64_t* one : {&times->forward, &times->backward, &times->weight}) *one = json[at++];
-  for (std::int64_t* one : {&p.first_bytes, &p.last_bytes, &p.kept_bytes, &p.again_bytes,
-                            &p.layer_parameters, &p.first_parameters, &p.last_parameters})
-    *one = json[at++];
-  return p;
-}
+// Waves of further plans to list.
+constexpr int most_list_waves = 8;
 
 class Search {
  public:
@@ -76,9 +35,27 @@ class Search {
   }
 
   Outcome run() {
-    if (!find_layer_costs() || !bound_all()) return stopped();
+    bounds_ = std::make_unique<FirstBounds>(space_, layer_costs_);
+    find_room();
+    if (!seek_conventional()) return stopped();
+    if (!find_layer_costs({}) || !bound_all()) return stopped();
+    candidates_.restart(std::move(roomy_));
+    if (!run_waves() && phase_ != Phase::list) return stopped();
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  enum class Phase : std::uint8_t { seek, prove, list };
+  static constexpr std::size_t failed = std::numeric_limits<std::size_t>::max();
+
+  // Computes waves until none is left. False: stopped.
+  bool run_waves() {
     study::PoolCalls calls;
-    calls.answer = [this](std::size_t item) { return answer(item); };
+    calls.answer = [this](std::size_t item) {
+      answer::Site& there = site(space_.cores()[core_of(item)]);
+      return answer_item(space_, *bounds_, item, there, wanted_);
+    };
     calls.answered = [this](std::size_t item, const std::string& text) {
       if (wanted_.sharing != nullptr && wanted_.sharing->kept != nullptr)
         (*wanted_.sharing->kept)[item] = text;
@@ -87,25 +64,20 @@ class Search {
     };
     // A plan on which the simulator fails is not recommended.
     calls.failed = [this](std::size_t item, const std::string& why) {
-      const Entry& entry = under_way_.at(item);
+      const Entry entry = under_way_.at(item);
       keep_failure(wanted_, space_.words(space_.cores()[entry.core], entry.variant), why);
+      if (entry.known == Known::third_bound) found_[{entry.core, entry.variant}] = failed;
       drop(item, Json());
       return true;
     };
-    calls.go_on = [this] { return go_on_(progress()); };
+    // A pool that is stopped between two waves has no item left to say so.
+    bool goes_on = true;
+    calls.go_on = [&] { return goes_on = goes_on && go_on_(progress()); };
     calls.more = [this] { return next_wave(); };
-    if (!study::run_pool(next_wave(), wanted_.workers, calls)) return stopped();
-    finish();
-    return std::move(out_);
+    return study::run_pool(next_wave(), wanted_.workers, calls) && goes_on;
   }
 
-  // The kind of bound that a plan had before an item was computed.
-  static Known known_before(std::size_t item) {
-    return static_cast<Known>((item & 3) + static_cast<std::size_t>(Known::waiting));
-  }
-
- private:
-  answer::Site& site(const PlanShape& core) {
+  answer::Site& site(const PlanShape& core) const {
     return **sites_.of(space_.bases()[core.base].file.machine);
   }
 
@@ -116,49 +88,30 @@ class Search {
     return core % static_cast<std::size_t>(shard.of) == static_cast<std::size_t>(shard.number) - 1;
   }
 
-  bool find_layer_costs() {
-    std::vector<LayerCostsKey> keys;
-    for (std::size_t c = 0; c < space_.cores().size(); ++c) {
+  // Layer costs of these cores; of all cores if there are none. False: stopped.
+  bool find_layer_costs(const std::vector<std::uint32_t>& cores) {
+    std::set<LayerCostsKey> keys;
+    const std::size_t count = cores.empty() ? space_.cores().size() : cores.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t c = cores.empty() ? i : cores[i];
       if (!shared(c)) continue;
       for (const LayerCostsKey& key : layer_costs_keys(space_, space_.cores()[c]))
-        if (layer_costs_.try_emplace(key).second) keys.push_back(key);
+        if (!layer_costs_.contains(key)) keys.insert(key);
     }
-    std::vector<std::size_t> items(keys.size());
-    for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
-    study::PoolCalls calls;
-    calls.answer = [&](std::size_t i) {
-      const std::size_t base = static_cast<std::size_t>(std::get<0>(keys[i]));
-      return to_json(
-                 make_layer_costs(space_, keys[i], **sites_.of(space_.bases()[base].file.machine)))
-          .dump();
-    };
-    calls.answered = [&](std::size_t i, const std::string& text) {
-      layer_costs_[keys[i]] = layer_costs_of(Json::parse(text));
-      return true;
-    };
-    // Without layer costs the bound is 0, which is below everything.
-    calls.failed = [this](std::size_t, const std::string& why) {
-      keep_failure(wanted_, "the times of a layer", why);
-      return true;
-    };
-    calls.go_on = [this] { return go_on_(progress()); };
-    return study::run_pool(items, wanted_.workers, calls);
+    const LayerCostsCalls calls{
+        wanted_.workers,
+        // Without layer costs the bound is 0, which is below everything.
+        [this](const std::string& why) { keep_failure(wanted_, "the times of a layer", why); },
+        [this] { return go_on_(progress()); }};
+    return planner::find_layer_costs(space_, sites_, {keys.begin(), keys.end()}, calls,
+                                     layer_costs_);
   }
 
   Score score(const PlanShape& core, std::int64_t step_ps) const {
-    const double gpus = space_.bases()[core.base].gpus;
-    if (wanted_.objective == Objective::gpus) return {gpus, step_ps};
-    if (wanted_.objective == Objective::cost) return {gpus * static_cast<double>(step_ps), step_ps};
-    return {0, step_ps};
+    return planner::score(space_, wanted_, core, step_ps);
   }
-
-  // Whether the step is slower than the wanted rate.
   bool too_slow(const PlanShape& core, std::int64_t step_ps) const {
-    if (wanted_.tokens_s == 0) return false;
-    const program::BatchPlan& batch = space_.bases()[core.base].file.plan.batch;
-    const double tokens =
-        static_cast<double>(batch.global_batch) * static_cast<double>(batch.sequence);
-    return static_cast<double>(step_ps) * 1e-12 * wanted_.tokens_s > tokens;
+    return planner::too_slow(space_, wanted_, core, step_ps);
   }
 
   void note_nearest(std::uint32_t core, std::int64_t lacks) {
@@ -170,34 +123,139 @@ class Search {
     out_.nearest_lacks = lacks;
   }
 
-  // Computes the first bound of all plans. False: stopped.
-  bool bound_all() {
-    bounds_ = std::make_unique<FirstBounds>(space_, layer_costs_);
-    std::vector<std::int64_t> room;  // by base
+  // Memory for tensors, by base.
+  void find_room() {
     for (const Base& base : space_.bases()) {
       const answer::Site& there = **sites_.of(base.file.machine);
       const auto& outside = there.profile.device.memory;
-      room.push_back((there.machine.gpu.memory - outside.context - outside.libraries -
-                      outside.unaccounted - wanted_.headroom)
-                         .n);
+      room_.push_back((there.machine.gpu.memory - outside.context - outside.libraries -
+                       outside.unaccounted - headroom(wanted_, there))
+                          .n);
     }
+  }
+
+  // Seeks a first plan among conventional ones. False: stopped.
+  bool seek_conventional() {
+    std::vector<std::uint32_t> cores;
+    for (std::uint32_t c = 0; c < space_.cores().size(); ++c)
+      if (shared(c) && is_conventional(space_, space_.cores()[c])) cores.push_back(c);
+    if (cores.empty() || cores.size() == space_.cores().size()) return true;
+    if (!find_layer_costs(cores)) return false;
+    std::vector<Entry> entries;
+    for (const std::uint32_t c : cores) {
+      const Bound bound = bounds_->of(space_.cores()[c], room(c));
+      if (bound.bytes <= room(c)) entries.push_back(entry_of(c, bound));
+    }
+    candidates_.restart(std::move(entries));
+    return run_waves();
+  }
+
+  std::int64_t room(std::uint32_t core) const { return room_[space_.cores()[core].base]; }
+
+  Entry entry_of(std::uint32_t c, const Bound& bound) const {
+    const double full = static_cast<double>(bound.bytes) / static_cast<double>(room(c));
+    return {score(space_.cores()[c], bound.step_ps), Known::sums, c, 0, static_cast<float>(full)};
+  }
+
+  // Computes the first bound of all plans. False: stopped.
+  bool bound_all() {
     std::vector<Entry> entries;
     for (std::uint32_t c = 0; c < space_.cores().size(); ++c) {
       if (!shared(c)) continue;
-      if (c % cores_between_looks == 0 && !go_on_(progress())) return false;
+      if (c % cores_between_looks == 0 && !go_on_(progress())) {
+        queue_ = Queue(Later(), std::move(entries));
+        return false;
+      }
       const PlanShape& core = space_.cores()[c];
-      const Bound bound = bounds_->of(core);
-      if (bound.bytes > room[core.base]) {
-        out_.counts.cut_by_memory += space_.variants(core);
-        note_nearest(c, bound.bytes - room[core.base]);
+      const Bound bound = bounds_->of(core, room(c));
+      if (bound.bytes > room(c)) {
+        out_.counts.cut_by_memory += plans_left(c, 0, space_.variants(core));
+        note_nearest(c, bound.bytes - room(c));
       } else if (too_slow(core, bound.step_ps)) {
-        out_.counts.cut_by_time += space_.variants(core);
+        out_.counts.cut_by_time += plans_left(c, 0, space_.variants(core));
       } else {
-        entries.push_back({score(core, bound.step_ps), Known::sums, c, 0});
+        entries.push_back(entry_of(c, bound));
       }
     }
+    bounded_all_ = true;
+    for (const Entry& entry : entries)
+      if (entry.full < Candidates::most_full) roomy_.push_back(entry);
     queue_ = Queue(Later(), std::move(entries));
+    for (const auto& [plan, at] : found_) offer_replay(at);
     return true;
+  }
+
+  // Number of plans among `count` variants that were not replayed.
+  std::int64_t plans_left(std::uint32_t core, int from, int count) const {
+    std::int64_t left = count;
+    for (auto at = found_.lower_bound({core, static_cast<std::uint16_t>(from)});
+         at != found_.end() && at->first.first == core && at->first.second < from + count; ++at)
+      --left;
+    return left;
+  }
+  std::int64_t plans_left(const Entry& entry) const {
+    const PlanShape& core = space_.cores()[entry.core];
+    if (entry.known <= Known::order) return plans_left(entry.core, 0, space_.variants(core));
+    if (entry.known == Known::third_bound) return 1;
+    return plans_left(entry.core, entry.variant, space_.allocators());
+  }
+
+  // Puts a replayed plan that fits into the queue.
+  void offer_replay(std::size_t at) {
+    if (at == failed || !bounded_all_) return;
+    const Replayed& one = out_.replayed[at];
+    const PlanShape& core = space_.cores()[one.core];
+    if (!one.fits || too_slow(core, one.step_ps)) return;
+    queue_.push({score(core, one.step_ps), Known::replay, one.core, one.variant});
+  }
+
+  std::vector<std::size_t> items_of(const std::vector<Entry>& entries) {
+    std::vector<std::size_t> items;
+    for (const Entry& entry : entries) {
+      if (found_.contains({entry.core, entry.variant})) continue;
+      items.push_back(item_of(entry));
+      under_way_[items.back()] = entry;
+    }
+    return items;
+  }
+
+  std::vector<std::size_t> seek_wave() {
+    for (;;) {
+      const std::vector<Entry> entries = candidates_.seek(best_score_);
+      std::vector<std::size_t> items = items_of(entries);
+      if (entries.empty() || !items.empty()) return items;
+    }
+  }
+
+  std::vector<std::size_t> list_wave() {
+    while (candidates_.waves() < most_list_waves &&
+           static_cast<int>(lines(space_, wanted_, out_.replayed).size()) < wanted_.list) {
+      const std::vector<Entry> entries =
+          candidates_.take(Candidates::replays_per_wave, Candidates::most_full, {});
+      std::vector<std::size_t> items = items_of(entries);
+      if (entries.empty() || !items.empty()) return items;
+    }
+    return {};
+  }
+
+  // Candidates for the rest of the list: plans in the queue that are likely to fit.
+  void start_list() {
+    phase_ = Phase::list;
+    std::vector<Entry> likely;
+    if (wanted_.list > wanted_.best && !out_.best.empty())
+      for (Queue rest = queue_; !rest.empty(); rest.pop())
+        if (rest.top().known < Known::third_bound && rest.top().full < Candidates::most_full)
+          likely.push_back(rest.top());
+    candidates_.restart(std::move(likely));
+  }
+
+  // The score that a plan must be below to become one of the wanted best; nothing: any.
+  std::optional<Score> limit() const {
+    if (wanted_.best == 1) return best_score_;
+    const std::vector<Replayed> known = lines(space_, wanted_, out_.replayed);
+    if (known.size() < static_cast<std::size_t>(wanted_.best)) return {};
+    const Replayed& last = known[static_cast<std::size_t>(wanted_.best) - 1];
+    return score(space_.cores()[last.core], last.step_ps);
   }
 
   // The next items to compute; answers of other searches are used directly.
@@ -218,9 +276,25 @@ class Search {
     return items;
   }
 
-  // Takes entries from the queue until one with a replayed time is first, or the wave is full.
   std::vector<std::size_t> wave() {
     std::vector<std::size_t> items;
+    if (phase_ == Phase::seek) {
+      items = seek_wave();
+      if (!items.empty() || !bounded_all_) return items;
+      phase_ = Phase::prove;
+    }
+    if (phase_ == Phase::prove) {
+      items = prove_wave();
+      if (!items.empty()) return items;
+      start_list();
+    }
+    return list_wave();
+  }
+
+  // Takes entries from the queue until one with a replayed time is first, or the wave is full.
+  std::vector<std::size_t> prove_wave() {
+    std::vector<std::size_t> items;
+    const std::optional<Score> limit = this->limit();
     int cost = 0;
     while (!queue_.empty() && cost < wave_cost &&
            out_.best.size() < static_cast<std::size_t>(wanted_.best)) {
@@ -228,77 +302,62 @@ class Search {
       if (entry.known == Known::replay) {
         if (!items.empty()) break;
         queue_.pop();
-        out_.best.push_back(out_.replayed[found_[{entry.core, entry.variant}]]);
+        const Replayed& one = out_.replayed[found_[{entry.core, entry.variant}]];
+        const bool again = wanted_.list > 0 &&
+                           std::ranges::any_of(
+                               out_.best, [&](const Replayed& b) { return alike(space_, b, one); });
+        if (!again) out_.best.push_back(one);
         continue;
       }
+      // A replay with this score comes first, so all that is left is no better.
+      if (limit && entry.score >= *limit) break;
       queue_.pop();
       const PlanShape& core = space_.cores()[entry.core];
       if (entry.known == Known::sums) {
         const std::int64_t step_ps = std::max(entry.score.step_ps, bounds_->step_of_order(core));
-        queue_.push({score(core, step_ps), Known::order, entry.core, 0});
+        queue_.push({score(core, step_ps), Known::order, entry.core, 0, entry.full});
         continue;
       }
       if (entry.known == Known::order) {
         for (int order = 0; order < space_.orders(core); ++order)
           queue_.push({entry.score, Known::waiting, entry.core,
-                       static_cast<std::uint16_t>(order * space_.allocators())});
+                       static_cast<std::uint16_t>(order * space_.allocators()), entry.full});
         continue;
       }
       cost += entry.known == Known::waiting        ? 1
               : entry.known == Known::second_bound ? cost_of_third_bound
                                                    : cost_of_replay;
-      items.push_back(item(entry));
+      items.push_back(item_of(entry));
       under_way_[items.back()] = entry;
     }
     return items;
   }
 
-  // Encodes an entry and its next computation as an item.
-  static constexpr int variant_bits = 16, step_bits = 2;
-  static std::size_t item(const Entry& entry) {
-    const auto step = static_cast<std::size_t>(entry.known) - static_cast<int>(Known::waiting);
-    return ((std::size_t{entry.core} << variant_bits | entry.variant) << step_bits) | step;
-  }
-
-  // Computes an item, in a worker.
-  std::string answer(std::size_t item) {
-    const auto core = static_cast<std::uint32_t>(item >> (variant_bits + step_bits));
-    const int variant = static_cast<int>(item >> step_bits & 0xffff);
-    const PlanShape& of = space_.cores()[core];
-    const Known known = known_before(item);
-    if (known == Known::third_bound)
-      return to_text(replay_plan(space_, core, variant, site(of), wanted_));
-    const program::Plan plan = space_.plan(of, variant);
-    const Result<answer::CheckedPlan> checked = answer::check(plan, site(of));
-    if (!checked) return "null";
-    if (known == Known::second_bound) return to_text(third_bound(*checked));
-    return to_text(second_bound(*bounds_, of, plan, site(of)));
-  }
-
-  static std::string to_text(const SecondBound& bound) {
-    const bool bounded = bound.capacity > 0;
-    return Json({{"step_ps", bound.step_ps}, {"room", bounded ? bound.room() : no_bound}}).dump();
-  }
-  static std::string to_text(const Replayed& one) { return planner::to_text(one); }
-
   // Discards a plan; `json` null means that it is impossible.
   void drop(std::size_t item, const Json& json) {
     const Entry entry = under_way_.at(item);
     under_way_.erase(item);
-    const std::int64_t plans = entry.known == Known::third_bound ? 1 : space_.allocators();
+    const std::int64_t plans = plans_left(entry);
     if (json.is_null()) {
       out_.counts.impossible += plans;
     } else {
       out_.counts.cut_by_memory += plans;
-      note_nearest(entry.core, -json["room"].get<std::int64_t>() + wanted_.headroom.n);
+      note_nearest(entry.core, headroom_of(entry) - json["room"].get<std::int64_t>());
     }
+  }
+
+  std::int64_t headroom_of(const Entry& entry) const {
+    return headroom(wanted_, site(space_.cores()[entry.core])).n;
   }
 
   void take(std::size_t item, const std::string& text) {
     const Json json = Json::parse(text);
     const Entry entry = under_way_.at(item);
     if (entry.known < Known::third_bound) ++out_.counts.bounded;
-    if (json.is_null()) return drop(item, json);
+    if (json.is_null()) {
+      if (entry.known == Known::third_bound) found_[{entry.core, entry.variant}] = failed;
+      return drop(item, json);
+    }
     if (entry.known < Known::third_bound) return take_bound(item, entry, json);
     under_way_.erase(item);
     ++out_.counts.replayed;
@@ -309,90 +368,98 @@ class Search {
     out_.replayed.back().core = entry.core;
     out_.replayed.back().variant = entry.variant;
     if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
-    queue_.push({score(core, step_ps), Known::replay, entry.core, entry.variant});
-    if (best_ps_ == 0 || step_ps < best_ps_) best_ps_ = step_ps;
+    offer_replay(out_.replayed.size() - 1);
+    const Score reached = score(core, step_ps);
+    if (best_score_ && *best_score_ <= reached) return;
+    best_score_ = reached;
+    best_ps_ = step_ps;
   }
 
   void take_bound(std::size_t item, const Entry& entry, const Json& json) {
-    if (json["room"].get<std::int64_t>() < wanted_.headroom.n) return drop(item, json);
+    if (json["room"].get<std::int64_t>() < headroom_of(entry)) return drop(item, json);
     under_way_.erase(item);
     const PlanShape& core = space_.cores()[entry.core];
     const std::int64_t step_ps = std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps);
     if (too_slow(core, step_ps)) {
-      out_.counts.cut_by_time += space_.allocators();
+      out_.counts.cut_by_time += plans_left(entry);
     } else if (entry.known == Known::waiting) {
-      queue_.push({score(core, step_ps), Known::second_bound, entry.core, entry.variant});
+      queue_.push(
+          {score(core, step_ps), Known::second_bound, entry.core, entry.variant, entry.full});
     } else {
-      for (int a = 0; a < space_.allocators(); ++a)
-        queue_.push({score(core, step_ps), Known::third_bound, entry.core,
-                     static_cast<std::uint16_t>(entry.variant + a)});
+      for (int a = 0; a < space_.allocators(); ++a) {
+        const auto variant = static_cast<std::uint16_t>(entry.variant + a);
+        if (found_.contains({entry.core, variant})) continue;  // replayed while seeking
+        queue_.push({score(core, step_ps), Known::third_bound, entry.core, variant, entry.full});
+      }
     }
   }
 
   Progress progress() const {
     const Counts& c = out_.counts;
-    Progress now{c.impossible + c.cut_by_memory + c.cut_by_time + c.replayed, c.bounded, c.replayed,
-                 static_cast<double>(best_ps_) * 1e-12, 0};
-    if (!queue_.empty()) now.least_s = static_cast<double>(queue_.top().score.step_ps) * 1e-12;
+    Progress now;
+    now.decided = c.impossible + c.cut_by_memory + c.cut_by_time + c.replayed;
+    now.bounded = c.bounded;
+    now.replayed = c.replayed;
+    now.best_s = static_cast<double>(best_ps_) * 1e-12;
+    if (phase_ == Phase::prove) now.least_s = least_left();
+    now.seeking = phase_ == Phase::seek && !best_score_;
     return now;
   }
 
-  // Counts the entries that remain in the queue.
-  void finish() {
-    std::ranges::sort(out_.replayed, {},
-                      [](const Replayed& one) { return std::pair(one.core, one.variant); });
-    for (const auto& [item, entry] : under_way_) queue_.push(entry);
+  // Lower bound on the plans that are not decided, seconds; 0: not known.
+  double least_left() const {
+    if (!bounded_all_) return 0;
+    std::int64_t least = no_bound;
+    for (const auto& [item, entry] : under_way_) least = std::min(least, entry.score.step_ps);
+    if (!queue_.empty()) least = std::min(least, queue_.top().score.step_ps);
+    return least == no_bound ? 0 : static_cast<double>(least) * 1e-12;
+  }
+
+  // Counts the plans that remain: cut by time if no better than the last proven plan, else left.
+  void count_rest() {
+    const std::optional<Score> limit = out_.complete ? std::nullopt : this->limit();
+    for (const auto& [item, entry] : under_way_)
+      if (!entry.sought) queue_.push(entry);
     for (; !queue_.empty(); queue_.pop()) {
       const Entry& entry = queue_.top();
-      const PlanShape& core = space_.cores()[entry.core];
-      if (entry.known == Known::replay) continue;  // slower than the best plans and already counted
-      out_.counts.cut_by_time += entry.known <= Known::order          ? space_.variants(core)
-                                 : entry.known <= Known::second_bound ? space_.allocators()
-                                                                      : 1;
+      if (entry.known == Known::replay) continue;  // counted already
+      const bool cut = out_.complete || (limit && entry.score >= *limit);
+      (cut ? out_.counts.cut_by_time : out_.counts.left) += plans_left(entry);
     }
   }
 
-  // After an early stop without a replayed plan, finds one that fits. Neighbours in the queue are
-  // similar and the fastest plans rarely fit, so each try moves 1.5 times as far down.
-  void settle_for_one() {
-    std::size_t next = 0;
-    Queue rest = queue_;
-    for (const auto& [item, entry] : under_way_) rest.push(entry);
-    for (std::size_t i = 0; !rest.empty(); ++i, rest.pop()) {
-      if (i < next) continue;
-      next = i + i / 2 + 1;
-      const Entry& entry = rest.top();
-      const PlanShape& core = space_.cores()[entry.core];
-      const program::Plan plan = space_.plan(core, entry.variant);
-      if (!answer::check(plan, site(core))) continue;
-      const SecondBound bound = second_bound(*bounds_, core, plan, site(core));
-      if (bound.capacity > 0 && bound.room() < wanted_.headroom.n) continue;
-      // The entry is still in the queue, which finish() counts as cut by time.
-      ++out_.counts.replayed;
-      --out_.counts.cut_by_time;
-      out_.replayed.push_back(replay_plan(space_, entry.core, entry.variant, site(core), wanted_));
-      if (!out_.replayed.back().fits) continue;
-      out_.best.push_back(out_.replayed.back());
-      return;
+  void finish() {
+    std::optional<Score> least;  // of the plans that are not replayed
+    for (Queue rest = queue_; !rest.empty() && !least; rest.pop())
+      if (rest.top().known != Known::replay) least = rest.top().score;
+    for (const auto& [item, entry] : under_way_)
+      if (!entry.sought && (!least || entry.score < *least)) least = entry.score;
+    if (wanted_.list > 0 || !out_.complete) {
+      out_.best = lines(space_, wanted_, out_.replayed);
+      const auto most = static_cast<std::size_t>(std::max(wanted_.list, wanted_.best));
+      if (out_.best.size() > most) out_.best.resize(most);
     }
+    for (Replayed& one : out_.best)
+      one.proven =
+          bounded_all_ && (!least || score(space_.cores()[one.core], one.step_ps) <= *least);
+    for (const Replayed& one : out_.replayed) {
+      if (one.fits || one.accounts.empty() || out_.best.empty()) continue;
+      const std::int64_t beaten = (out_.tight ? *out_.tight : out_.best.front()).step_ps;
+      if (one.step_ps < beaten) out_.tight = one;
+    }
+    std::ranges::sort(out_.replayed, {},
+                      [](const Replayed& one) { return std::pair(one.core, one.variant); });
+    count_rest();
   }
 
   Outcome stopped() {
     out_.complete = false;
-    std::int64_t least = no_bound;
-    for (const auto& [item, entry] : under_way_) least = std::min(least, entry.score.step_ps);
-    if (!queue_.empty()) least = std::min(least, queue_.top().score.step_ps);
-    if (least != no_bound) out_.least_left_s = static_cast<double>(least) * 1e-12;
-    std::vector<Entry> known;
-    Queue rest = queue_;
-    for (; !rest.empty(); rest.pop())
-      if (rest.top().known == Known::replay) known.push_back(rest.top());
-    for (const Entry& entry : known)
-      if (out_.best.size() < static_cast<std::size_t>(wanted_.best))
-        out_.best.push_back(out_.replayed[found_[{entry.core, entry.variant}]]);
-    // A share of a search has no use for a best plan.
-    if (out_.best.empty() && bounds_ != nullptr && wanted_.sharing == nullptr) settle_for_one();
+    out_.least_left_s = least_left();
     finish();
+    // Plans whose first bound was not computed.
+    Counts& c = out_.counts;
+    if (wanted_.sharing == nullptr)
+      c.left = c.plans - c.impossible - c.cut_by_time - c.cut_by_memory - c.replayed;
     return std::move(out_);
   }
 
@@ -405,90 +472,20 @@ class Search {
   std::map<LayerCostsKey, LayerCosts> layer_costs_;
   std::unique_ptr<FirstBounds> bounds_;
   Queue queue_;
+  Phase phase_ = Phase::seek;
+  std::vector<std::int64_t> room_;  // by base
+  bool bounded_all_ = false;        // the first bound of all plans is known
   std::map<std::size_t, Entry> under_way_;
-  // indices in out_.replayed
+  // indices in out_.replayed, or `failed`
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;
+  Candidates candidates_{space_};
+  std::vector<Entry> roomy_;  // entries whose first bound of memory leaves a tenth of the room
+  std::optional<Score> best_score_;
   std::int64_t best_ps_ = 0;
   Outcome out_;
 };
 
 }  // namespace
-
-std::string to_text(const Replayed& one) {
-  const Json json = {
-      {"core", one.core},         {"variant", one.variant},     {"fits", one.fits},
-      {"step_ps", one.step_ps},   {"tokens", one.tokens_s_gpu}, {"tflops", one.tflops_gpu},
-      {"mfu", one.mfu},           {"bubble", one.bubble},       {"low", one.low_s},
-      {"high", one.high_s},       {"reserved", one.reserved},   {"capacity", one.capacity},
-      {"accounts", one.accounts}, {"reason", one.reason}};
-  return json.dump();
-}
-
-Replayed replayed_of(const std::string& text) {
-  const Json json = Json::parse(text);
-  return {json["core"],     json["variant"],  json["fits"],     json["step_ps"], json["tokens"],
-          json["tflops"],   json["mfu"],      json["bubble"],   json["low"],     json["high"],
-          json["reserved"], json["capacity"], json["accounts"], json["reason"]};
-}
-
-Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
-                     const Wanted& wanted) {
-  const PlanShape& of = space.cores()[core];
-  Replayed out = replayed(space, answer::checked(space.plan(of, variant), site), of.base, wanted);
-  out.core = core;
-  out.variant = static_cast<std::uint16_t>(variant);
-  return out;
-}
-
-Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
-                  const Wanted& wanted) {
-  const answer::Answer answer = answer::evaluate_once(plan);
-  const answer::Site& site = plan.site();
-  Replayed out;
-  out.step_ps = answer.run.step_time.ps;
-  const engine::ClassReport& who = answer::fullest(answer.run);
-  out.reserved = who.peak_reserved.n;
-  out.capacity = who.capacity.n;
-  if (!answer.run.fits()) {
-    out.reason = answer::oom_reason(answer.run);
-    return out;
-  }
-  out.fits = who.capacity - who.peak_reserved >= wanted.headroom;
-  if (!out.fits) out.reason = "less room than is wanted";
-  out.tokens_s_gpu = answer::tokens_per_second_gpu(answer);
-  out.tflops_gpu = answer::rate(answer, "megatron").tflops_gpu;
-  out.mfu = answer.mfu;
-  out.bubble = answer.run.bubble;
-  out.accounts = answer::mean_accounts(answer.run);
-  if (wanted.residuals != nullptr) {
-    const input::DraftPlan& file = space.bases()[base].file;
-    const answer::Basis basis =
-        answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
-    const answer::Intervals intervals =
-        answer::intervals(answer, *wanted.residuals, basis, "megatron");
-    if (intervals.step_seconds) {
-      out.low_s = intervals.step_seconds->low;
-      out.high_s = intervals.step_seconds->high;
-    }
-  }
-  return out;
-}
-
-bool sound(const Answers& answers) {
-  return std::ranges::all_of(answers, [](const auto& answer) {
-    try {
-      const Json json = Json::parse(answer.second);
-      if (Search::known_before(answer.first) == Known::third_bound) {
-        const Replayed one = replayed_of(answer.second);
-        return one.step_ps > 0 || !one.fits;
-      }
-      return json.is_null() ||
-             (json.at("step_ps").is_number_integer() && json.at("room").is_number_integer());
-    } catch (const Json::exception&) {
-      return false;
-    }
-  });
-}
 
 Outcome find_best(const Space& space, answer::Sites& sites, const Wanted& wanted,
                   const std::function<bool(const Progress&)>& go_on) {

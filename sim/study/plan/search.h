@@ -6,10 +6,18 @@
 // time is better than all others, since no other bound is lower. Plans that remain in the queue
 // count as cut by time.
 //
+// A search is anytime. It has three phases:
+//
+//     seek    replays the fastest plans whose first bound leaves a tenth of the capacity, at first
+//             among conventional plans only, before anything is proven
+//     prove   best first, as above. A plan whose bound is above the best replays is not computed
+//     list    replays further plans that are likely to fit, until `list` distinct plans are known
+//
 // Invariants
-// (1) The plans found are the best of the whole space, in order, unless the search was stopped.
-// (2) Plans, order and counts do not depend on the number of workers.
-// (3) plans = impossible + cut by time + cut by memory + replayed.
+// (1) The proven plans are the best of the whole space, in order.
+// (2) Plans, order and counts do not depend on the number of workers, unless the search is stopped.
+// (3) plans = impossible + cut by time + cut by memory + replayed + left. `left` is 0 unless the
+//     search is stopped.
 // (4) A search with the answers of searches over shares of its space finds the same plans. It
 //     computes only answers that those did not need.
 #pragma once
@@ -17,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +58,13 @@ bool sound(const Answers& answers);
 
 struct Wanted {
   Objective objective = Objective::time;
-  int best = 10;
-  Bytes headroom{};     // part of the allocator's capacity that must stay free
+  int best = 1;  // plans to prove
+  // Distinct plans to list, the proven ones included; 0: the proven plans alone, and none of them
+  // is left out because another plan is alike.
+  int list = 0;
+  // Part of the allocator's capacity that must stay free. By default as much as makes it 95 %
+  // likely that a plan fits, and its verdict not tight (answer/verdict.h).
+  std::optional<Bytes> headroom;
   double tokens_s = 0;  // least tokens per second of the job; 0: any
   int workers = 1;
   const input::RunResiduals* residuals = nullptr;  // for intervals
@@ -74,19 +88,33 @@ struct Replayed {
   std::int64_t reserved = 0, capacity = 0;
   std::vector<double> accounts;  // seconds per step, by engine::Account
   std::string reason;            // why it runs out of memory
+  double likely = 0;             // probability that it fits; 0 to 1
+  bool proven = false;           // no plan of the space that is not listed before it is better
 };
+
+// The part of the capacity that must stay free on a site; and the probability that a plan fits that
+// leaves `left` of the capacity. The memory outside the allocator is uniform in its range.
+Bytes headroom(const Wanted& wanted, const answer::Site& site);
+double fits_likely(const answer::Site& site, Bytes left);
+
+// Whether two plans differ only in fields that change neither time nor memory by 0.5 %: the same
+// GPUs, degrees and microbatch.
+bool alike(const Space& space, const Replayed& a, const Replayed& b);
 
 struct Counts {
   std::int64_t plans = 0, impossible = 0, cut_by_time = 0, cut_by_memory = 0, replayed = 0;
+  std::int64_t left = 0;     // not looked at, because the search was stopped
   std::int64_t bounded = 0;  // number of second and third bounds computed
 };
 
 struct Outcome {
-  bool complete = true;            // false: stopped, with the best plans so far
+  bool complete = true;            // false: stopped before the wanted plans were proven
   std::vector<Replayed> best;      // in order
   std::vector<Replayed> replayed;  // all replayed plans
   Counts counts;
-  double least_left_s = 0;  // stopped: lower bound on all remaining plans
+  double least_left_s = 0;  // stopped: lower bound on all remaining plans; 0: not known
+  // The fastest replayed plan that fits without the wanted headroom, if it is faster than the best.
+  std::optional<Replayed> tight;
   // If no plan fits: the plan that lacks the least memory by its bound.
   bool nearest_known = false;
   std::uint32_t nearest_core = 0;
@@ -96,7 +124,9 @@ struct Outcome {
 struct Progress {
   std::int64_t decided = 0;  // plans that are discarded or replayed
   std::int64_t bounded = 0, replayed = 0;
-  double best_s = 0, least_s = 0;  // best_s 0: none yet; least_s: lower bound on all plans
+  double best_s = 0, least_s = 0;  // best_s 0: none yet; least_s: lower bound on all plans, or 0
+  // The search is on its way to a first plan. It takes a limited number of replays.
+  bool seeking = false;
 };
 
 // REQUIRES: `sites` has the machines of all bases. The search stops when `go_on` returns false.

@@ -336,6 +336,14 @@ Result<Space> Space::make(const Question& question) {
   return space;
 }
 
+// As in resolve(): with a pipeline, users of fully_shard keep parameters gathered.
+bool Space::reshards(const PlanShape& core) const {
+  const program::ShardingPlan& sharding = bases_[core.base].file.plan.sharding;
+  const bool kept = domains_.sharding_said && !domains_.reshard_said && core.pp > 1 &&
+                    sharding.data_parallel == program::DataParallelism::fsdp2;
+  return !kept && sharding.fsdp.reshard_after_forward;
+}
+
 Plan Space::plan(const PlanShape& core, int variant) const {
   Plan plan = bases_[core.base].file.plan;
   plan.mesh.tp = core.tp;
@@ -346,10 +354,7 @@ Plan Space::plan(const PlanShape& core, int variant) const {
   plan.pipeline.schedule = schedule::catalog()[core.schedule].name;
   plan.pipeline.virtual_stages = core.chunks;
   if (!domains_.layers_said) set_split(core.split, plan);
-  // As in resolve(): with a pipeline, users of fully_shard keep parameters gathered.
-  if (domains_.sharding_said && !domains_.reshard_said && core.pp > 1 &&
-      plan.sharding.data_parallel == program::DataParallelism::fsdp2)
-    plan.sharding.fsdp.reshard_after_forward = false;
+  plan.sharding.fsdp.reshard_after_forward = reshards(core);
   plan.policy = policies_[core.policy].policy;
   plan.policy.recompute_layers = core.recompute_layers;
   plan.policy.offload_layers = core.offload_layers;

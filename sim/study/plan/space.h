@@ -133,6 +133,9 @@ class Space {
   // the space has no possible plan.
   Contradiction contradiction() const;
 
+  // Whether sharded parameters are dropped after a forward pass (fsdp.reshard_after_forward).
+  bool reshards(const PlanShape& core) const;
+
   program::Plan plan(const PlanShape& core, int variant) const;
   std::string words(const PlanShape& core, int variant) const;
 

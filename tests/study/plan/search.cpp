@@ -276,7 +276,8 @@ TEST_CASE("planner: a search that is stopped says what the plans that are left t
   REQUIRE(whole.best.size() == 1);
   CHECK(stopped.least_left_s <= static_cast<double>(whole.best.front().step_ps) * 1e-12);
   const planner::Counts& c = stopped.counts;
-  CHECK(c.plans == c.impossible + c.cut_by_time + c.cut_by_memory + c.replayed);
+  CHECK(c.plans == c.impossible + c.cut_by_time + c.cut_by_memory + c.replayed + c.left);
+  CHECK(c.left > 0);
   // Before the bounds are used one plan that fits is replayed, so that an interrupted search has an
   // answer.
   REQUIRE(stopped.best.size() == 1);
@@ -363,7 +364,7 @@ TEST_CASE("planner: headroom, and the fewest GPUs that reach a rate") {
   roomy.headroom = Bytes{std::int64_t{8} << 30};
   const planner::Outcome found = planner::find_best(space, sites, roomy, sample::always);
   REQUIRE(found.best.size() == 1);
-  CHECK(found.best[0].capacity - found.best[0].reserved >= roomy.headroom.n);
+  CHECK(found.best[0].capacity - found.best[0].reserved >= roomy.headroom->n);
 
   planner::Question sizes = sample::question("llama-3.1-8b", "dgx-h100", 8, 64, 8192,
                                              {"zero=1", "schedule=1f1b", "recompute=none"});
@@ -378,4 +379,49 @@ TEST_CASE("planner: headroom, and the fewest GPUs that reach a rate") {
   const int gpus = several.bases()[core.base].gpus;
   CHECK(gpus == 16);
   CHECK(least.best[0].tokens_s_gpu * gpus >= rate.tokens_s);
+}
+
+TEST_CASE("planner: a search that is stopped at once claims nothing") {
+  const planner::Space space =
+      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"zero=1"}));
+  answer::Sites sites;
+  for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
+  const planner::Outcome stopped =
+      planner::find_best(space, sites, wanted(1), [](const planner::Progress&) { return false; });
+  CHECK_FALSE(stopped.complete);
+  CHECK(stopped.best.empty());
+  CHECK(stopped.least_left_s == 0);
+  CHECK(stopped.counts.left == stopped.counts.plans - stopped.counts.impossible);
+  // As soon as a plan is known, a search that is stopped returns it, without a proof.
+  const planner::Outcome first = planner::find_best(
+      space, sites, wanted(1), [](const planner::Progress& now) { return now.best_s == 0; });
+  CHECK_FALSE(first.complete);
+  REQUIRE(!first.best.empty());
+  CHECK_FALSE(first.best.front().proven);
+  CHECK(first.counts.bounded == 0);
+  CHECK(first.counts.replayed <= 16);
+}
+
+TEST_CASE("planner: a list has distinct plans, the first one proven") {
+  const planner::Space space = sample::space(
+      sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, {"zero=1", "tp=1,2,4", "cp=1"}));
+  answer::Sites sites;
+  for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
+  const planner::Outcome alone = planner::find_best(space, sites, wanted(1), sample::always);
+  planner::Wanted ten = wanted(1);
+  ten.list = 10;
+  const planner::Outcome list = planner::find_best(space, sites, ten, sample::always);
+  REQUIRE(alone.best.size() == 1);
+  REQUIRE(list.best.size() == 10);
+  CHECK(list.complete);
+  CHECK(list.best.front().step_ps == alone.best.front().step_ps);
+  CHECK(list.best.front().proven);
+  const planner::Counts& c = list.counts;
+  CHECK(c.plans == c.impossible + c.cut_by_time + c.cut_by_memory + c.replayed);
+  for (std::size_t i = 0; i < list.best.size(); ++i) {
+    CHECK(list.best[i].fits);
+    CHECK(list.best[i].likely >= 0.95);
+    for (std::size_t k = 0; k < i; ++k)
+      CHECK_FALSE(planner::alike(space, list.best[k], list.best[i]));
+  }
 }

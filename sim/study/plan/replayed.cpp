@@ -1,0 +1,99 @@
+// replayed.cpp — one plan's replay: its result, its text form, and its memory margin.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/answer/interval.h"
+#include "sim/study/plan/search.h"
+
+namespace sim::planner {
+
+using output::Json;
+
+namespace {
+
+// By default a plan fits with this probability at least, and leaves this share of the GPU's memory,
+// below which a verdict is tight (answer/verdict.cpp).
+constexpr double likely_enough = 0.95, tight_below = 0.02;
+
+}  // namespace
+
+Bytes headroom(const Wanted& wanted, const answer::Site& site) {
+  if (wanted.headroom) return *wanted.headroom;
+  const auto& memory = site.profile.device.memory;
+  const double range = static_cast<double>((memory.unaccounted_most - memory.unaccounted_least).n);
+  const auto enough = static_cast<std::int64_t>(likely_enough * range);
+  const auto tight =
+      static_cast<std::int64_t>(tight_below * static_cast<double>(site.machine.gpu.memory.n));
+  return Bytes{std::max(tight, (memory.unaccounted_least - memory.unaccounted).n + enough)};
+}
+
+double fits_likely(const answer::Site& site, Bytes left) {
+  const auto& memory = site.profile.device.memory;
+  const std::int64_t range = (memory.unaccounted_most - memory.unaccounted_least).n;
+  if (range == 0) return left.n >= 0 ? 1 : 0;
+  const std::int64_t fits = (memory.unaccounted - memory.unaccounted_least + left).n;
+  return std::clamp(static_cast<double>(fits) / static_cast<double>(range), 0.0, 1.0);
+}
+
+std::string to_text(const Replayed& one) {
+  const Json json = {
+      {"core", one.core},         {"variant", one.variant},     {"fits", one.fits},
+      {"step_ps", one.step_ps},   {"tokens", one.tokens_s_gpu}, {"tflops", one.tflops_gpu},
+      {"mfu", one.mfu},           {"bubble", one.bubble},       {"low", one.low_s},
+      {"high", one.high_s},       {"reserved", one.reserved},   {"capacity", one.capacity},
+      {"accounts", one.accounts}, {"reason", one.reason},       {"likely", one.likely}};
+  return json.dump();
+}
+
+Replayed replayed_of(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {json["core"],     json["variant"],  json["fits"],     json["step_ps"], json["tokens"],
+          json["tflops"],   json["mfu"],      json["bubble"],   json["low"],     json["high"],
+          json["reserved"], json["capacity"], json["accounts"], json["reason"],  json["likely"]};
+}
+
+Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
+                     const Wanted& wanted) {
+  const PlanShape& of = space.cores()[core];
+  Replayed out = replayed(space, answer::checked(space.plan(of, variant), site), of.base, wanted);
+  out.core = core;
+  out.variant = static_cast<std::uint16_t>(variant);
+  return out;
+}
+
+Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
+                  const Wanted& wanted) {
+  const answer::Answer answer = answer::evaluate_once(plan);
+  const answer::Site& site = plan.site();
+  Replayed out;
+  out.step_ps = answer.run.step_time.ps;
+  const engine::ClassReport& who = answer::fullest(answer.run);
+  out.reserved = who.peak_reserved.n;
+  out.capacity = who.capacity.n;
+  if (!answer.run.fits()) {
+    out.reason = answer::oom_reason(answer.run);
+    return out;
+  }
+  out.likely = fits_likely(site, who.capacity - who.peak_reserved);
+  out.fits = who.capacity - who.peak_reserved >= headroom(wanted, site);
+  if (!out.fits) out.reason = "less room than is wanted";
+  out.tokens_s_gpu = answer::tokens_per_second_gpu(answer);
+  out.tflops_gpu = answer::rate(answer, "megatron").tflops_gpu;
+  out.mfu = answer.mfu;
+  out.bubble = answer.run.bubble;
+  out.accounts = answer::mean_accounts(answer.run);
+  if (wanted.residuals != nullptr) {
+    const input::DraftPlan& file = space.bases()[base].file;
+    const answer::Basis basis =
+        answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
+    const answer::Intervals intervals =
+        answer::intervals(answer, *wanted.residuals, basis, "megatron");
+    if (intervals.step_seconds) {
+      out.low_s = intervals.step_seconds->low;
+      out.high_s = intervals.step_seconds->high;
+    }
+  }
+  return out;
+}
+
+}  // namespace sim::planner
