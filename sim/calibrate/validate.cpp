@@ -110,12 +110,24 @@ std::pair<Group, Group> by_use(const std::vector<Prediction>& predictions) {
 }
 
 // Text on rows that are left out of the errors.
-std::string left_out_text(const std::vector<Prediction>& predictions) {
-  const auto rows = std::ranges::count(predictions, true, &Prediction::assumes_gpus);
-  return rows == 0 ? ""
-                   : fmt::format("{} not among them: on how many GPUs {} ran is not published.\n",
-                                 rows == 1 ? "1 row is" : fmt::format("{} rows are", rows),
-                                 rows == 1 ? "it" : "they");
+std::string left_out_text(const std::vector<Row>& rows,
+                          const std::vector<Prediction>& predictions) {
+  const auto number = [](std::ptrdiff_t n) {
+    return n == 1 ? std::string("1 row is") : fmt::format("{} rows are", n);
+  };
+  std::string text;
+  const auto assumed = std::ranges::count(predictions, true, &Prediction::assumes_gpus);
+  if (assumed > 0)
+    text += fmt::format("{} not among them: on how many GPUs {} ran is not published.\n",
+                        number(assumed), assumed == 1 ? "it" : "they");
+  std::ptrdiff_t ran = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    ran += measured_out_of_memory(rows[i]) == false && predictions[i].oom == true;
+  if (ran > 0)
+    text += fmt::format(
+        "{} not among them: {} ran, but the replay runs out of memory and has no time or peak.\n",
+        number(ran), ran == 1 ? "it" : "they");
+  return text;
 }
 
 std::string use_text(std::size_t fitted) {
@@ -324,7 +336,8 @@ output::Rows group_rows(const std::vector<Row>& rows, const std::vector<Predicti
     for (const auto& [name, group] : groups)
       add_rows(table, name, select(rows, group), select(predictions, group));
   }
-  if (!table.cells.empty()) table.footnote = use_text(fitted.size()) + left_out_text(predictions);
+  if (!table.cells.empty())
+    table.footnote = use_text(fitted.size()) + left_out_text(rows, predictions);
   return table;
 }
 

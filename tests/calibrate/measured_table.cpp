@@ -118,6 +118,34 @@ TEST_CASE("calibrate: attention over ranks is slower along a ring and with token
   CHECK(std::ranges::count(csv, '\n') == 4);
 }
 
+TEST_CASE("calibrate: short calls of attention take what the CPU of their machine takes") {
+  std::vector<std::string> columns = context_columns;
+  columns.emplace_back("host_factor");
+  const auto row = [](const char* tokens, const char* layout, const char* factor) {
+    std::vector<std::string> cells =
+        with(with(context_row("4", "2", "zigzag"), "seqlen", tokens), "qkv_layout", layout);
+    cells.emplace_back(factor);
+    return cells;
+  };
+  const input::Table rows =
+      table(columns,
+            {row("8K", "no_packed", ""), row("8K", "no_packed", "1"), row("8K", "no_packed", "2"),
+             row("8K", "qkvpack", "2"), row("128K", "no_packed", "1"), row("128K", "qkvpack", "1"),
+             row("8K", "no_packed", "-1"), row("8K", "foo", "1")});
+  answer::Sites sites;
+  const std::vector<RowAnswer> answers = predict(measured_tables()[0], rows, sites);
+  const auto rate = [&](std::size_t i) { return *answers[i].predicted[0]; };
+  CHECK(rate(0) == rate(1));
+  // The CPU alone sets the rate, and one exchange of packed tensors has fewer launches than three.
+  CHECK(rate(2) < 0.7 * rate(1));
+  CHECK(rate(3) > 1.2 * rate(2));
+  // Long calls hide launches unless the CPU waits for the end of each call.
+  CHECK(rate(4) < rate(5));
+  CHECK(rate(4) > 0.9 * rate(5));
+  CHECK(answers[6].reason == "host_factor '-1' is not a positive number");
+  CHECK(answers[7].reason == "qkv_layout 'foo' is neither qkvpack nor no_packed");
+}
+
 TEST_CASE("calibrate: rows of attention that cannot be say why") {
   auto heads = context_row("8", "1", "zigzag");
   heads[4] = "12";

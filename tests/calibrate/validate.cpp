@@ -65,6 +65,16 @@ TEST_CASE("calibrate: a row whose number of GPUs is not published is in no error
   CHECK(text.find("1 row is not among them") != std::string::npos);
 }
 
+TEST_CASE("calibrate: rows that ran and are said to run out of memory are counted as left out") {
+  const std::vector<Row> rows = {row("a", "100", "0"), row("b", "200", "0"), row("c", "", "1")};
+  std::vector<Prediction> said = {predicted("a", 90), predicted("b", 100), predicted("c", 1)};
+  const std::string none = output::text(validation_answer(rows, said));
+  CHECK(none.find("not among them") == std::string::npos);
+  said[1].oom = said[2].oom = true;
+  const std::string text = output::text(validation_answer(rows, said));
+  CHECK(text.find("1 row is not among them: it ran, but the replay") != std::string::npos);
+}
+
 TEST_CASE("calibrate: outcomes make a two-by-two table for the replay and for the rule") {
   const std::vector<Row> rows = {row("a", "1", "0"), row("b", "", "1"), row("c", "", "1"),
                                  row("d", "1", "")};

@@ -3,7 +3,9 @@
 // ring attention.
 //
 // Rows are replayed with the programs of core attention that plans with context usp have
-// (program/layers/attention/usp.cpp): call after call, without autograd.
+// (program/layers/attention/usp.cpp): call after call, without autograd. The benchmark of separate
+// tensors waits for the GPU after each call and exchanges heads in groups of one rank too; the
+// benchmark of packed tensors does neither.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +43,17 @@ std::optional<context::TokenOrder> order_of(const std::string& ring) {
   return std::nullopt;
 }
 
+// The CPU of the machine takes `host_factor` times as long as the profile's for each operation
+// (column host_factor; 1 where it is missing).
+device::Profile slowed(const device::Profile& profile, double factor) {
+  device::Profile slow = profile;
+  device::HostProfile& host = slow.host;
+  for (Duration* d : {&host.kernel, &host.collective, &host.point_to_point, &host.event,
+                      &host.allocation, &host.release, &host.synchronisation, &host.layer_forward})
+    d->ps = std::llround(static_cast<double>(d->ps) * factor);
+  return slow;
+}
+
 // Fills the plan of a row with one attention. Returns "" or the reason why the row is not
 // supported.
 std::string read_plan(const input::TableRow& row, program::Plan& plan) {
@@ -49,6 +62,12 @@ std::string read_plan(const input::TableRow& row, program::Plan& plan) {
                        text_in(row, "ring_impl").substr(0, 60));
   if (const std::string& pass = text_in(row, "pass"); contains(pass, "bwd"))
     return fmt::format("pass '{}': forward alone is replayed", pass.substr(0, 60));
+  const std::string& layout = text_in(row, "qkv_layout");
+  if (layout != "qkvpack" && layout != "no_packed")
+    return fmt::format("qkv_layout '{}' is neither qkvpack nor no_packed", layout.substr(0, 60));
+  if (const std::string& factor = text_in(row, "host_factor");
+      !factor.empty() && !positive_in(row, "host_factor"))
+    return fmt::format("host_factor '{}' is not a positive number", factor.substr(0, 60));
   std::map<std::string, std::int64_t> n;
   constexpr std::int64_t most = 4096;
   for (const char* column :
@@ -106,16 +125,19 @@ RowAnswer predict_context(const input::TableRow& row, answer::Sites& sites) {
     answer.reason = checked.errors().front().message;
     return answer;
   }
-  constexpr int calls = 20;
+  const bool packed = text_in(row, "qkv_layout") == "qkvpack";
+  const program::AttentionCalls calls{
+      *order_of(text_in(row, "ring_impl")),
+      packed ? program::QkvLayout::packed : program::QkvLayout::separate, !packed, !packed, 20};
   const device::Gpu& gpu = site->machine.gpu;
-  const device::Profile& profile = site->profile.device;
+  const device::Profile profile =
+      slowed(site->profile.device, positive_in(row, "host_factor").value_or(1));
   const program::Job job =
-      program::attention_alone(checked->plan(), engine::environment(gpu, profile),
-                               *order_of(text_in(row, "ring_impl")), calls);
+      program::attention_alone(checked->plan(), engine::environment(gpu, profile), calls);
   const engine::RunReport report =
       engine::run(job, engine::price(job, gpu, profile, *site->network),
                   engine::outside_memory(job, plan, gpu, profile, *site->network));
-  answer.predicted = {calls / seconds(report.step_time)};
+  answer.predicted = {calls.calls / seconds(report.step_time)};
   return answer;
 }
 

@@ -4,13 +4,23 @@
 
 #include "sim/job/context/context.h"
 #include "sim/program/build/build.h"
+#include "sim/program/layers/attention/head_exchange.h"
 
 namespace sim::program {
 
-// A job whose steps run `calls` forward passes of the plan's attention core on existing tensors,
-// without autograd. `order`: the tokens of each rank in yunchang's USP contexts. REQUIRES:
-// calls > 0.
+// How a benchmark calls attention. Source: feifeibear/long-context-attention at b93c30e,
+// benchmark/benchmark_longctx.py and benchmark_longctx_qkvpacked.py.
+struct AttentionCalls {
+  context::TokenOrder order = context::TokenOrder::contiguous;  // tokens of each rank
+  QkvLayout layout = QkvLayout::separate;
+  bool synchronised = false;   // the CPU waits for the GPU after each call
+  bool self_exchange = false;  // a group of one rank exchanges heads with itself: three copies each
+  int calls = 1;               // > 0
+};
+
+// A job whose steps run forward passes of the plan's attention core on existing tensors, without
+// autograd. REQUIRES: calls.calls > 0.
 Job attention_alone(const ValidPlan& plan, const Environment& environment,
-                    context::TokenOrder order, int calls);
+                    const AttentionCalls& calls);
 
 }  // namespace sim::program

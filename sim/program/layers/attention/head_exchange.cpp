@@ -7,7 +7,8 @@ namespace sim::program {
 using collective::Kind;
 using model::OperationKind;
 
-HeadExchange::HeadExchange(const Rank& rank, const context::Shape& shape) {
+HeadExchange::HeadExchange(const Rank& rank, const context::Shape& shape, QkvLayout layout)
+    : layout_(layout) {
   const context::Method& method = context_method(rank.plan);
   degree_ = method.exchanging(shape);
   heads_ = method.heads(shape);
@@ -76,8 +77,26 @@ std::vector<Value> HeadExchange::exchange(Writer& w, std::vector<std::int64_t> b
   return made;
 }
 
+// Query, key and value after the exchange are views of one received tensor. Here they are three
+// values of its size, written by one copy.
+HeadExchange::Inputs HeadExchange::exchange_packed(Writer& w) const {
+  const std::int64_t all = bytes_[0] + bytes_[1] + bytes_[2];
+  const Value given = w.temporary(all, "exchange input");
+  w.memory_bound(OperationKind::copy, "exchange layout", 2 * all);
+  const Value received = w.make(all, "exchange output", Category::communication);
+  send(w, given, received, all, 0);
+  w.drop(given);
+  const Inputs made{w.make(bytes_[0], "exchanged heads", Category::activations),
+                    w.make(bytes_[1], "exchanged heads", Category::activations),
+                    w.make(bytes_[2], "exchanged heads", Category::activations)};
+  w.memory_bound(OperationKind::copy, "exchange layout", 2 * all);
+  w.drop(received);
+  return made;
+}
+
 HeadExchange::Inputs HeadExchange::inputs(Writer& w, const Layouts& layouts) const {
   if (degree_ == 1) return {layouts.query, layouts.key, layouts.value};
+  if (layout_ == QkvLayout::packed) return exchange_packed(w);
   // Grouped heads are repeated until the ranks divide their number.
   Value repeated[2] = {0, 0};
   if (repeats_)

@@ -20,10 +20,15 @@
 
 namespace sim::program {
 
+// How query, key and value reach the exchange. Packed: one tensor [s/u, 3, heads], sent as one
+// message.
+enum class QkvLayout : std::uint8_t { separate, packed };
+
 class HeadExchange {
  public:
   explicit HeadExchange(const Rank& rank) : HeadExchange(rank, context_shape(rank.plan)) {}
-  HeadExchange(const Rank& rank, const context::Shape& shape);
+  HeadExchange(const Rank& rank, const context::Shape& shape,
+               QkvLayout layout = QkvLayout::separate);
 
   int degree() const { return degree_; }  // u; 1: no exchange, tensors stay as they are
   std::int64_t heads() const { return heads_; }
@@ -52,14 +57,19 @@ class HeadExchange {
 
  private:
   std::vector<Value> exchange(Writer& w, std::vector<std::int64_t> bytes, bool to_heads) const;
+  Inputs exchange_packed(Writer& w) const;
   void send(Writer& w, Value from, Value to, std::int64_t bytes, std::uint16_t event) const;
 
   int degree_;
   std::int64_t heads_, groups_;       // in the attention kernel of one rank
   bool repeats_, pipelined_, whole_;  // whole_: all context-parallel ranks form one group
+  QkvLayout layout_;
   // Message bytes of query, key and value; `output_`: of the output.
   std::vector<std::int64_t> bytes_;
   std::int64_t output_ = 0;
 };
+
+// Ulysses' core with a given exchange. ulysses_core(w, in) uses the exchange of the plan.
+Value ulysses_core(Writer& w, const CoreInputs& in, const HeadExchange& exchange);
 
 }  // namespace sim::program

@@ -9,7 +9,10 @@
 namespace sim::program {
 
 Value ulysses_core(Writer& w, const CoreInputs& in) {
-  const HeadExchange exchange(w.rank);
+  return ulysses_core(w, in, HeadExchange(w.rank));
+}
+
+Value ulysses_core(Writer& w, const CoreInputs& in, const HeadExchange& exchange) {
   const Layouts l = make_layouts(w, in);
   const std::int64_t tokens = w.dim.local * exchange.degree();
   const Scores scores{tokens, tokens, true, exchange.heads(), exchange.groups()};

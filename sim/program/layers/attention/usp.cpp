@@ -20,8 +20,8 @@ using collective::Kind;
 using model::OperationKind;
 
 struct RingInside {
-  RingInside(const Rank& rank, const context::Shape& shape)
-      : exchange(rank, shape),
+  RingInside(const Rank& rank, const context::Shape& shape, QkvLayout layout)
+      : exchange(rank, shape, layout),
         steps(context_method(rank.plan).forward(shape, rank.program.cp_rank)),
         row(rank.dim.batch * exchange.heads() * rank.dim.head_dim),
         key_row(rank.dim.batch * exchange.groups() * rank.dim.head_dim),
@@ -175,9 +175,9 @@ Gradients attend_back(Writer& w, const RingInside& ring, Value key, Value value)
 
 }  // namespace
 
-Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape) {
-  const RingInside ring(w.rank, shape);
-  if (shape.ring() == 1) return ulysses_core(w, in);
+Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape, QkvLayout layout) {
+  const RingInside ring(w.rank, shape, layout);
+  if (shape.ring() == 1) return ulysses_core(w, in, ring.exchange);
   const Layouts l = make_layouts(w, in);
   const HeadExchange::Inputs own = ring.exchange.inputs(w, l);
   const Forward f = attend(w, ring, own.key, own.value);

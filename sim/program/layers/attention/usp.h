@@ -4,12 +4,12 @@
 // core of a plan is usp_core in attention.h. Sources: usp.cpp.
 #pragma once
 
-#include "sim/program/layers/attention/attention.h"
-#include "sim/program/plan/context_plan.h"
+#include "sim/program/layers/attention/head_exchange.h"
 
 namespace sim::program {
 
 // The same as usp_core(w, in), with degrees and order of tokens from `shape`.
-Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape);
+Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape,
+               QkvLayout layout = QkvLayout::separate);
 
 }  // namespace sim::program
