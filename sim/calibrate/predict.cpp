@@ -134,7 +134,8 @@ std::optional<T> optional_of(const Json& json) {
 
 }  // namespace
 
-Prediction predict(const input::RunsRow& from, answer::Sites& sites) {
+Prediction predict(const input::RunsRow& from, answer::Sites& sites,
+                   const Circumstances& circumstances) {
   const Row& row = from.cells;
   Prediction out;
   out.row_id = cell(row, "row_id");
@@ -143,7 +144,7 @@ Prediction predict(const input::RunsRow& from, answer::Sites& sites) {
     out.reason = fmt::format("line {}: {}", from.line, joined(from.problems));
     return out;
   }
-  RowPlan mapped = plan_of(row);
+  RowPlan mapped = plan_of(row, circumstances.machine);
   out.assumptions = mapped.assumptions;
   out.assumes_gpus = mapped.assumes_gpus;
   if (!mapped.unsupported.empty()) {
@@ -153,9 +154,11 @@ Prediction predict(const input::RunsRow& from, answer::Sites& sites) {
   }
   if (mapped.memory_only) out.assumptions.emplace_back("memory alone, times are a guess");
   out.plan = program::short_name(mapped.plan);
-  Result<answer::Site*> site = sites.find(mapped.machine.cluster);
+  const std::string& cluster =
+      circumstances.machine != nullptr ? circumstances.machine->path : mapped.machine.cluster;
+  Result<answer::Site*> site = sites.find(cluster);
   if (site) {
-    site = sites.find(mapped.machine.cluster, "",
+    site = sites.find(cluster, "",
                       change_for(mapped.machine, (*site)->machine.cluster, mapped.plan.world()));
   }
   if (!site) {
@@ -171,7 +174,7 @@ Prediction predict(const input::RunsRow& from, answer::Sites& sites) {
   }
   out.status = "predicted";
   describe(mapped, **site, out);
-  fill(mapped, answer::evaluate(*checked), untimed(row, **site), out);
+  fill(mapped, answer::evaluate(*checked, {.memory = circumstances.memory}), untimed(row, **site), out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
     if (const auto possible = answer::check(*equal, **site))
       out.bubble_pct = answer::bubble_of_pass_times(*possible);

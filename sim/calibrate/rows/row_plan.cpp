@@ -337,7 +337,7 @@ bool Reading::says(std::string_view field) const {
   });
 }
 
-RowPlan plan_of(const Row& row) {
+RowPlan plan_of(const Row& row, const input::Machine* machine) {
   RowPlan out;
   const auto refuse = [&](std::string why) {
     out.unsupported = std::move(why);
@@ -345,7 +345,7 @@ RowPlan plan_of(const Row& row) {
   };
   const nlohmann::json more = extra(row);
   Reading reading{row, more};
-  const ClusterChoice choice = cluster_of(row);
+  const ClusterChoice choice = machine != nullptr ? ClusterChoice{machine, ""} : cluster_of(row);
   if (choice.machine == nullptr) return refuse(choice.problem);
   if (std::string problem = read_architecture(reading); !problem.empty()) return refuse(problem);
   const input::Columns columns = [&](std::string_view name) { return column_of(row, more, name); };

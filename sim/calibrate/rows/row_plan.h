@@ -53,7 +53,8 @@ struct RowPlan {
   std::vector<std::string> assumptions;
 };
 
-RowPlan plan_of(const Row& row);
+// `machine`: in place of the one that the row names; nullptr: the row's.
+RowPlan plan_of(const Row& row, const input::Machine* machine = nullptr);
 
 // The cluster that matches the row's machine; nullptr with the reason if none does.
 struct ClusterChoice {
