@@ -287,8 +287,22 @@ Interval around_points(double percent, const Spread& spread) {
 
 Basis basis_of(const device::Profile& profile, const std::string& gpu,
                const std::string& framework) {
-  const bool own = profile.provenance.device.starts_with(gpu);
-  return {own ? profile.name : fmt::format("{} on {}", profile.name, gpu), framework};
+  const device::Provenance& from = profile.provenance;
+  const std::string& name = from.base.empty() ? profile.name : from.base;
+  const bool own = from.device.starts_with(gpu);
+  return {own ? name : fmt::format("{} on {}", name, gpu), framework, from.run_residuals};
+}
+
+std::optional<Spread> spread_of_own_runs(const Basis& basis) {
+  if (basis.own_runs.size() < 3) return std::nullopt;
+  std::vector<Weighted> values;
+  for (const double residual : basis.own_runs) values.push_back({residual, 1});
+  Spread out;
+  bounds(Distribution(std::move(values)), out);
+  out.samples = basis.own_runs.size();
+  out.sources = 1;
+  out.of = "the runs that the profile was fitted to, each predicted from the others";
+  return out;
 }
 
 Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, const Basis& basis,
@@ -302,7 +316,8 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
                                answer.plan.shards_parameters(),
                                answer.plan.architecture.is_mixture()};
   using input::ResidualOf;
-  out.time = spread(residuals, ResidualOf::time, situation);
+  out.time = spread_of_own_runs(basis);
+  if (!out.time) out.time = spread(residuals, ResidualOf::time, situation);
   if (engine::places_tensors(answer.run.memory)) {
     out.allocated = spread(residuals, ResidualOf::allocated, situation);
     out.reserved = spread(residuals, ResidualOf::reserved, situation);

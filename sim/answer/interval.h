@@ -37,6 +37,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/answer/answer.h"
 #include "sim/cluster/device/profile.h"
@@ -58,6 +59,9 @@ struct Situation {
 struct Basis {
   std::string profile;    // "h100-80 on H200-SXM5-141GB": borrowed
   std::string framework;  // "": unknown
+  // Residuals of the user's own runs that the profile was fitted to, each predicted from the
+  // others; empty for a profile of this project.
+  std::vector<double> own_runs = {};
 };
 // A profile is borrowed if it was measured on a device other than `gpu`.
 Basis basis_of(const device::Profile& profile, const std::string& gpu,
@@ -76,6 +80,9 @@ struct Spread {
 // accuracy test does not predict a run from itself.
 std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
                              const Situation& situation, const std::string& without = "");
+
+// The spread of a profile's own runs; nothing if there are fewer than 3.
+std::optional<Spread> spread_of_own_runs(const Basis& basis);
 
 // Limits of a predicted value, in its unit.
 struct Interval {

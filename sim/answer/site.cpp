@@ -36,6 +36,15 @@ void apply(const SiteChange& change, topology::Cluster& cluster) {
   }
 }
 
+// The given profile; communication from `own` where it has none.
+input::ProfileFile merged(input::ProfileFile given, const input::ProfileFile& own) {
+  if (given.has_communication) return given;
+  given.communication = own.communication;
+  given.has_communication = own.has_communication;
+  given.text += own.text;
+  return given;
+}
+
 }  // namespace
 
 Result<Site*> Sites::of(const input::Machine& machine) {
@@ -48,7 +57,7 @@ Result<Site*> Sites::of(const input::Machine& machine) {
   if (!profile) return profile.errors();
   auto site = std::make_unique<Site>();
   site->machine = machine;
-  site->profile = *profile;
+  site->profile = profile_ ? merged(*profile_, *profile) : *profile;
   site->network = std::make_unique<network::Network>(
       machine.cluster,
       std::make_shared<const network::CommunicationProfile>(site->profile.communication));

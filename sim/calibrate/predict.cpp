@@ -127,7 +127,8 @@ std::string with_short_quotes(std::string reason, const Row& row) {
   return reason;
 }
 
-Prediction predict_row(const input::RunsRow& from, answer::Sites& sites) {
+Prediction predict_row(const input::RunsRow& from, answer::Sites& sites,
+                       const Circumstances& circumstances) {
   const Row& row = from.cells;
   Prediction out;
   out.row_id = cell(row, "row_id");
@@ -136,7 +137,7 @@ Prediction predict_row(const input::RunsRow& from, answer::Sites& sites) {
     out.reason = fmt::format("line {}: {}", from.line, joined(from.problems));
     return out;
   }
-  RowPlan mapped = plan_of(row);
+  RowPlan mapped = plan_of(row, circumstances.machine);
   out.assumptions = mapped.assumptions;
   out.assumes_gpus = mapped.assumes_gpus;
   if (!mapped.unsupported.empty()) {
@@ -160,7 +161,8 @@ Prediction predict_row(const input::RunsRow& from, answer::Sites& sites) {
   }
   out.status = "predicted";
   describe(mapped, **site, out);
-  fill(mapped, answer::evaluate(*checked), untimed(row, **site), out);
+  fill(mapped, answer::evaluate(*checked, {.memory = circumstances.memory}), untimed(row, **site),
+       out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
     if (const auto possible = answer::check(*equal, **site))
       out.bubble_pct = answer::bubble_of_pass_times(*possible);
@@ -172,8 +174,9 @@ Prediction predict_row(const input::RunsRow& from, answer::Sites& sites) {
 
 }  // namespace
 
-Prediction predict(const input::RunsRow& row, answer::Sites& sites) {
-  Prediction out = predict_row(row, sites);
+Prediction predict(const input::RunsRow& row, answer::Sites& sites,
+                   const Circumstances& circumstances) {
+  Prediction out = predict_row(row, sites, circumstances);
   out.reason = with_short_quotes(std::move(out.reason), row.cells);
   return out;
 }

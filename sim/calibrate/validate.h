@@ -45,7 +45,14 @@ struct Prediction {
   std::vector<std::optional<answer::Interval>> intervals, intervals_elsewhere;
 };
 
-Prediction predict(const input::RunsRow& row, answer::Sites& sites);
+// What a prediction takes from its caller and not from the row.
+struct Circumstances {
+  const input::Machine* machine = nullptr;  // in place of the cluster that the row names
+  engine::MemoryDetail memory = engine::MemoryDetail::exact;
+};
+
+Prediction predict(const input::RunsRow& row, answer::Sites& sites,
+                   const Circumstances& circumstances = {});
 
 // Serialisation, between the process and its workers.
 std::string to_text(const Prediction& prediction);

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "sim/calibrate/rows/row_plan.h"
+#include "sim/command/calibrate_runs.h"
 #include "sim/command/calibrate_trace.h"
 #include "sim/command/common/command.h"
 #include "sim/input/text/locate.h"
@@ -69,6 +70,7 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
       .value("rank", "N", "with --plan: the rank of the trace (default: as the trace says)")
       .output("trace", "FILE", "with --plan: also draw predicted beside measured (Perfetto)")
       .value("date", "YYYY-MM-DD", "date of the measurements (default: the sources', the base's)")
+      .flag("force", "write a profile of runs in spite of the doubts that are printed")
       .words(1, 1000)
       .parse(arguments, globals);
   const std::string date = options.text("date");
@@ -77,6 +79,7 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
   if (options.has("plan")) return run_calibrate_trace(options, globals);
   for (const char* name : {"set", "rank", "trace"})
     if (options.has(name)) throw Stop{exit_usage, fmt::format("--{} needs --plan", name)};
+  if (are_run_tables(options.words())) return run_calibrate_runs(options, globals);
   std::vector<calibrate::SourceFile> sources;
   Diagnostics problems;
   for (const std::string& path : options.words()) {

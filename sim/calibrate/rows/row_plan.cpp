@@ -137,7 +137,7 @@ std::vector<std::string> in_order(std::vector<input::Assumption> assumptions) {
 
 // Reads all columns. The order matters: what a column states first, a flag does not replace.
 void read_columns(Reading& reading, const ClusterChoice& choice) {
-  reading.say("cluster", choice.machine->cluster.name);
+  reading.say("cluster", choice.file.empty() ? choice.machine->cluster.name : choice.file);
   read_framework(reading);
   read_network(reading);
   read_precision(reading);
@@ -155,13 +155,13 @@ void read_columns(Reading& reading, const ClusterChoice& choice) {
 
 }  // namespace
 
-RowPlan plan_of(const Row& row) {
+RowPlan plan_of(const Row& row, const input::Machine* machine) {
   RowPlan out;
   const auto refuse = [&](std::string why) {
     out.unsupported = std::move(why);
     return out;
   };
-  const ClusterChoice choice = cluster_of(row);
+  const ClusterChoice choice = machine != nullptr ? ClusterChoice{machine, "", false, 0, machine->path} : cluster_of(row);
   if (choice.machine == nullptr) return refuse(choice.problem);
   Reading reading{row};
   read_columns(reading, choice);

@@ -41,7 +41,8 @@ struct RowPlan {
   std::vector<std::string> assumptions;
 };
 
-RowPlan plan_of(const Row& row);
+// `machine`: in place of the one that the row names; nullptr: the row's.
+RowPlan plan_of(const Row& row, const input::Machine* machine = nullptr);
 
 // The cluster that matches the row's machine; nullptr with the reason if none does.
 struct ClusterChoice {
@@ -49,6 +50,7 @@ struct ClusterChoice {
   std::string problem;
   bool memory_only = false;
   int gpus_per_node = 0;  // 0: the row's
+  std::string file = {};  // of a cluster that is not one of ours; "": the machine's name finds it
 };
 ClusterChoice cluster_of(const Row& row);
 std::vector<std::string> known_clusters();

@@ -32,6 +32,8 @@ device::Provenance provenance(const v1::Provenance& from) {
     to.residuals.push_back({residual.group(), residual.source(), residual.samples(),
                             residual.mean_absolute_percent(), residual.bias_percent()});
   to.fitted_rows.assign(from.fitted_rows().begin(), from.fitted_rows().end());
+  to.base = from.base();
+  to.run_residuals.assign(from.run_residuals().begin(), from.run_residuals().end());
   return to;
 }
 

@@ -174,6 +174,10 @@ void ProfileDraft::set(const std::string& path, double value) {
   reflection->SetDouble(&message, field, four_digits(value));
 }
 
+void ProfileDraft::take_communication(const ProfileDraft& other) {
+  *state_->message.mutable_communication() = other.state_->message.communication();
+}
+
 device::Profile ProfileDraft::device() const {
   return device_profile(state_->message);
 }
@@ -206,6 +210,9 @@ void ProfileDraft::provenance(const device::Provenance& provenance,
     one.set_mean_absolute_percent(four_digits(residual.mean_absolute_percent));
     one.set_bias_percent(four_digits(residual.bias_percent));
   }
+  if (!provenance.base.empty()) to.set_base(provenance.base);
+  for (const double residual : provenance.run_residuals)
+    to.add_run_residuals(four_digits(residual));
 }
 
 std::string ProfileDraft::communication_source() const {

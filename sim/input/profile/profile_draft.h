@@ -36,6 +36,9 @@ class ProfileDraft {
   double get(const std::string& path) const;
   void set(const std::string& path, double value);
 
+  // The section `communication` of another profile, in place of this one's.
+  void take_communication(const ProfileDraft& other);
+
   device::Profile device() const;
   bool has_communication() const;
   network::CommunicationProfile communication() const;

@@ -1,0 +1,44 @@
+// factors.h — the physical factors of a cluster that whole runs can tell: the speed of products, of
+// attention, of HBM, of the host, of NVLink and of the network, and so on.
+//
+// run_fit.h moves them. The list with its prior widths is calibration/factors.csv.
+//
+// A factor x is a logarithm: what it names takes exp(x) times as long. 0 is the base profile. Rates
+// and fractions of the profile are divided by exp(x), durations multiplied. A field that reaches its
+// bound passes the rest of the factor on to the fields of `then`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/result.h"
+#include "sim/input/profile/profile_draft.h"
+
+namespace sim::calibrate {
+
+// Fields of a profile that a factor scales; a pattern of profile_draft.h, with [NAME] for the
+// elements of that name: "gemm.peaks[fp8].fraction".
+struct ScaledField {
+  std::string pattern;
+  bool duration = false;  // of the pattern's fields; else rates or fractions
+};
+
+struct Factor {
+  std::string name;  // "attention"
+  std::vector<ScaledField> fields, then;
+  double prior = 0;     // standard deviation of x between known clusters
+  std::string measure;  // the measurement that would tell it best
+};
+
+// The factors of calibration/factors.csv. Errors: an unreadable file, a bad cell with its line.
+Result<std::vector<Factor>> load_factors(const std::string& path);
+Result<std::vector<Factor>> find_factors();
+
+// The factors that scale at least one field of the profile.
+std::vector<Factor> factors_of(const std::vector<Factor>& all, const input::ProfileDraft& base);
+
+// The profile with each factor at x[i]. REQUIRES: one x per factor.
+input::ProfileDraft scaled(const input::ProfileDraft& base, const std::vector<Factor>& factors,
+                           const std::vector<double>& x);
+
+}  // namespace sim::calibrate

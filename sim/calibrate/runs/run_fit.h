@@ -1,0 +1,73 @@
+// run_fit.h — fits the physical factors of a cluster to whole measured runs. The command
+// `calibrate RUNS.csv` calls it.
+//
+// A residual is r_i = ln(measured / predicted) of the step time of run i. The fit minimises
+//
+//    sum over runs    of rho((r_i - sum_k J_ik x_k) / noise)  +  sum over factors of (x_k / prior_k)^2 / 2
+//
+// with Huber's rho (minimum.h) and J_ik = d ln(time_i) / d x_k, a difference of two replays. It is
+// the maximum of a posterior: one run moves what it depends on, a little; many runs move it as far
+// as they agree. The runs are replayed again with the factors found, and J is taken again there.
+//
+// Invariants
+// (1) The same runs and the same profile give the same bytes, on any number of threads.
+// (2) The replayed objective at the result is not above that of the base.
+// (3) `held_out` of a run comes from a fit without that run (up to ten runs) or without its tenth
+//     of the runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/calibrate/runs/factors.h"
+#include "sim/input/cluster/cluster.h"
+#include "sim/input/tables/runs_csv.h"
+
+namespace sim::calibrate {
+
+struct FittedFactor {
+  Factor factor;
+  double x = 0;          // logarithm; exp(x) times the time of the base
+  double deviation = 0;  // standard deviation of the posterior; `factor.prior` before
+  double share = 0;      // of the variance of the runs' predicted times that remains, 0 to 1
+};
+
+struct FittedRun {
+  std::string row_id;
+  double before = 0, after = 0, held_out = 0;  // ln(measured / predicted)
+  std::vector<double> sensitivity;             // d ln(time) / dx, one per factor
+};
+
+struct LeftOut {
+  std::string row_id, reason;
+};
+
+struct RunFit {
+  std::vector<FittedFactor> factors;
+  std::vector<FittedRun> runs;
+  std::vector<LeftOut> left_out;
+  double noise = 0;  // standard deviation of a run's residual that no factor explains
+  input::ProfileDraft profile;
+};
+
+struct RunsWanted {
+  std::string profile;                      // path of the profile to start from
+  std::string communication;                // path of the one with its communication; "": the same
+  const input::Machine* machine = nullptr;  // of all runs; nullptr: each row names its own
+  int threads = 1;
+};
+
+// Errors: an unreadable profile; no run that can be compared, with the reason of each.
+Result<RunFit> fit_runs(const std::vector<input::RunsRow>& rows, const std::vector<Factor>& factors,
+                        const RunsWanted& wanted);
+
+// Mean and median of |exp(r) - 1|, in percent.
+struct RunErrors {
+  double mean = 0, median = 0;
+};
+RunErrors run_errors(const std::vector<FittedRun>& runs, double FittedRun::*residual);
+
+// Reasons not to trust the fit, in words; empty if there are none.
+std::vector<std::string> doubts(const RunFit& fit);
+
+}  // namespace sim::calibrate

@@ -1,0 +1,85 @@
+// run_fit_document.cpp — the result of a fit to whole runs as a document.
+#include "sim/calibrate/runs/run_fit_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/text.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using output::Column;
+using output::Rows;
+
+double percent(double x) {
+  return 100 * (std::exp(x) - 1);
+}
+
+Rows factors(const RunFit& fit) {
+  Rows rows{"factors",
+            "what moved (time against the profile; ± one standard deviation)",
+            {{"factor", "factor", "", 0, true},
+             {"time_percent", "time", "", 1, false, " %", 1, output::Show::change},
+             {"deviation_percent", "±", "", 1, false, " %"},
+             {"prior_percent", "± before", "", 1, false, " %"}},
+            {}};
+  for (const FittedFactor& one : fit.factors)
+    rows.cells.push_back(
+        {one.factor.name, percent(one.x), 100 * one.deviation, 100 * one.factor.prior});
+  return rows;
+}
+
+Rows runs(const RunFit& fit) {
+  Rows rows{"runs",
+            "runs (measured time against predicted)",
+            {{"row_id", "run", "", 0, true},
+             {"before_percent", "before", "", 1, false, " %", 1, output::Show::change},
+             {"after_percent", "after", "", 1, false, " %", 1, output::Show::change},
+             {"held_out_percent", "predicted from the others", "", 1, false, " %", 1,
+              output::Show::change}},
+            {}};
+  for (const FittedRun& run : fit.runs)
+    rows.cells.push_back(
+        {run.row_id, percent(run.before), percent(run.after), percent(run.held_out)});
+  const auto line = [&](const char* what, double FittedRun::*residual) {
+    const RunErrors errors = run_errors(fit.runs, residual);
+    rows.footnote += fmt::format("  error {}: mean {:.1f} %, median {:.1f} %\n", what, errors.mean,
+                                 errors.median);
+  };
+  line("before", &FittedRun::before);
+  line("after", &FittedRun::after);
+  if (fit.runs.size() > 1) line("of runs predicted from the others", &FittedRun::held_out);
+  return rows;
+}
+
+Rows left_out(const RunFit& fit) {
+  Rows rows{"left_out",
+            "left out",
+            {{"row_id", "run", "", 0, true}, {"reason", "reason", "", 0, true}},
+            {}};
+  for (const LeftOut& one : fit.left_out) rows.cells.push_back({one.row_id, one.reason});
+  return rows;
+}
+
+}  // namespace
+
+output::Document run_fit_document(const RunFit& fit) {
+  output::Document document;
+  document.blocks.emplace_back(factors(fit));
+  document.blocks.emplace_back(runs(fit));
+  if (!fit.left_out.empty()) document.blocks.emplace_back(left_out(fit));
+  const auto open = std::ranges::max_element(fit.factors, {}, &FittedFactor::share);
+  if (open != fit.factors.end() && open->share > 0)
+    document.blocks.emplace_back(output::Note{
+        "",
+        fmt::format("{:.0f} % of the remaining uncertainty is {}; what would tell it: {}",
+                    100 * open->share, open->factor.name, open->factor.measure),
+        false, "next"});
+  return document;
+}
+
+}  // namespace sim::calibrate
