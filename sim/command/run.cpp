@@ -34,8 +34,8 @@ int run_run(const Arguments& arguments, Globals globals) {
       .value("network", "NAME",
              "isolated (default): groups of a kind share links; coupled: all traffic of the step")
       .value("steps", "N",
-             "training steps to replay: a warm-up, then whole ones; the last is reported. By "
-             "default 2, and up to 8 until driver calls no longer lengthen a step")
+             "training steps to replay, at least (2): a warm-up, then whole ones; further ones, up "
+             "to 8, until driver calls no longer lengthen a step. The last is reported")
       .value("seeds", "N",
              "replay the routes of N seeds (router=random or skewed): how many ran out of memory, "
              "and how peaks and times spread")
@@ -64,7 +64,6 @@ int run_run(const Arguments& arguments, Globals globals) {
                     plan->world(), study::most_coupled_gpus)};
   how.method = reference ? engine::Method::reference : engine::Method::fast;
   how.steps = static_cast<int>(options.number("steps", how.steps, 2, 100));
-  if (options.has("steps")) how.most_steps = how.steps;
   if (how.couple) other = "--network coupled";
   if (reference) other = "--method reference";
   how.memory = detail_of(options, other);
