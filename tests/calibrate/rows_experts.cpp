@@ -43,7 +43,6 @@ TEST_CASE("calibrate: a mixture in Megatron Bridge runs what its container's rec
   CHECK(after.plan.mesh.dp == 16);
   CHECK(after.plan.mesh.ep == 16);
   CHECK(!after.plan.experts.overlaps_all_to_all);
-  CHECK(says(after, "pp 1, vp 1, ep 16, dp 16, as the recipe of its container"));
   // 25.11 of gpt-oss: microbatches of one sequence, nothing runs again; 26.02 recomputes.
   const RowPlan oss = plan_of_row("training_runs.csv", "T00137");
   CHECK(oss.plan.batch.micro_batch == 1);
@@ -61,7 +60,6 @@ TEST_CASE("calibrate: experts on GPUs that are not stated are on as many as hold
   // GPUs are 75 GB, more than four fifths of 85 GB; on 16 half of the experts' state is elsewhere.
   const RowPlan row = plan_of_row("training_runs.csv", "T01331");
   CHECK(row.plan.world() == 16);
-  CHECK(says(row, "16 GPUs, the fewest that its degrees and its state allow"));
   CHECK(row.assumes_gpus);
   CHECK_FALSE(plan_of_row("megatron_ci_large.csv", "C00582").assumes_gpus);  // its state says
 }
