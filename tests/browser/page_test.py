@@ -103,8 +103,7 @@ def work(browser, url, folder):
     check("the difference is named", "tp=4" in text(browser, "#compare tbody tr:nth-child(2)"))
     browser.run("document.querySelector('#compare').scrollIntoView()")
     picture("compare")
-    set_field(browser, "tp", "1")
-    set_field(browser, "micro_batch", "4")
+    set_field(browser, "tp", "2")
     check("out of memory is said", "out of memory" in text(browser, "#verdict"))
     browser.wait("document.documentElement.dataset.fixed === document.documentElement.dataset.answered",
                  120)

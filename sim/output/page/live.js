@@ -226,7 +226,11 @@
     const place = answer_place;
     const outcome = outcome_of(last);
     place.selectAll("*").remove();
-    if (fixed_key !== last.key) fixes_place.attr("hidden", "").selectAll("*").remove();
+    if (fixed_key !== last.key) {
+      fixed_key = "";
+      delete document.documentElement.dataset.fixed;
+      fixes_place.attr("hidden", "").selectAll("*").remove();
+    }
     const line = place.append("p").attr("class", "verdict " + outcome).attr("id", "verdict");
     line.append("i").attr("aria-hidden", "true").text(verdicts[outcome][0]);
     line.append("span").text(verdicts[outcome][1]);
