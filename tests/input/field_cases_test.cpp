@@ -64,7 +64,7 @@ TEST_CASE("cases: FlagScale keeps parallelism in its block system") {
       "train.yaml", {"cluster=dgx-h100", "gpus=32", "vocab=32000"});
   CHECK(file.plan->mesh.tp == 4);
   CHECK(file.plan->mesh.pp == 2);
-  CHECK(file.plan->precision == sim::program::Precision::bf16);
+  CHECK(file.plan->numerics.precision == sim::model::Precision::bf16);
 }
 
 TEST_CASE("cases: nanotron's YAML gives mesh, batch, precision and network") {
@@ -80,7 +80,7 @@ TEST_CASE("cases: nanotron's YAML gives mesh, batch, precision and network") {
   CHECK(plan.mesh.tp == 2);
   CHECK(plan.world() == 8);
   CHECK(plan.architecture.layers == 32);
-  CHECK(plan.precision == sim::program::Precision::bf16);
+  CHECK(plan.numerics.precision == sim::model::Precision::bf16);
 }
 
 TEST_CASE("cases: NeMo AutoModel's YAML gives mesh and micro batch") {
@@ -92,7 +92,7 @@ TEST_CASE("cases: NeMo AutoModel's YAML gives mesh and micro batch") {
       "recipe.yaml", {"cluster=dgx-h100", "gpus=32", "model=llama-3.1-70b"});
   CHECK(file.plan->mesh.tp == 4);
   CHECK(file.plan->mesh.pp == 2);
-  CHECK(file.plan->precision == sim::program::Precision::bf16);
+  CHECK(file.plan->numerics.precision == sim::model::Precision::bf16);
 }
 
 TEST_CASE("cases: a YAML of an unknown program is refused with its keys") {
@@ -123,7 +123,7 @@ TEST_CASE("cases: DeepSpeed's auto precision is asked for") {
   CHECK(contains(why, "write precision="));
   CHECK(contains(why, "write global_batch="));
   const auto file = loaded(text, "ds.json", with(llama, {"precision=bf16", "global_batch=64"}));
-  CHECK(file.plan->precision == sim::program::Precision::bf16);
+  CHECK(file.plan->numerics.precision == sim::model::Precision::bf16);
 }
 
 TEST_CASE("cases: DeepSpeed's off words are off, and wrong values are refused") {
@@ -134,7 +134,7 @@ TEST_CASE("cases: DeepSpeed's off words are off, and wrong values are refused") 
   for (const char* off :
        {R"({"stage": 3, "offload_optimizer": {"device": "none"}})",
         R"({"stage": 3, "cpu_offload": false})", R"({"stage": 3, "offload_optimizer": null})"})
-    CHECK(loaded(json(off), "ds.json", llama).plan->offload.fraction == 0);
+    CHECK(loaded(json(off), "ds.json", llama).plan->optimizer.offload_fraction == 0);
   CHECK(contains(refused(json(R"({"stage": 7})"), "ds.json", llama), "stages 0, 1, 2 and 3"));
   CHECK(contains(refused(json(R"({"stage": "x"})"), "ds.json", llama), "stages 0, 1, 2 and 3"));
   CHECK(contains(
@@ -164,7 +164,7 @@ TEST_CASE("cases: Megatron-DeepSpeed's experts") {
                                "--deepspeed --zero-stage 0 --num-experts 8 "
                                "--moe-expert-parallel-size 8\n",
                            "t.sh", {"cluster=dgx-h100"});
-  CHECK(file.plan->experts.ep == 8);
+  CHECK(file.plan->mesh.ep == 8);
   CHECK(file.plan->architecture.experts.top_k == 1);
   CHECK(sim::model::mixture_count(file.plan->architecture) == 8);
 }
