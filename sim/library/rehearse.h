@@ -7,7 +7,8 @@
 //   const rehearse::Reply reply = rehearse::ask("run", {"llama-2-7b-64", "tp=4"});
 //
 // Answers are the JSON documents of `rehearse COMMAND --json`; sim/formats.md describes their
-// schemas, which keep their names and units. This header is the whole API: it has no types of the simulator.
+// schemas, which keep their names and units. This header is the whole API: it has no types of
+// the simulator.
 //
 // Invariants
 //  (1) No function throws on bad input, prints, or ends the process.

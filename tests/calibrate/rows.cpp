@@ -324,7 +324,7 @@ TEST_CASE("calibrate: what cannot be represented says why by name") {
   CHECK(with("precision", "nvfp4") == "precision 'nvfp4' is not represented");
   CHECK(with("schedule", "ZB-2p").empty());
   CHECK(with("schedule", "ZB-1p").empty());
-  CHECK(with("layers", "33") == 
+  CHECK(with("layers", "33") ==
         "the layers of the stages are not published (33 layers on 2 parts)");
   CHECK(with("mbs", "") == "not published: mbs");
   CHECK(with("framework", "Paxml") == "Paxml: JAX programs are not represented");

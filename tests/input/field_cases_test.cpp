@@ -1,5 +1,5 @@
-// field_cases_test.cpp — inputs of users that were once read wrongly: launch configurations of other
-// programs, DeepSpeed's JSON, variables of batch systems, flags that a script hides.
+// field_cases_test.cpp — inputs of users that were once read wrongly: launch configurations of
+// other programs, DeepSpeed's JSON, variables of batch systems, flags that a script hides.
 #include <catch2/catch.hpp>
 
 #include "sim/input/cluster/import.h"

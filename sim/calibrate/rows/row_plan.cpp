@@ -1,7 +1,5 @@
 #include "sim/calibrate/rows/row_plan.h"
 
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <array>
 #include <regex>
@@ -9,6 +7,7 @@
 #include "sim/calibrate/rows/row_reading.h"
 #include "sim/input/fields/cluster_fields.h"
 #include "sim/input/plan/draft.h"
+#include "sim/input/plan/plan_text.h"
 
 namespace sim::calibrate {
 
@@ -91,24 +90,9 @@ void read_convention(Reading& reading, RowPlan& out) {
 
 // The plan file of the settings.
 std::string file_of(const Reading& reading, Diagnostics& problems) {
-  v1::Plan plan;
-  plan.set_name(cell(reading.row, "row_id"));
-  if (!cell(reading.row, "source").empty()) plan.add_source(cell(reading.row, "source"));
-  std::vector<input::Setting> of_plan;
   std::vector<std::string> all = reading.defaults;
   all.insert(all.end(), reading.settings.begin(), reading.settings.end());
-  for (const std::string& setting : all) {
-    if (input::is_cluster_setting(setting)) {
-      plan.add_cluster_settings(setting);
-    } else {
-      of_plan.push_back({setting, ""});
-    }
-  }
-  input::Source source("");
-  problems = input::apply(of_plan, plan, source);
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(plan, &text);
-  return text;
+  return input::plan_text(cell(reading.row, "row_id"), cell(reading.row, "source"), all, problems);
 }
 
 // Assumptions sorted by subject.
@@ -161,7 +145,8 @@ RowPlan plan_of(const Row& row, const input::Machine* machine) {
     out.unsupported = std::move(why);
     return out;
   };
-  const ClusterChoice choice = machine != nullptr ? ClusterChoice{machine, "", false, 0, machine->path} : cluster_of(row);
+  const ClusterChoice choice =
+      machine != nullptr ? ClusterChoice{machine, "", false, 0, machine->path} : cluster_of(row);
   if (choice.machine == nullptr) return refuse(choice.problem);
   Reading reading{row};
   read_columns(reading, choice);

@@ -4,8 +4,8 @@
 // run_fit.h moves them. The list with its prior widths is calibration/factors.csv.
 //
 // A factor x is a logarithm: what it names takes exp(x) times as long. 0 is the base profile. Rates
-// and fractions of the profile are divided by exp(x), durations multiplied. A field that reaches its
-// bound passes the rest of the factor on to the fields of `then`.
+// and fractions of the profile are divided by exp(x), durations multiplied. A field that reaches
+// its bound passes the rest of the factor on to the fields of `then`.
 #pragma once
 
 #include <string>

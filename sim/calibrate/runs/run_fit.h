@@ -3,7 +3,8 @@
 //
 // A residual is r_i = ln(measured / predicted) of the step time of run i. The fit minimises
 //
-//    sum over runs    of rho((r_i - sum_k J_ik x_k) / noise)  +  sum over factors of (x_k / prior_k)^2 / 2
+//    sum over runs    of rho((r_i - sum_k J_ik x_k) / noise)
+//  + sum over factors of (x_k / prior_k)^2 / 2
 //
 // with Huber's rho (minimum.h) and J_ik = d ln(time_i) / d x_k, a difference of two replays. It is
 // the maximum of a posterior: one run moves what it depends on, a little; many runs move it as far

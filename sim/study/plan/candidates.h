@@ -33,8 +33,8 @@ struct Later {
   }
 };
 
-// Whether a plan is one that users write first. Such plans share few layer costs, which are quick to
-// compute.
+// Whether a plan is one that users write first. Such plans share few layer costs, which are quick
+// to compute.
 bool is_conventional(const Space& space, const PlanShape& core);
 
 // Plans to replay before they are proven, the fastest first. Of plans that differ little only the
