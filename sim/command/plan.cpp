@@ -38,10 +38,8 @@ namespace {
 using planner::Objective;
 using Clock = std::chrono::steady_clock;
 
-// If no plan fits, up to this multiple of the GPUs is tried.
-constexpr int most_times_gpus = 64;
-// Distinct plans of an answer, by default.
-constexpr int plans_listed = 10;
+constexpr int most_times_gpus = 64;  // up to this multiple is tried if no plan fits
+constexpr int plans_listed = 10;     // by default
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Stop{exit_usage, message};
@@ -221,10 +219,8 @@ void declare(Options& options) {
       .value("rate", "TOKENS", "tokens per second that the job must reach")
       .value("price", "NUMBER", "what a GPU costs per hour")
       .value("headroom", "SIZE",
-             "memory that must stay free: 4GiB, or 0; by default 2 %, or more where 95 % "
-             "probability of fitting needs it")
-      .value("best", "N",
-             "plans to prove; by default 1 is proven, and 9 other good plans are listed")
+             "memory that must stay free: 4GiB, 0; by default 2 %, or what 95 % probability needs")
+      .value("best", "N", "plans to prove; by default 1, and 9 other good plans are listed")
       .value("time-limit", "SECONDS", "then print the best so far")
       .value("output,o", "FOLDER",
              "where plan.json and results.csv go; with --shard the shares (results-plan)")
@@ -295,7 +291,7 @@ class Asking {
     if (now.least_s > 0) text += fmt::format("; nothing can be below {:.3f} s", now.least_s);
     text += "; " + counted(now.replayed, "replay");
     progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text);
-    // A first plan takes a limited number of replays, so the time limit waits for it.
+    // A first plan takes few replays: the time limit waits for it.
     return now.seeking ? !interrupted() : goes_on();
   }
   void clear() { progress_.clear(); }

@@ -24,7 +24,7 @@ bool is_conventional(const Space& space, const PlanShape& core) {
 void Candidates::restart(std::vector<Entry> entries) {
   entries_ = std::move(entries);
   std::ranges::sort(entries_, [](const Entry& a, const Entry& b) { return Later()(b, a); });
-  next_ = 0;
+  used_.assign(entries_.size(), false);
   waves_ = waves_in_vain_ = 0;
   best_at_last_wave_.reset();
 }
@@ -40,20 +40,25 @@ std::vector<Entry> Candidates::seek(const std::optional<Score>& best) {
 std::vector<Entry> Candidates::take(int most, float fullest, const std::optional<Score>& limit) {
   ++waves_;
   std::vector<Entry> taken;
-  for (; next_ < entries_.size() && static_cast<int>(taken.size()) < most; ++next_) {
-    Entry entry = entries_[next_];
-    if (limit && entry.score >= *limit) break;
-    if (entry.full > fullest) continue;
-    const PlanShape& c = space_.cores()[entry.core];
-    if (!tried_.insert({c.tp, c.cp, c.pp, c.dp, c.micro_batch, c.schedule, c.chunks, c.policy})
-             .second)
-      continue;
-    // Expandable segments, the last option, leave the least memory unused.
-    entry.variant = static_cast<std::uint16_t>(entry.variant + space_.allocators() - 1);
-    entry.known = Known::third_bound;
-    entry.sought = true;
-    taken.push_back(entry);
-  }
+  std::set<int> stages;
+  for (const bool any_stages : {false, true})
+    for (std::size_t i = 0; i < entries_.size() && std::ssize(taken) < most; ++i) {
+      Entry entry = entries_[i];
+      if (limit && entry.score >= *limit) break;
+      if (used_[i] || entry.full > fullest) continue;
+      const PlanShape& c = space_.cores()[entry.core];
+      if (!any_stages && stages.contains(c.pp)) continue;
+      used_[i] = true;
+      if (!tried_.insert({c.tp, c.cp, c.pp, c.dp, c.micro_batch, c.schedule, c.chunks, c.policy})
+               .second)
+        continue;
+      stages.insert(c.pp);
+      // Expandable segments, the last option, leave the least memory unused.
+      entry.variant = static_cast<std::uint16_t>(entry.variant + space_.allocators() - 1);
+      entry.known = Known::third_bound;
+      entry.sought = true;
+      taken.push_back(entry);
+    }
   return taken;
 }
 

@@ -21,7 +21,7 @@ struct Entry {
   std::uint32_t core = 0;
   std::uint16_t variant = 0;
   float full = 1;       // first bound of memory, as a share of the room for tensors
-  bool sought = false;  // replayed before it is proven: another entry stands for it in the queue
+  bool sought = false;  // replayed before it is proven; its core has another entry in the queue
 };
 
 // Order of the priority queue: the best score first; of equals the one with the better bound.
@@ -33,8 +33,8 @@ struct Later {
   }
 };
 
-// Whether a plan is one that users write first. Such plans share few layer costs, which are quick
-// to compute.
+// Whether a plan is one that users write first. Such plans share few layer costs, which take little
+// time to compute.
 bool is_conventional(const Space& space, const PlanShape& core);
 
 // Plans to replay before they are proven, the fastest first. Of plans that differ little only the
@@ -52,13 +52,14 @@ class Candidates {
 
   // The next wave on the way to a first plan, given the best score so far. Empty: enough is tried.
   std::vector<Entry> seek(const std::optional<Score>& best);
-  // Up to `most` entries whose first bound of memory is below `fullest`, with scores below `limit`.
+  // Up to `most` entries whose first bound of memory is below `fullest`, with scores below `limit`;
+  // at first the fastest of each number of stages, since the bounds of these err differently.
   std::vector<Entry> take(int most, float fullest, const std::optional<Score>& limit);
 
  private:
   const Space& space_;
   std::vector<Entry> entries_;
-  std::size_t next_ = 0;
+  std::vector<bool> used_;  // by entry
   int waves_ = 0, waves_in_vain_ = 0;
   std::optional<Score> best_at_last_wave_;
   std::set<std::array<std::int64_t, 8>> tried_;

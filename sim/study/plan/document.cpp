@@ -74,7 +74,7 @@ std::vector<Json> plan_cells(const Said& said, const Replayed& one) {
   cells.emplace_back(output::rounded(100 * one.bubble, 2));
   cells.emplace_back(output::rounded(gib_of(one.reserved), 2));
   cells.emplace_back(output::rounded(gib_of(one.capacity - one.reserved), 2));
-  cells.emplace_back(output::rounded(100 * one.likely, 1));
+  cells.push_back(one.likely < 0 ? Json() : Json(output::rounded(100 * one.likely, 1)));
   if (said.price_per_gpu_hour > 0)
     cells.emplace_back(output::rounded(cost_per_million(said, one), 4));
   cells.emplace_back(own_words(said, one));
@@ -88,17 +88,22 @@ Rows table_of(const Said& said, const std::string& name, const std::string& titl
   return rows;
 }
 
+// "75.3 of 75.5 GiB, 97 % likely to fit"
+std::string memory_text(const Replayed& one) {
+  std::string text =
+      fmt::format("{:.1f} of {:.1f} GiB", gib_of(one.reserved), gib_of(one.capacity));
+  if (one.likely >= 0)
+    text += fmt::format(", {:.0f} % likely to fit", std::floor(100 * one.likely));
+  return text;
+}
+
 // The faster plan that leaves less memory free than is wanted; "" if none is known.
 std::string tight_of(const Said& said) {
   if (!said.outcome.tight) return "";
   const Replayed& tight = *said.outcome.tight;
-  return fmt::format(
-      "\nwith less memory free (--headroom 0): step {:.3f} s, {:.1f} of {:.1f} GiB, {:.0f} % "
-      "likely "
-      "to fit, not proven:\n{}",
-      seconds_of(tight), gib_of(tight.reserved), gib_of(tight.capacity),
-      std::floor(100 * tight.likely),
-      said.space.words(said.space.cores()[tight.core], tight.variant));
+  return fmt::format("\nwith less memory free (--headroom 0): step {:.3f} s, {}, not proven:\n{}",
+                     seconds_of(tight), memory_text(tight),
+                     said.space.words(said.space.cores()[tight.core], tight.variant));
 }
 
 Note answer_of(const Said& said) {
@@ -119,11 +124,10 @@ Note answer_of(const Said& said) {
   const Replayed& best = outcome.best.front();
   return {
       "",
-      fmt::format("{}: step {:.3f} s, {:.0f} tokens/s/GPU, {:.1f} of {:.1f} GiB, {:.0f} % likely "
-                  "to fit\n{}{}",
+      fmt::format("{}: step {:.3f} s, {:.0f} tokens/s/GPU, {}\n{}{}",
                   best.proven ? "best" : "best so far", seconds_of(best), best.tokens_s_gpu,
-                  gib_of(best.reserved), gib_of(best.capacity), std::floor(100 * best.likely),
-                  said.space.words(said.space.cores()[best.core], best.variant), tight_of(said)),
+                  memory_text(best), said.space.words(said.space.cores()[best.core], best.variant),
+                  tight_of(said)),
       true};
 }
 
@@ -272,8 +276,8 @@ Json plan_json(const Said& said, const Replayed& one) {
                {"mfu", one.mfu},
                {"bubble", one.bubble},
                {"peak_reserved_gib", gib_of(one.reserved)},
-               {"capacity_gib", gib_of(one.capacity)},
-               {"fits_probability", one.likely}};
+               {"capacity_gib", gib_of(one.capacity)}};
+  if (one.likely >= 0) json["fits_probability"] = one.likely;
   if (one.low_s > 0) json["step_interval_90_s"] = {one.low_s, one.high_s};
   if (said.price_per_gpu_hour > 0) json["cost_per_million_tokens"] = cost_per_million(said, one);
   return json;

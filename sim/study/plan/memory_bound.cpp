@@ -10,6 +10,7 @@
 // Whole gradients of sharded parameters exist where a framework reduces them once per step
 // (program/parallel/fsdp/fsdp.h): from a chunk's first backward pass to its last one.
 #include <algorithm>
+#include <optional>
 
 #include "sim/job/schedule/placement.h"
 #include "sim/program/plan/layer_partition.h"
@@ -25,14 +26,19 @@ using program::RecomputeMethod;
 using schedule::Pass;
 using Gradients = InFlight::Gradients;
 
-// With more than `most_ordered` microbatches a smaller number is simulated. It has the same
-// remainder for stages and groups. The number in flight can only grow with more microbatches, so
-// the result stays a lower bound.
+// With more than `most_ordered` microbatches a smaller number is simulated, with the same remainder
+// for stages and groups. The number in flight can only grow with more microbatches (a test compares
+// all schedules), except where a schedule's closed form says otherwise.
 constexpr int most_ordered = 64;
-int ordered(int microbatches, const schedule::Shape& shape) {
-  const int period = 2 * shape.stages * std::max(1, shape.group);
-  if (microbatches <= most_ordered + 2 * period) return microbatches;
-  return microbatches % period + period * (most_ordered / period + 1);
+int ordered(const schedule::Schedule& row, const schedule::Shape& whole) {
+  const int period = 2 * whole.stages * std::max(1, whole.group);
+  if (whole.microbatches <= most_ordered + 2 * period) return whole.microbatches;
+  schedule::Shape shape = whole;
+  shape.microbatches = whole.microbatches % period + period * (most_ordered / period + 1);
+  if (!row.problem(shape).empty()) return whole.microbatches;
+  if (row.live == nullptr) return shape.microbatches;
+  const std::optional<int> fewer = row.live(shape, 0), all = row.live(whole, 0);
+  return fewer && all && *fewer > *all ? whole.microbatches : shape.microbatches;
 }
 
 // Moments of an order that are kept. Fewer moments are still a lower bound.
@@ -111,7 +117,7 @@ std::vector<Moment> moments_of(const schedule::Schedule& row, const schedule::Sh
   // Orders of schedules that cut the vocabulary depend on the times of passes.
   if (row.by_times) return {one};
   schedule::Shape shape = whole;
-  shape.microbatches = ordered(whole.microbatches, whole);
+  shape.microbatches = ordered(row, whole);
   std::vector<Moment> moments =
       moments_of(row.search != nullptr ? row.search(shape).front() : row.order(shape, 0), shape);
   // Where all forward passes come first, all microbatches are in flight.

@@ -30,7 +30,7 @@ Bytes headroom(const Wanted& wanted, const answer::Site& site) {
 double fits_likely(const answer::Site& site, Bytes left) {
   const auto& memory = site.profile.device.memory;
   const std::int64_t range = (memory.unaccounted_most - memory.unaccounted_least).n;
-  if (range == 0) return left.n >= 0 ? 1 : 0;
+  if (range == 0) return -1;
   const std::int64_t fits = (memory.unaccounted - memory.unaccounted_least + left).n;
   return std::clamp(static_cast<double>(fits) / static_cast<double>(range), 0.0, 1.0);
 }

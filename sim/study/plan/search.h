@@ -88,12 +88,13 @@ struct Replayed {
   std::int64_t reserved = 0, capacity = 0;
   std::vector<double> accounts;  // seconds per step, by engine::Account
   std::string reason;            // why it runs out of memory
-  double likely = 0;             // probability that it fits; 0 to 1
+  double likely = -1;            // probability that it fits, 0 to 1; -1: unknown
   bool proven = false;           // no plan of the space that is not listed before it is better
 };
 
 // The part of the capacity that must stay free on a site; and the probability that a plan fits that
-// leaves `left` of the capacity. The memory outside the allocator is uniform in its range.
+// leaves `left` of the capacity (-1: unknown). The memory outside the allocator is uniform in its
+// range.
 Bytes headroom(const Wanted& wanted, const answer::Site& site);
 double fits_likely(const answer::Site& site, Bytes left);
 

@@ -142,7 +142,8 @@ TEST_CASE("planner: the order of every schedule has in flight what its moments s
       INFO(row.name << " " << shape.stages << " stages, " << shape.microbatches);
       std::vector<int> now(static_cast<std::size_t>(shape.chunks));
       int most = 0;
-      for (const schedule::Step& step : row.orders(shape).front()) {
+      const std::vector<schedule::Order> orders = row.orders(shape);
+      for (const schedule::Step& step : orders.front()) {
         const bool forward = step.pass == schedule::Pass::forward;
         if (!forward && step.pass != schedule::Pass::backward && step.pass != schedule::Pass::input)
           continue;
