@@ -18,7 +18,7 @@ using model::Architecture;
 
 // All family files by file name, and the family of each model_type.
 struct Catalog {
-  std::map<std::string, v1::Family, std::less<>> files;
+  std::map<std::string, v1::ModelFamily, std::less<>> files;
   std::map<std::string, std::string, std::less<>> file_of_type;
   std::vector<std::string> types, read_types;
 };
@@ -30,7 +30,7 @@ Catalog load_catalog() {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     if (it->path().extension() != ".textproto") continue;
     Source source(it->path().string());
-    v1::Family family;
+    v1::ModelFamily family;
     if (!load(source, family).empty()) continue;  // `rehearse check` reports it
     const std::string name = it->path().stem().string();
     for (const std::string& type : family.type()) {
@@ -51,8 +51,8 @@ const Catalog& catalog() {
 }
 
 // The files of a family, the one that it is based on first.
-std::vector<const v1::Family*> files_of(std::string_view type) {
-  std::vector<const v1::Family*> files;
+std::vector<const v1::ModelFamily*> files_of(std::string_view type) {
+  std::vector<const v1::ModelFamily*> files;
   const auto named = catalog().file_of_type.find(type);
   if (named == catalog().file_of_type.end()) return files;
   constexpr std::size_t most = 4;
@@ -227,16 +227,16 @@ const std::vector<std::string>& family_types(bool refused_too) {
 }
 
 Architecture read_family(Keys& keys, std::string_view type) {
-  const std::vector<const v1::Family*> files = files_of(type);
-  for (const v1::Family* file : files)
+  const std::vector<const v1::ModelFamily*> files = files_of(type);
+  for (const v1::ModelFamily* file : files)
     if (file->has_refuse()) {
       keys.problem(keys.given("model_type"), fmt::format("{}: {}", type, file->refuse()));
       return {};
     }
   Architecture a = read_layers(keys, type);
-  for (const v1::Family* file : files)
+  for (const v1::ModelFamily* file : files)
     for (const v1::FamilyField& field : file->field()) apply(field, keys, a);
-  for (const v1::Family* file : files) {
+  for (const v1::ModelFamily* file : files) {
     if (file->has_expert_layers()) read_expert_layers(file->expert_layers(), keys, a);
     for (const v1::FamilyLimit& limit : file->limit()) check_limit(limit, keys);
   }
@@ -253,7 +253,7 @@ Architecture read_family(Keys& keys, std::string_view type) {
 
 Diagnostics family_problems(const std::string& path) {
   Source source(path);
-  v1::Family family;
+  v1::ModelFamily family;
   Diagnostics problems = load(source, family);
   for (const v1::FamilyField& field : family.field()) {
     const FamilySetter* setter = family_setter(field.name());
