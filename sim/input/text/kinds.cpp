@@ -71,6 +71,7 @@ std::string kind_of_message(const std::string& name) {
   if (name == "FailureTable") return "failures";
   if (name == "RunResiduals") return "residuals";
   if (name == "Whatif") return "variants";
+  if (name == "ModelFamily") return "family";
   return lower(name);
 }
 

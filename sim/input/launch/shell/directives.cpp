@@ -23,8 +23,9 @@ std::int64_t last_number(std::string_view text) {
   return leading_number(text.substr(colon == std::string_view::npos ? 0 : colon + 1));
 }
 
+// The first directive wins: options of the submitting command come first.
 void keep(std::int64_t& field, std::int64_t value) {
-  if (value > 0) field = value;
+  if (value > 0 && field == 0) field = value;
 }
 
 struct Option {

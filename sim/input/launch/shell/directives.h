@@ -26,7 +26,8 @@ struct JobRequest {
 };
 
 // Reads "#SBATCH --nodes=4", "#PBS -l select=16:ngpus=8", "#$ -l rt_F=16", "#BSUB -nnodes 4",
-// "#PJM -L node=8". A later directive replaces an earlier one.
+// "#PJM -L node=8". The first one of its kind counts: options of the command
+// that submits a job come first.
 JobRequest job_request(const std::vector<std::string>& directives);
 
 // Variables by name with their values, of the batch systems whose directives the script has.

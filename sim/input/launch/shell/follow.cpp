@@ -330,16 +330,8 @@ class Follower {
     budget_ -= static_cast<std::int64_t>(text->size());
     if (budget_ <= 0) return;
     if (job) {
-      // Options of sbatch come first in `directives`, and override those of the job's file.
-      const std::vector<std::string> options = out_.directives;
-      directives(*text);
-      std::vector<std::string> all(
-          out_.directives.begin() + static_cast<std::ptrdiff_t>(options.size()),
-          out_.directives.end());
-      all.insert(all.end(), options.begin(), options.end());
-      std::swap(out_.directives, all);
+      directives(*text);  // after the options of sbatch, which win
       set_job_variables();
-      std::swap(out_.directives, all);
     }
     std::vector<std::uint32_t> places(text->size(), static_cast<std::uint32_t>(path.at));
     follow(clean(*text), std::move(places));
