@@ -1,4 +1,4 @@
-// field_cases_test.cpp — inputs of users that were once read wrongly: launch configurations of other
+// field_cases_test.cpp — inputs of users that were once read wrongly: configurations of other
 // programs, DeepSpeed's JSON, variables of batch systems, flags that a script hides.
 #include <catch2/catch.hpp>
 
