@@ -3,8 +3,8 @@
 //
 // validate calls plan_of() once per row. The columns become settings of a plan file, and that file
 // is loaded as any other: `rehearse run` of it gives the row's prediction. Defaults of the
-// framework (workloads/frameworks) fill the fields that the row leaves out. Every value that the row
-// does not state is listed in `assumptions`.
+// framework (workloads/frameworks) fill the fields that the row leaves out. Every value that the
+// row does not state is listed in `assumptions`.
 #pragma once
 
 #include <map>
