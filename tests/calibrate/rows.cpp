@@ -436,7 +436,7 @@ TEST_CASE("calibrate: flags of a mixture are read as Megatron-LM has them") {
       extra.erase(flag);
     extra.update(flags);
     row["extra"] = extra.dump();
-    row["settings"] = "";
+    row["model"] = "a-mixture";  // no model file says more
     return plan_of(row).plan.architecture.experts;
   };
   const model::Experts plain = experts_with(nlohmann::json::object());

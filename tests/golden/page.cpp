@@ -60,7 +60,7 @@ std::string scratch(const std::string& name) {
 
 // One section of the page, from the heading that holds `title`.
 std::string section(const std::string& dom, const std::string& title) {
-  const std::size_t at = dom.find("<h2>" + title);
+  const std::size_t at = dom.find(">" + title);  // the heading may have a tooltip
   return at == std::string::npos ? "" : dom.substr(at, dom.find("</section>", at) - at);
 }
 

@@ -11,6 +11,8 @@ class Fields(TypedDict, total=False):
     source: Union[str, Sequence[str]]
     architecture: Block
     framework: str
+    framework_version: str
+    cluster_settings: Union[str, Sequence[str]]
     nodes: int
     tp: int
     tensor_columns: int
@@ -87,6 +89,7 @@ class Fields(TypedDict, total=False):
     optimizer_sub_group: int
     optimizer_gpu_stride: int
     async_gradient_copy: bool
+    adapters: bool
     lora_rank: int
     lora_modules: str
     lora_all_to_all: bool
@@ -149,6 +152,8 @@ class FieldLists(TypedDict, total=False):
     source: Union[Union[str, Sequence[str]], Sequence[Union[str, Sequence[str]]]]
     architecture: Union[Block, Sequence[Block]]
     framework: Union[str, Sequence[str]]
+    framework_version: Union[str, Sequence[str]]
+    cluster_settings: Union[Union[str, Sequence[str]], Sequence[Union[str, Sequence[str]]]]
     nodes: Union[int, Sequence[int]]
     tp: Union[int, Sequence[int]]
     tensor_columns: Union[int, Sequence[int]]
@@ -241,6 +246,7 @@ class FieldLists(TypedDict, total=False):
     optimizer_sub_group: Union[int, Sequence[int]]
     optimizer_gpu_stride: Union[int, Sequence[int]]
     async_gradient_copy: Union[bool, Sequence[bool]]
+    adapters: Union[bool, Sequence[bool]]
     lora_rank: Union[int, Sequence[int]]
     lora_modules: Union[str, Sequence[str]]
     lora_all_to_all: Union[bool, Sequence[bool]]
