@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/ascii.h"
 #include "sim/command/common/command.h"
 #include "sim/input/fields/fields.h"
 #include "sim/input/frameworks/framework.h"
@@ -103,12 +104,14 @@ std::vector<std::string> settings_of(const input::PlanFile& file) {
   settings.push_back("cluster=" + file.machine.cluster.name);
   settings.push_back(fmt::format("gpus={}", plan.world()));
   const Result<std::vector<input::Framework>>& known = input::frameworks();
-  if (known)
-    for (const input::Framework& one : *known)
-      if (one.family == file.framework && !file.framework.empty()) {
-        settings.push_back("framework=" + one.name);
-        break;
-      }
+  // Of the frameworks of one family, the one with the family's name: Megatron-LM, not a fork of it.
+  if (known && !file.framework.empty()) {
+    const auto same = [&](const input::Framework& one) {
+      return one.family == file.framework && one.name == lower(file.framework);
+    };
+    const auto found = std::ranges::find_if(*known, same);
+    if (found != known->end()) settings.push_back("framework=" + found->name);
+  }
   std::vector<std::string> needed = settings;
   needed.push_back(fmt::format("global_batch={}", plan.batch.global_batch));
   needed.push_back(fmt::format("sequence={}", plan.batch.sequence));

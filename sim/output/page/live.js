@@ -288,7 +288,7 @@
     place.append("h2").text(title);
     const parts = [...new Set(rows.flatMap((row) => row.parts.filter(([, v]) => v > 0)
       .map(([name]) => name)))];
-    const wide = Math.max(260, place.node().clientWidth - 34) || 800;
+    const wide = Math.max(260, place.node().clientWidth - 50) || 800;
     const left = Math.min(wide / 3, 18 + 7 * d3.max(rows, (row) => row.name.length));
     const step = rows.length > 12 ? 16 : 26;
     const height = 8 + step * rows.length + 26;

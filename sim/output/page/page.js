@@ -133,7 +133,7 @@ function view(model, at, controls) {
   }
   const symbol = (index, size) => d3.symbol(shapes[index % shapes.length], size)();
   // As wide as the page is, so that text keeps its size on a narrow screen.
-  const width = Math.max(300, Math.min(1120, at.node().clientWidth - 34 || 1080));
+  const width = Math.max(300, Math.min(1120, at.node().clientWidth - 50 || 1080));
   function picture(place, height, name) {
     return place.append("svg").attr("viewBox", "0 0 " + width + " " + height)
       .attr("role", "img").attr("aria-label", name);
