@@ -11,6 +11,14 @@
 
 namespace picture {
 
+// How often the part is in the text, without overlaps.
+inline std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
+    ++found;
+  return found;
+}
+
 // `file`: below tests/, "cluster/topology/pictures/two-nodes.svg".
 inline void same(const std::string& file, const std::string& drawn) {
   const std::filesystem::path path = std::filesystem::path(REHEARSE_SOURCE_DIR) / "tests" / file;

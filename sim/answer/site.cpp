@@ -15,7 +15,6 @@ std::string digest(const std::string& text) {
 void apply(const SiteChange& change, topology::Cluster& cluster) {
   topology::Node& node = cluster.node;
   if (change.nodes > 0) cluster.nodes = change.nodes;
-  if (change.no_nvlink_sharp) node.nvlink_sharp = false;
   if (change.gpus_per_node > 0) node.gpus = change.gpus_per_node;
   if (change.host) {
     node.host = {.core = change.host->rank, .pageable = change.host->pageable};
@@ -36,15 +35,6 @@ void apply(const SiteChange& change, topology::Cluster& cluster) {
   }
 }
 
-// The given profile; communication from `own` where it has none.
-input::ProfileFile merged(input::ProfileFile given, const input::ProfileFile& own) {
-  if (given.has_communication) return given;
-  given.communication = own.communication;
-  given.has_communication = own.has_communication;
-  given.text += own.text;
-  return given;
-}
-
 }  // namespace
 
 Result<Site*> Sites::of(const input::Machine& machine) {
@@ -53,11 +43,11 @@ Result<Site*> Sites::of(const input::Machine& machine) {
     if (one->machine.cluster == machine.cluster && one->machine.gpu == machine.gpu &&
         one->machine.path == machine.path)
       return one.get();
-  Result<input::ProfileFile> profile = input::find_profiles(machine);
+  const Result<input::ProfileFile> profile = profile_ ? *profile_ : input::find_profiles(machine);
   if (!profile) return profile.errors();
   auto site = std::make_unique<Site>();
   site->machine = machine;
-  site->profile = profile_ ? merged(*profile_, *profile) : *profile;
+  site->profile = *profile;
   site->network = std::make_unique<network::Network>(
       machine.cluster,
       std::make_shared<const network::CommunicationProfile>(site->profile.communication));

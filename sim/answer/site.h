@@ -32,7 +32,6 @@ struct SiteChange {
   int gpus_per_node = 0;
   int nics = 0;
   Bandwidth nic{};
-  bool no_nvlink_sharp = false;  // NCCL_NVLS_ENABLE=0
   // Measured bandwidths of a node's CPUs.
   struct Host {
     Bandwidth rank{};      // memory to the cores of one rank
@@ -53,15 +52,15 @@ class Sites {
                      const SiteChange& change = {});
   // The site of a machine that is already loaded.
   Result<Site*> of(const input::Machine& machine);
-  // From now on every site has the numbers of this profile in place of its GPU's own; those of
-  // `communication` only if the profile has that section. REQUIRES: no site was asked for yet.
+  // From now on every site has the numbers of this profile in place of those that its cluster
+  // names. REQUIRES: the profile has communication; no site was asked for yet.
   void use(input::ProfileFile profile) { profile_ = std::move(profile); }
 
  private:
   std::map<std::string, input::Machine> machines_;  // key: cluster name, newline, `beside`
   // Key: text of the cluster file. One text has several sites if settings changed the machine.
   std::map<std::string, std::vector<std::unique_ptr<Site>>> sites_;
-  std::optional<input::ProfileFile> profile_;  // in place of the GPU's own
+  std::optional<input::ProfileFile> profile_;  // in place of those of the clusters
 };
 
 }  // namespace sim::answer

@@ -13,6 +13,7 @@
 #include "sim/calibrate/tables/measured_table.h"
 #include "sim/calibrate/tables/memory_rows.h"
 #include "sim/calibrate/tables/timings.h"
+#include "sim/input/profile/profile.h"
 #include "sim/input/tables/table_csv.h"
 #include "sim/input/text/locate.h"
 #include "sim/output/output.h"
@@ -103,8 +104,9 @@ int run_calibrate_runs(const Options& options, const Globals& globals) {
   const std::string base = options.text("profile", machine.gpu.profile);
   calibrate::RunsWanted wanted;
   wanted.profile = need(input::locate(input::Kind::profile, base));
-  if (machine.communication != machine.gpu.profile)
-    wanted.communication = need(input::locate(input::Kind::profile, machine.communication));
+  const bool own = machine.communication == machine.gpu.profile &&
+                   need(input::load_profile(wanted.profile)).has_communication;
+  if (!own) wanted.communication = need(input::locate(input::Kind::profile, machine.communication));
   if (options.has("cluster")) wanted.machine = &machine;
   wanted.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const calibrate::RunFit fit =

@@ -61,6 +61,7 @@ TEST_CASE("calibrate: experts on GPUs that are not stated are on as many as hold
   const RowPlan row = plan_of_row("training_runs.csv", "T01331");
   CHECK(row.plan.world() == 16);
   CHECK(row.assumes_gpus);
+  CHECK_FALSE(plan_of_row("megatron_ci_large.csv", "C00582").assumes_gpus);  // its state says
 }
 
 TEST_CASE("calibrate: a time above the GPU's peak is not compared") {
@@ -72,6 +73,8 @@ TEST_CASE("calibrate: a time above the GPU's peak is not compared") {
   CHECK(says(memory,
              "its time asks for 350 TFLOP/s of each A100-SXM4-80GB while the pipeline is "
              "full, above the peak of 312"));
+  CHECK(plan_of_row("megatron_ci_large.csv", "C01584").unsupported.find("its time asks for 350") ==
+        0);
   CHECK(!plan_of_row("megatron_ci_large.csv", "C00582").memory_only);
   CHECK(!plan_of_row("megatron_ci_large.csv", "C00585").memory_only);
 }

@@ -9,19 +9,14 @@
 #include <vector>
 
 #include "tests/golden/program.h"
+#include "tests/picture.h"
 
 using golden::run;
 using golden::text_of;
+using picture::count;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
-    ++found;
-  return found;
-}
 
 bool has_browser(const std::string& folder) {
   if (run("command -v chromium", folder).code == 0) return true;

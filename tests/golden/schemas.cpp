@@ -84,6 +84,10 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
                 "SwitchName=top Switches=s[0-1]\n");
   golden::write(folder + "/small.csv",
                 golden::text_of(folder + "/calibration/measured/paper_points.csv"));
+  golden::run(
+      "(head -n 1 calibration/measured/training_runs.csv; grep '^T[0-9]*,torchtitan,' "
+      "calibration/measured/training_runs.csv | head -n 4) > runs.csv",
+      folder);
   Schemas schemas;
   for (const std::string command :
        {"run llama-2-7b-64 --fixes --timelines",
@@ -129,6 +133,7 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "magma27_cs336_memory_snapshot.pickle",
         "calibrate calibration/measured/gemm.csv --profile a100-80",
         "calibrate calibration/measured/nccl.csv --profile a100-80",
+        "calibrate runs.csv",
         "validate small.csv",
         "validate calibration/measured/nccl.csv --where nodes=1",
         "validate calibration/measured/usp_attention_8xA100.csv",

@@ -47,8 +47,8 @@ class Replayed {
     answer::Sites sites;
     input::ProfileFile file;
     file.device = profile.device();
-    file.has_communication = profile.has_communication();
-    if (file.has_communication) file.communication = profile.communication();
+    file.has_communication = true;
+    file.communication = profile.communication();
     file.path = wanted_.profile;
     file.text = profile.text("");
     sites.use(std::move(file));
@@ -88,6 +88,14 @@ class Replayed {
   const RunsWanted& wanted_;
 };
 
+// What the distance of x from the base costs: the negative logarithm of the prior.
+double prior_loss(const std::vector<Factor>& factors, const double* x) {
+  double sum = 0;
+  for (std::size_t k = 0; k < factors.size(); ++k)
+    sum += x[k] * x[k] / (2 * factors[k].prior * factors[k].prior);
+  return sum;
+}
+
 // The fit in a neighbourhood of `at`, where the residuals are `here` and their derivatives J.
 struct Linear {
   const std::vector<Factor>& factors;
@@ -98,12 +106,6 @@ struct Linear {
     double r = here[i];
     for (std::size_t k = 0; k < factors.size(); ++k) r -= J[i][k] * (x[k] - at[k]);
     return r;
-  }
-  double prior(const double* x) const {
-    double sum = 0;
-    for (std::size_t k = 0; k < factors.size(); ++k)
-      sum += x[k] * x[k] / (2 * factors[k].prior * factors[k].prior);
-    return sum;
   }
   // The best x for the runs that `use` accepts.
   template <class Use>
@@ -116,7 +118,7 @@ struct Linear {
       priors.push_back(factors[k].prior);
     }
     return minimise(bounds, priors, at, 20000, [&](const double* x) {
-      double sum = prior(x);
+      double sum = prior_loss(factors, x);
       for (std::size_t i = 0; i < here.size(); ++i)
         if (use(i)) sum += huber_loss(predicted(i, x), noise);
       return sum;
@@ -126,9 +128,7 @@ struct Linear {
 
 double objective(const std::vector<Factor>& factors, const std::vector<double>& x,
                  const std::vector<double>& residuals, double noise) {
-  double sum = 0;
-  for (std::size_t k = 0; k < factors.size(); ++k)
-    sum += x[k] * x[k] / (2 * factors[k].prior * factors[k].prior);
+  double sum = prior_loss(factors, x.data());
   for (const double r : residuals) sum += huber_loss(r, noise);
   return sum;
 }
@@ -231,7 +231,7 @@ Result<RunFit> fit_runs(const std::vector<input::RunsRow>& rows, const std::vect
   const Result<input::ProfileDraft> loaded = input::ProfileDraft::load(wanted.profile);
   if (!loaded) return loaded.errors();
   input::ProfileDraft base = *loaded;
-  if (!base.has_communication() && !wanted.communication.empty()) {
+  if (!wanted.communication.empty()) {
     const Result<input::ProfileDraft> other = input::ProfileDraft::load(wanted.communication);
     if (!other) return other.errors();
     base.take_communication(*other);

@@ -53,7 +53,7 @@ struct RunFit {
 
 struct RunsWanted {
   std::string profile;                      // path of the profile to start from
-  std::string communication;                // path of the one with its communication; "": the same
+  std::string communication;                // path of the one with the communication; "": the same
   const input::Machine* machine = nullptr;  // of all runs; nullptr: each row names its own
   int threads = 1;
 };

@@ -19,13 +19,17 @@ double percent(double x) {
   return 100 * (std::exp(x) - 1);
 }
 
+Column change(const char* key, const char* heading) {
+  return {key, heading, "", 1, false, " %", 1, output::Show::change};
+}
+
 Rows factors(const RunFit& fit) {
   Rows rows{"factors",
             "what moved (time against the profile; ± one standard deviation)",
             {{"factor", "factor", "", 0, true},
-             {"time_percent", "time", "", 1, false, " %", 1, output::Show::change},
-             {"deviation_percent", "±", "", 1, false, " %"},
-             {"prior_percent", "± before", "", 1, false, " %"}},
+             change("time_pct", "time"),
+             {"deviation_pct", "±", "", 1, false, " %"},
+             {"prior_pct", "± before", "", 1, false, " %"}},
             {}};
   for (const FittedFactor& one : fit.factors)
     rows.cells.push_back(
@@ -37,10 +41,9 @@ Rows runs(const RunFit& fit) {
   Rows rows{"runs",
             "runs (measured time against predicted)",
             {{"row_id", "run", "", 0, true},
-             {"before_percent", "before", "", 1, false, " %", 1, output::Show::change},
-             {"after_percent", "after", "", 1, false, " %", 1, output::Show::change},
-             {"held_out_percent", "predicted from the others", "", 1, false, " %", 1,
-              output::Show::change}},
+             change("before_pct", "before"),
+             change("after_pct", "after"),
+             change("held_out_pct", "predicted from the others")},
             {}};
   for (const FittedRun& run : fit.runs)
     rows.cells.push_back(

@@ -21,6 +21,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "sim/base/descriptor.h"
+
 namespace sim::command::web {
 
 namespace {
@@ -39,18 +41,6 @@ struct Head {
   char kind = told_kind;
   std::uint64_t bytes = 0;
 };
-
-bool read_exactly(int descriptor, void* into, std::size_t bytes) {
-  char* at = static_cast<char*>(into);
-  while (bytes > 0) {
-    const ssize_t got = ::read(descriptor, at, bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
 
 bool write_exactly(int descriptor, const char* at, std::size_t bytes) {
   while (bytes > 0) {

@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/base/descriptor.h"
 #include "sim/output/output.h"
 #include "sim/output/record.h"
 
@@ -67,19 +68,6 @@ Ended end_by_signal(int signal) {
   std::string outside = std::string(output::killed_from_outside) + " with " + which;
   if (signal == SIGKILL) outside += "; Linux does that when the host is out of memory";
   return {Ending::killed, outside};
-}
-
-// Reads exactly `bytes`; false at the end of the stream.
-bool read_exactly(int descriptor, void* into, std::size_t bytes) {
-  char* at = static_cast<char*>(into);
-  while (bytes > 0) {
-    const ssize_t got = ::read(descriptor, at, bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
 }
 
 // The loop of a worker: reads an item, writes its answer, until the parent closes the pipe or ends.

@@ -12,17 +12,7 @@
 
 using namespace sim;
 using namespace sim::topology;
-
-namespace {
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
-    ++found;
-  return found;
-}
-
-}  // namespace
+using picture::count;
 
 TEST_CASE("topology: a folded cluster has as many parts and cables as the whole, of every fabric") {
   for (const FabricEntry& fabric : fabric_catalog()) {

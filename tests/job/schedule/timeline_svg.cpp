@@ -4,18 +4,10 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "tests/picture.h"
+
 using namespace sim::schedule;
-
-namespace {
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
-    ++found;
-  return found;
-}
-
-}  // namespace
+using picture::count;
 
 TEST_CASE("schedule: the picture has a box for every pass, and both passes of a split backward") {
   for (const char* name : {"1f1b", "zb-h1"}) {
