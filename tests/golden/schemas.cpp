@@ -84,10 +84,11 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
                 "SwitchName=top Switches=s[0-1]\n");
   golden::write(folder + "/small.csv",
                 golden::text_of(folder + "/calibration/measured/paper_points.csv"));
-  golden::run(
-      "(head -n 1 calibration/measured/training_runs.csv; grep '^T[0-9]*,torchtitan,' "
-      "calibration/measured/training_runs.csv | head -n 4) > runs.csv",
-      folder);
+  golden::write(folder + "/runs.csv",
+                golden::run("sed -n -e 1p -e '/^T[0-9]*,torchtitan,/p' "
+                            "calibration/measured/training_runs.csv | head -n 5",
+                            folder)
+                    .out);
   Schemas schemas;
   for (const std::string command :
        {"run llama-2-7b-64 --fixes --timelines",
