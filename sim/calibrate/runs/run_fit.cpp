@@ -88,7 +88,7 @@ class Replayed {
   const RunsWanted& wanted_;
 };
 
-// What the distance of x from the base costs: the negative logarithm of the prior.
+// The negative logarithm of the prior at x: how far x is from the base, in prior widths.
 double prior_loss(const std::vector<Factor>& factors, const double* x) {
   double sum = 0;
   for (std::size_t k = 0; k < factors.size(); ++k)

@@ -1,8 +1,9 @@
 // launch_files.h — launch configurations as data: workloads/launchers/*.textproto say which keys of
 // a program's YAML, TOML or JSON file mean what.
 //
-// read_launch_yaml asks it first. A file belongs to the first program, by name, of which one `sign`
-// holds. Every key of the file is then simulated, noted, asked for, refused, or listed as not read.
+// read_launch_yaml calls read_by_launcher first. A program recognises a file if one of its `sign`s
+// holds; of several programs, the first by name reads it. Every key of the file is then simulated,
+// noted, asked for, refused, or listed as not read.
 #pragma once
 
 #include <optional>
@@ -25,7 +26,7 @@ std::optional<LaunchFile> read_by_launcher(const LaunchValues& values, const std
 std::optional<MegatronArguments> read_rows(std::string_view launcher, const LaunchValues& values,
                                            const std::string& text, const std::string& path);
 
-// What a program's file says of a key.
+// The effect that the launcher file of a program gives to a key.
 enum class KeyEffect : std::uint8_t { simulated, noted, refused, harmless, unknown };
 KeyEffect key_effect(std::string_view launcher, std::string_view key);
 
