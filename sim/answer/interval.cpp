@@ -19,6 +19,7 @@ namespace {
 constexpr double inside = 0.90;
 constexpr double tail = (1 - inside) / 2;
 constexpr std::size_t known_from = 8;
+constexpr std::size_t sources_from = 3;
 constexpr double ranks_from = 1 / tail - 1;  // 19: the first rank is the 5 % quantile
 
 struct Level {
@@ -156,6 +157,7 @@ std::optional<Spread> of_level(const input::RunResiduals& residuals,
     samples += group.values.size();
   }
   if (samples < least) return std::nullopt;
+  if (sources.size() < sources_from && least >= known_from) return std::nullopt;
   const bool narrowest = level.context;
   std::vector<Weighted> values;
   for (const auto& [source, some] : sources) {
@@ -235,17 +237,17 @@ std::optional<Spread> elsewhere(const input::RunResiduals& residuals, input::Res
   return all;
 }
 
-// Clears a GPU or framework without measured runs.
-Situation known(const input::RunResiduals& residuals, Situation situation,
-                const std::string& without) {
-  bool gpu = false, framework = false;
+// Clears a GPU or framework that fewer than three sources measured.
+Situation known(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                Situation situation, const std::string& without) {
+  std::set<std::string> gpu, framework;
   for (const input::ResidualGroup& group : residuals.groups) {
-    if (group.source == without) continue;
-    gpu = gpu || group.profile == situation.profile;
-    framework = framework || group.framework == situation.framework;
+    if (group.source == without || group.quantity != quantity) continue;
+    if (group.profile == situation.profile) gpu.insert(group.source);
+    if (group.framework == situation.framework) framework.insert(group.source);
   }
-  if (!gpu) situation.profile.clear();
-  if (!framework) situation.framework.clear();
+  if (gpu.size() < sources_from) situation.profile.clear();
+  if (framework.size() < sources_from) situation.framework.clear();
   return situation;
 }
 
@@ -253,7 +255,7 @@ Situation known(const input::RunResiduals& residuals, Situation situation,
 
 std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
                              const Situation& asked, const std::string& without) {
-  const Situation situation = known(residuals, asked, without);
+  const Situation situation = known(residuals, quantity, asked, without);
   for (const bool fitted : {false, true}) {
     if (asked.framework.empty())
       if (const auto found = widest(residuals, quantity, situation, without, fitted)) return found;

@@ -106,13 +106,15 @@ const char* text(program::DataParallelism kind) {
 }
 
 Json fsdp_json(const program::FsdpOptions& o) {
-  return {{"reshard_after_forward", o.reshard_after_forward},
-          {"limit_all_gathers", o.limit_all_gathers},
-          {"no_sync", o.no_sync},
-          {"fp32_parameters", o.fp32_parameters},
-          {"forward_prefetch", o.forward_prefetch},
-          {"backward_prefetch", o.backward_prefetch},
-          {"replicas", o.replicas}};
+  Json json = {{"reshard_after_forward", o.reshard_after_forward},
+               {"limit_all_gathers", o.limit_all_gathers},
+               {"no_sync", o.no_sync},
+               {"fp32_parameters", o.fp32_parameters},
+               {"forward_prefetch", o.forward_prefetch},
+               {"backward_prefetch", o.backward_prefetch},
+               {"replicas", o.replicas}};
+  if (o.low_precision_parameters) json["low_precision_parameters"] = true;
+  return json;
 }
 
 const char* text(model::Precision precision) {
