@@ -95,7 +95,9 @@ int run_leave_out(const std::vector<input::RunsRow>& table, const LeaveOutWanted
     rows.push_back(table[i].cells);
     groups.push_back(calibrate::group_of(rows.back(), given[i], wanted.column));
   }
-  calibrate::LeaveOut result = need(calibrate::leave_out(rows, given, groups, factors));
+  calibrate::LeaveOut result =
+      need(wanted.column == "half" ? calibrate::predict_halves(rows, given, factors)
+                                   : calibrate::leave_out(rows, given, groups, factors));
   const input::RunResiduals residuals = calibrate::residuals_of(rows, result.unseen, wanted.words);
   if (!wanted.residuals.empty()) write_whole(wanted.residuals, input::to_text(residuals));
   calibrate::add_intervals(rows, result.unseen, residuals);

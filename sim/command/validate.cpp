@@ -333,7 +333,8 @@ int run_validate(const Arguments& arguments, Globals globals) {
               true)
       .value("leave-out", "COLUMN",
              "predict each group of rows with profiles that are fitted to all others: source, gpu, "
-             "framework, model or another column; an interrupted command goes on")
+             "framework, model or another column; half: each half of a source from the other; "
+             "an interrupted command goes on")
       .value("output,o", "FOLDER",
              "with --shard: where the shares go (results-validate); with --leave-out: its records "
              "(results-leave-out)")

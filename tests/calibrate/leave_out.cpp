@@ -59,22 +59,30 @@ double unseen_time(const Runs& runs, const std::vector<std::string>& groups, std
 }  // namespace
 
 TEST_CASE("calibrate: a source that is left out is predicted from the others, exactly") {
-  // Nine runs of one source are exp(0.04) slower, with sensitivity 1; noise 0.05, prior 0.1. The
-  // posterior mean is 0.04 w / (w + 1 / 0.01) with w = 9 / 0.0025 = 3600.
+  // Nine runs of one source are exp(0.04) slower, with sensitivity 1; noise 0.05, prior 0.1. They
+  // tell A = 9 / 0.0025 = 3600 about their own factor, and w = 1 / (1 / A + 0.01) about the shared
+  // one, whose posterior mean is 0.04 w / (w + 1 / 0.01).
   Runs runs;
   for (int i = 0; i < 9; ++i) runs.add("known", 0.04, 1);
   runs.add("new", 0.5, 0.5);
-  const double x = 0.04 * 3600 / (3600 + 100);
+  const double w = 1 / (1 / 3600.0 + 0.01), x = 0.04 * w / (w + 100);
   CHECK(unseen_time(runs, runs.sources, 9) == Approx(std::exp(0.5 * x)).epsilon(1e-6));
 }
 
-TEST_CASE("calibrate: a source counts as ten runs at most") {
+TEST_CASE("calibrate: sources that disagree cancel, however many rows they have") {
   Runs runs;
   for (int i = 0; i < 1000; ++i) runs.add("large", 0.04, 1);
-  for (int i = 0; i < 10; ++i) runs.add("small", -0.04, 1);
+  for (int i = 0; i < 1000; ++i) runs.add("opposite", -0.04, 1);
   runs.add("new", 0, 1);
-  // Both weigh 10, within Huber's limit, so they cancel.
-  CHECK(unseen_time(runs, runs.sources, 1010) == Approx(1).epsilon(1e-6));
+  CHECK(unseen_time(runs, runs.sources, 2000) == Approx(1).epsilon(1e-6));
+  // Ten rows tell nearly as much as a thousand.
+  Runs fewer;
+  for (int i = 0; i < 1000; ++i) fewer.add("large", 0.04, 1);
+  for (int i = 0; i < 10; ++i) fewer.add("small", -0.04, 1);
+  fewer.add("new", 0, 1);
+  const double large = 1 / (1 / 4e5 + 0.01), small = 1 / (1 / 4e3 + 0.01);
+  CHECK(unseen_time(fewer, fewer.sources, 1010) ==
+        Approx(std::exp(0.04 * (large - small) / (large + small + 100))).epsilon(1e-6));
 }
 
 TEST_CASE("calibrate: with no other group the prior alone predicts") {
@@ -117,9 +125,8 @@ TEST_CASE("calibrate: derivatives of a replay predict a moved profile") {
   const auto factors = find_factors();
   REQUIRE(table);
   REQUIRE(factors);
-  const auto row = std::ranges::find_if(table->rows, [](const input::RunsRow& one) {
-    return one.text("row_id") == "T01482";
-  });
+  const auto row = std::ranges::find_if(
+      table->rows, [](const input::RunsRow& one) { return one.text("row_id") == "T01482"; });
   REQUIRE(row != table->rows.end());
   Sensitivities sensitivities(*factors);
   const SensitiveRow found = sensitivities.of(*row);

@@ -4,6 +4,7 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -17,10 +18,9 @@ namespace sim::calibrate {
 
 namespace {
 
-constexpr double moved_by = 0.1;       // a factor, for a derivative
-constexpr double run_noise = 0.05;     // of a run's residual that no factor explains
-constexpr double largest_move = 0.7;   // that a factor may move
-constexpr double rows_of_source = 10;  // a source weighs at most as much as this many rows
+constexpr double moved_by = 0.1;      // a factor, for a derivative
+constexpr double run_noise = 0.05;    // of a run's residual that no factor explains
+constexpr double largest_move = 0.7;  // that a factor may move
 constexpr int reweightings = 30;
 constexpr double huber_noises = 1.345;  // noises; Huber's constant for 95 % efficiency
 
@@ -106,7 +106,7 @@ SensitiveRow sensitive_row(const output::Json& json) {
 }
 
 std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column) {
-  if (column == "source") return cell(row, "source_group");
+  if (column == "source" || column == "half") return cell(row, "source_group");
   if (given.given.status != "predicted") return "(refused)";
   if (column == "gpu") return given.profile.empty() ? "(no time)" : given.profile;
   if (column == "framework") return given.given.situation.framework;
@@ -163,36 +163,77 @@ std::vector<double> centre(const std::string& profile,
   return towards;
 }
 
-// Huber's robust fit with a normal prior around `towards`, by iterated weights.
-std::vector<double> fit(const Known& known, const std::vector<SensitiveRow>& given,
-                        const std::vector<double>& weights, const std::vector<Factor>& factors,
+// The normal equations of a source's rows: information A and pull b of its factors.
+struct Equations {
+  Eigen::MatrixXd information;
+  Eigen::VectorXd pull;
+};
+
+// With Huber's weights around the factors `at`.
+Equations equations(const Known& known, const std::vector<std::size_t>& of,
+                    const std::vector<SensitiveRow>& given, const Eigen::VectorXd& at) {
+  Equations sum{Eigen::MatrixXd::Zero(at.size(), at.size()), Eigen::VectorXd::Zero(at.size())};
+  for (const std::size_t i : of) {
+    const Eigen::Map<const Eigen::VectorXd> j(given[known.rows[i]].sensitivity.data(), at.size());
+    const double left = std::abs(known.residuals[i] - j.dot(at)) / run_noise;
+    const double weight =
+        (left > huber_noises ? huber_noises / left : 1.0) / (run_noise * run_noise);
+    sum.information += weight * j * j.transpose();
+    sum.pull += weight * known.residuals[i] * j;
+  }
+  return sum;
+}
+
+// The factors that all sources share. A source's own factors differ from them by a normal deviation
+// of the prior's width P, so its rows tell (A^-1 + P)^-1 about the shared ones, however many they
+// are. The shared factors have the same prior around `towards`. `sources`: rows of each.
+std::vector<double> fit(const Known& known,
+                        const std::map<std::string, std::vector<std::size_t>>& sources,
+                        const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors,
                         const std::vector<double>& towards) {
   const auto n = static_cast<Eigen::Index>(factors.size());
-  Eigen::VectorXd prior(n), centre(n);
-  for (Eigen::Index k = 0; k < n; ++k) {
-    const double width = factors[static_cast<std::size_t>(k)].prior;
-    prior(k) = 1 / (width * width);
-    centre(k) = towards[static_cast<std::size_t>(k)];
-  }
-  Eigen::VectorXd x = centre;
+  Eigen::VectorXd width(n);
+  for (Eigen::Index k = 0; k < n; ++k) width(k) = factors[static_cast<std::size_t>(k)].prior;
+  const Eigen::VectorXd P = width.cwiseAbs2();
+  const Eigen::VectorXd prior = P.cwiseInverse();
+  const Eigen::Map<const Eigen::VectorXd> centre(towards.data(), n);
+  const Eigen::MatrixXd one = Eigen::MatrixXd::Identity(n, n);
+  Eigen::VectorXd shared = centre;
+  std::map<std::string, Eigen::VectorXd> own;
+  for (const auto& [source, rows] : sources) own.emplace(source, centre);
   for (int round = 0; round < reweightings; ++round) {
     Eigen::MatrixXd information = prior.asDiagonal();
     Eigen::VectorXd pull = prior.cwiseProduct(centre);
-    for (std::size_t i = 0; i < known.rows.size(); ++i) {
-      if (weights[i] <= 0) continue;
-      const Eigen::Map<const Eigen::VectorXd> j(given[known.rows[i]].sensitivity.data(), n);
-      const double left = std::abs(known.residuals[i] - j.dot(x)) / run_noise;
-      const double weight =
-          weights[i] * (left > huber_noises ? huber_noises / left : 1.0) / (run_noise * run_noise);
-      information += weight * j * j.transpose();
-      pull += weight * known.residuals[i] * j;
+    for (const auto& [source, rows] : sources) {
+      const Equations e = equations(known, rows, given, own.at(source));
+      const Eigen::MatrixXd told = (one + e.information * P.asDiagonal()).inverse();
+      information += told * e.information;
+      pull += told * e.pull;
+      const Eigen::MatrixXd alone = e.information + Eigen::MatrixXd(prior.asDiagonal());
+      own.at(source) = alone.ldlt().solve(e.pull + prior.cwiseProduct(shared));
     }
-    x = information.ldlt().solve(pull);
+    shared = information.partialPivLu().solve(pull);
   }
   std::vector<double> out(factors.size());
   for (Eigen::Index k = 0; k < n; ++k)
-    out[static_cast<std::size_t>(k)] = std::clamp(x(k), -largest_move, largest_move);
+    out[static_cast<std::size_t>(k)] = std::clamp(shared(k), -largest_move, largest_move);
   return out;
+}
+
+// The factors of one source, from its rows `of` alone.
+std::vector<double> fit_source(const Known& known, const std::vector<std::size_t>& of,
+                               const std::vector<SensitiveRow>& given,
+                               const std::vector<Factor>& factors) {
+  const auto n = static_cast<Eigen::Index>(factors.size());
+  Eigen::MatrixXd prior = Eigen::MatrixXd::Zero(n, n);
+  for (Eigen::Index k = 0; k < n; ++k)
+    prior(k, k) = 1 / std::pow(factors[static_cast<std::size_t>(k)].prior, 2);
+  Eigen::VectorXd x = Eigen::VectorXd::Zero(n);
+  for (int round = 0; round < reweightings; ++round) {
+    const Equations e = equations(known, of, given, x);
+    x = (e.information + prior).ldlt().solve(e.pull);
+  }
+  return {x.data(), x.data() + n};
 }
 
 // A prediction whose time is exp(shift) times as long.
@@ -209,19 +250,15 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-// Weights of a profile's rows without a group: a source counts as `rows_of_source` rows at most.
-std::vector<double> weights_without(const Known& known, const std::vector<Row>& rows,
-                                    const std::vector<std::string>& groups,
-                                    const std::string& group) {
-  std::map<std::string, double> count;
-  for (const std::size_t i : known.rows)
-    if (groups[i] != group) ++count[cell(rows[i], "source_group")];
-  std::vector<double> weights;
-  for (const std::size_t i : known.rows)
-    weights.push_back(groups[i] == group
-                          ? 0
-                          : std::min(1.0, rows_of_source / count[cell(rows[i], "source_group")]));
-  return weights;
+// The rows of a profile that are not in a group, by source.
+std::map<std::string, std::vector<std::size_t>> others(const Known& known,
+                                                       const std::vector<Row>& rows,
+                                                       const std::vector<std::string>& groups,
+                                                       const std::string& group) {
+  std::map<std::string, std::vector<std::size_t>> all;
+  for (std::size_t i = 0; i < known.rows.size(); ++i)
+    if (groups[known.rows[i]] != group) all[cell(rows[known.rows[i]], "source_group")].push_back(i);
+  return all;
 }
 
 Result<std::map<std::string, input::ProfileDraft>> all_profiles() {
@@ -257,12 +294,66 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
     const std::vector<double> towards = centre(profile, *profiles, factors);
     for (const std::string& group : here) {
       const std::vector<double> x =
-          fit(known, given, weights_without(known, rows, groups, group), factors, towards);
+          fit(known, others(known, rows, groups, group), given, factors, towards);
       for (const std::size_t i : known.rows)
         if (groups[i] == group)
           out.unseen[i] = shifted(given[i].given, dot(given[i].sensitivity, x));
     }
     out.profiles.push_back({profile, towards, known.rows.size(), sources.size()});
+  }
+  return out;
+}
+
+namespace {
+
+// The share of the factors that predicts rows best that the fit did not see, in folds of the rows
+// (as in run_fit.cpp).
+double best_share(const Known& known, const std::vector<std::size_t>& of,
+                  const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors) {
+  constexpr std::size_t folds = 10, least = 4;
+  constexpr std::array shares = {0.0, 0.25, 0.5, 0.75, 1.0};
+  if (of.size() < least) return 1;
+  std::array<double, shares.size()> sums{};
+  for (std::size_t part = 0; part < std::min(folds, of.size()); ++part) {
+    std::vector<std::size_t> kept, held;
+    for (std::size_t n = 0; n < of.size(); ++n) (n % folds == part ? held : kept).push_back(of[n]);
+    const std::vector<double> x = fit_source(known, kept, given, factors);
+    for (const std::size_t i : held) {
+      const double shift = dot(given[known.rows[i]].sensitivity, x);
+      for (std::size_t s = 0; s < shares.size(); ++s)
+        sums[s] += std::abs(known.residuals[i] - shares[s] * shift);
+    }
+  }
+  return shares[static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin())];
+}
+
+}  // namespace
+
+Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
+                                const std::vector<SensitiveRow>& given,
+                                const std::vector<Factor>& factors) {
+  LeaveOut out;
+  for (const SensitiveRow& one : given) out.unseen.push_back(one.given);
+  const std::vector<double> towards(factors.size());
+  for (const auto& [profile, all] : by_profile(rows, given)) {
+    std::map<std::string, Known> sources;
+    for (std::size_t i = 0; i < all.rows.size(); ++i) {
+      Known& known = sources[cell(rows[all.rows[i]], "source_group")];
+      known.rows.push_back(all.rows[i]);
+      known.residuals.push_back(all.residuals[i]);
+    }
+    for (const auto& [source, known] : sources)
+      for (const std::size_t half : {0u, 1u}) {
+        std::vector<std::size_t> other;
+        for (std::size_t i = 1 - half; i < known.rows.size(); i += 2) other.push_back(i);
+        const std::vector<double> x = fit_source(known, other, given, factors);
+        const double share = best_share(known, other, given, factors);
+        for (std::size_t i = half; i < known.rows.size(); i += 2) {
+          const std::size_t row = known.rows[i];
+          out.unseen[row] = shifted(given[row].given, share * dot(given[row].sensitivity, x));
+        }
+      }
+    out.profiles.push_back({profile, towards, all.rows.size(), sources.size()});
   }
   return out;
 }

@@ -4,10 +4,11 @@
 // model) the physical factors of every profile (factors.h) are fitted again to the rows of all
 // other groups, and the group is predicted with them.
 //
-// The fit is that of run_fit.h with one difference: a factor that runs decided (the column
-// `decided` of calibration/factors.csv) is pulled towards its mean over the other profiles, and
-// not towards the profile's own number, which the group may have decided. One residual counts for
-// each configuration, and every source has the same weight.
+// The fit is a hierarchical one. Factors of a source are those that all sources share plus a normal
+// deviation; both have the prior widths of calibration/factors.csv. So a source tells little of the
+// next one, however many rows it has, and several that agree tell much. A factor that runs decided
+// (the column `decided`) is pulled towards its mean over the other profiles, and not towards the
+// profile's own number, which the group may have decided. Huber's weights bound single rows.
 //
 // The group's times follow from derivatives of the replay: ln t = ln t0 + sum_k J_k x_k.
 //
@@ -75,6 +76,14 @@ struct LeaveOut {
 Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<SensitiveRow>& given,
                            const std::vector<std::string>& groups,
                            const std::vector<Factor>& factors);
+
+// Each run predicted from the other half of its own source's runs on the same profile: every second
+// row, in the order of the tables. What a user gains who fits a profile to some of his runs. The
+// priors have their centres at the profiles' own numbers, and the share of the factors is chosen
+// as in run_fit.h.
+Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
+                                const std::vector<SensitiveRow>& given,
+                                const std::vector<Factor>& factors);
 
 // The group of a row by a column; `framework` and `gpu` are those of the prediction.
 std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column);
