@@ -6,8 +6,9 @@
 //
 // Invariants
 //  (1) An interval contains the prediction.
-//  (2) It comes from the narrowest class with at least 8 residuals. If no class has 8, it comes
-//      from all residuals, at least 3.
+//  (2) It comes from the narrowest class with at least 8 residuals of at least 3 sources: the run
+//      that is predicted is of another source. If there is no such class, it comes from all
+//      residuals, at least 3.
 //  (3) Rows that a profile was fitted to are used only if the other rows are too few.
 //  (4) With few residuals the interval is wider than the range of observed residuals.
 //
@@ -23,7 +24,7 @@
 // same weight. In wider classes each source has the same weight, because the rows of a source share
 // causes.
 //
-// If the GPU or the framework has no measured runs, classes 4, 5 and 6 are combined. The result is
+// If fewer than 3 sources measured the GPU or the framework, classes 4, 5 and 6 are combined. The result is
 // as wide as the widest of them, and symmetric around the prediction. A plan without a framework
 // gets the widest interval of all measured frameworks with the same kind of plan.
 //

@@ -116,14 +116,14 @@ class Fsdp final : public Sharding {
   }
   // One GPU that computes with the parameters that it holds: nothing is gathered or reduced.
   bool keeps_parameters() const {
-    return shards_ == 1 && !staged_ && !plan_.sharding.deepspeed_optimizer &&
+    return plan_.mesh.dp * plan_.mesh.cp == 1 && !staged_ && !plan_.sharding.deepspeed_optimizer &&
            parameter_bytes() == held_bytes();
   }
   // A unit is resharded after its forward pass, except the root, whose backward pass follows
   // immediately.
   bool reshards(int u) const { return plan_.sharding.fsdp.reshard_after_forward && u != root(); }
-  // Bytes per element of a held parameter and its gradient and moments, of a gathered parameter, and
-  // of a reduced gradient.
+  // Bytes per element of a held parameter and its gradient and moments, of a gathered parameter,
+  // and of a reduced gradient.
   std::int64_t held_bytes() const {
     return plan_.sharding.fsdp.low_precision_parameters ? rank_.dim.element : 4;
   }

@@ -311,7 +311,7 @@ void Fsdp::keep_shard(Emitter& e, Group& u) {
   if (reduce_bytes() != held_bytes()) {
     e.alloc(local_slot(sharded_gradient), held_bytes() * elements, Category::gradients,
             "sharded gradient", Stream::reduce);
-    memory_bound(e, OperationKind::copy, "shard to its type",
+    memory_bound(e, OperationKind::copy, held_bytes() == 4 ? "shard to fp32" : "shard to its type",
                  (reduce_bytes() + held_bytes()) * elements, Stream::reduce);
     e.free(shard);
     shard = local_slot(sharded_gradient);
