@@ -81,15 +81,16 @@ TEST_CASE("answer: an interval holds the prediction and gives the empty tail to 
 }
 
 TEST_CASE("answer: few residuals give Student's interval") {
-  // -0.1 and 0.1, four times each: mean 0, deviation sqrt(8 x 0.01 / 7) = 0.10690; the 95 %
-  // quantile with 7 degrees of freedom is 1.89458; 1.89458 x 0.10690 x sqrt(1 + 1/8) = 0.21482.
+  // -0.1 and 0.1, four times each: median 0, median distance 0.1, deviation 0.1 / 0.6745 x sqrt(8 /
+  // 7) = 0.15849; the 95 % quantile with 7 degrees of freedom is 1.89458; 1.89458 x 0.15849 x
+  // sqrt(1 + 1/8) = 0.31849.
   // Of three sources, since fewer make no class.
   input::RunResiduals residuals = {"", {group("r", 4, -0.1, 0), group("s", 2, 0.1, 0)}};
   residuals.groups.push_back(group("t", 2, 0.1, 0));
   const auto found = spread(residuals, ResidualOf::time, here);
   REQUIRE(found);
-  CHECK(found->high == Approx(0.21482).epsilon(1e-4));
-  CHECK(found->low == Approx(-0.21482).epsilon(1e-4));
+  CHECK(found->high == Approx(0.31849).epsilon(1e-4));
+  CHECK(found->low == Approx(-0.31849).epsilon(1e-4));
 }
 
 TEST_CASE("answer: a situation that was not measured takes the next wider class") {
