@@ -200,6 +200,7 @@ constexpr std::array rules{
     Rule{"mfu*", "full"},
     Rule{"as reported", "megatron"},
     Rule{"megatron convention", "megatron"},
+    Rule{"incl. recompute", "hardware"},
 };
 
 }  // namespace

@@ -195,6 +195,7 @@ TEST_CASE("flops: every text of the measured tables names its convention") {
       {"model (6N+12Lhs), computed by us", "6n+12lhs"},
       {"model (as reported)", "megatron"},
       {"as reported", "megatron"},
+      {"hardware incl. recompute (as printed)", "hardware"},
       {"as plotted (SimuMax/Megatron convention)", "megatron"},
   };
   for (const auto& [kind, name] : kinds) {
