@@ -143,9 +143,25 @@ std::string with_short_quotes(std::string reason, const Row& row) {
   return reason;
 }
 
+Row with_recompute(Row row, const std::string& level) {
+  row["recompute"] = level;
+  return row;
+}
+
+// Whether the plan of the row fits; false if it is not simulated.
+bool fits(const Row& row, answer::Sites& sites, const Circumstances& circumstances) {
+  const RowPlan mapped = plan_of(row, circumstances.machine);
+  if (!mapped.unsupported.empty()) return false;
+  const Result<answer::Site*> site = sites.of(mapped.machine);
+  if (!site) return false;
+  const Result<answer::CheckedPlan> checked = answer::check(mapped.plan, **site);
+  return checked && answer::evaluate(*checked, {.memory = circumstances.memory}).run.fits();
+}
+
 Prediction predict_row(const input::RunsRow& from, answer::Sites& sites,
                        const Circumstances& circumstances) {
-  const Row& row = from.cells;
+  const std::string least = least_recomputation(from.cells, sites, circumstances);
+  const Row row = least.empty() ? from.cells : with_recompute(from.cells, least);
   Prediction out;
   out.row_id = cell(row, "row_id");
   if (!from.problems.empty()) {
@@ -161,6 +177,8 @@ Prediction predict_row(const input::RunsRow& from, answer::Sites& sites,
     out.reason = mapped.unsupported;
     return out;
   }
+  if (!least.empty())
+    out.assumptions.push_back(fmt::format("recompute {}, the least with which it fits", least));
   if (mapped.memory_only) out.assumptions.emplace_back("memory alone, times are a guess");
   out.plan = program::short_name(mapped.plan);
   const Result<answer::Site*> site = sites.of(mapped.machine);
@@ -194,6 +212,17 @@ Prediction predict_row(const input::RunsRow& from, answer::Sites& sites,
 }
 
 }  // namespace
+
+std::string least_recomputation(const Row& row, answer::Sites& sites,
+                                const Circumstances& circumstances) {
+  if (cell(row, "oom") != "0" || circumstances.memory == engine::MemoryDetail::none) return "";
+  const RowPlan mapped = plan_of(row, circumstances.machine);
+  if (!mapped.unsupported.empty() || !mapped.assumes_recompute) return "";
+  if (fits(row, sites, circumstances)) return "";
+  for (const char* level : {"selective", "full"})
+    if (fits(with_recompute(row, level), sites, circumstances)) return level;
+  return "";
+}
 
 Prediction predict(const input::RunsRow& row, answer::Sites& sites,
                    const Circumstances& circumstances) {

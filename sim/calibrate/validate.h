@@ -6,7 +6,8 @@
 //     represented has the reason.
 // (2) A row is compared only in quantities that it publishes, in its own FLOP convention, for the
 //     rank whose memory it states.
-// (3) If no source gives a row's number of GPUs, the row is replayed on the fewest GPUs that can
+// (3) A row that ran and does not state its recomputation is predicted with the least that fits.
+//     If no source gives a row's number of GPUs, the row is replayed on the fewest GPUs that can
 //     hold its state. It is in no error and in no residual.
 // (4) Rows that a profile was fitted on (provenance.fitted_rows) are always marked.
 #pragma once
@@ -53,6 +54,11 @@ struct Circumstances {
 
 Prediction predict(const input::RunsRow& row, answer::Sites& sites,
                    const Circumstances& circumstances = {});
+
+// The value of `recompute` that predict() assumes for a row that ran and states none: the least
+// with which its plan fits, if it does not fit without. "" otherwise.
+std::string least_recomputation(const Row& row, answer::Sites& sites,
+                                const Circumstances& circumstances = {});
 
 // Serialisation, between the process and its workers.
 std::string to_text(const Prediction& prediction);

@@ -280,11 +280,16 @@ int print_row(const std::vector<input::RunsRow>& table, const std::string& id) {
   const auto found = std::ranges::find(ids, id);
   if (found == ids.end())
     throw Stop{exit_usage, fmt::format("--print: no row '{}'{}", id, did_you_mean(id, ids))};
-  const calibrate::RowPlan row =
-      calibrate::plan_of(table[static_cast<std::size_t>(found - ids.begin())].cells);
+  calibrate::Row cells = table[static_cast<std::size_t>(found - ids.begin())].cells;
+  answer::Sites sites;
+  const std::string least = calibrate::least_recomputation(cells, sites);
+  if (!least.empty()) cells["recompute"] = least;
+  const calibrate::RowPlan row = calibrate::plan_of(cells);
   if (!row.unsupported.empty()) throw Stop{complain({{id, row.unsupported}}), ""};
   std::string text = fmt::format("# The run {} of a table of measured runs, as a plan.\n", id);
   for (const std::string& assumed : row.assumptions) text += "# assumed: " + assumed + "\n";
+  if (!least.empty())
+    text += fmt::format("# assumed: recompute {}, the least with which it fits\n", least);
   std::fputs((text + row.file).c_str(), stdout);
   return exit_yes;
 }

@@ -65,6 +65,13 @@ void assume_attention(Reading& reading) {
   reading.assume("attention", "fused attention");
 }
 
+// GPT-2's, with which scripts of GPT models train [NVIDIA/Megatron-LM examples: gpt2-vocab.json].
+void assume_vocabulary(Reading& reading) {
+  if (reading.says("architecture.vocab") || reading.says("model")) return;
+  reading.say("architecture.vocab", 50257);
+  reading.assume("architecture.vocab", "GPT-2's vocabulary of 50,257");
+}
+
 void read_scope(const Row& row, RowPlan& out) {
   const std::string& scope = cell(row, "mem_scope");
   if (starts_with(scope, "last")) out.memory_rank = MemoryRank::last;
@@ -144,6 +151,7 @@ void read_columns(Reading& reading, const ClusterChoice& choice) {
   read_schedule(reading);
   read_machine(reading, choice);
   assume_attention(reading);
+  assume_vocabulary(reading);
 }
 
 }  // namespace
@@ -170,6 +178,8 @@ RowPlan plan_of(const Row& row, const input::Machine* machine) {
   out.family = loaded->framework;
   out.memory_only = choice.memory_only;
   out.assumes_gpus = degree(row, "n_gpus") == 0 && degree(row, "dp") == 0;
+  out.assumes_recompute =
+      std::ranges::count(reading.assumptions, "recompute", &input::Assumption::field) > 0;
   if (out.plan.policy.recompute != program::Recompute::none || !out.plan.policy.choices.empty())
     std::erase_if(reading.assumptions,
                   [](const input::Assumption& one) { return one.field == "recompute"; });

@@ -38,6 +38,7 @@ struct RowPlan {
   int memory_cp_rank = -1;    // its context-parallel rank; -1: not stated
   bool memory_only = false;   // times are not compared: no measured efficiencies exist for the GPU
   bool assumes_gpus = false;  // no published source gives the number of GPUs
+  bool assumes_recompute = false;  // none is assumed, since the row does not state any
   std::vector<std::string> assumptions;
 };
 

@@ -98,9 +98,13 @@ void read_degrees(Reading& reading) {
   need(tp > 0, "tp");
   need(pp > 0, "pp");
   need(cell(row, "cp").empty() || degree(row, "cp") > 0, "cp");
-  need(micro_batch > 0, "mbs");
   need(gpus > 0 || dp > 0, "n_gpus");
   if (!missing.empty()) return reading.refuse("not published: " + missing);
+  if (micro_batch == 0) {
+    micro_batch = 1;
+    reading.say("micro_batch", 1);
+    reading.assume("micro_batch", "micro-batches of one sequence");
+  }
   const std::int64_t model_parallel = std::int64_t{tp} * pp * cp;
   if (dp == 0 && gpus % model_parallel != 0)
     return reading.refuse(
