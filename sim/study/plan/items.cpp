@@ -42,7 +42,10 @@ std::string answer_item(const Space& space, FirstBounds& first, std::size_t item
   const program::Plan plan = space.plan(of, variant);
   const Result<answer::CheckedPlan> checked = answer::check(plan, site);
   if (!checked) return "null";
-  if (known == Known::third_bound) return to_text(replay_plan(space, core, variant, site, wanted));
+  if (known >= Known::third_bound) {
+    const Extent extent = known == Known::replay ? Extent::few_retries : Extent::while_it_fits;
+    return to_text(replay_plan(space, core, variant, site, wanted, extent));
+  }
   if (known == Known::second_bound) return bound_text(third_bound(*checked));
   return bound_text(second_bound(first, of, plan, site));
 }
@@ -52,7 +55,7 @@ bool sound(const Answers& answers) {
     try {
       const Json json = Json::parse(answer.second);
       if (json.is_null()) return true;
-      if (known_before(answer.first) == Known::third_bound) {
+      if (known_before(answer.first) >= Known::third_bound) {
         const Replayed one = replayed_of(answer.second);
         return one.step_ps > 0 || !one.fits;
       }

@@ -22,8 +22,10 @@ using output::Json;
 constexpr int wave_cost = 32, cost_of_third_bound = 4, cost_of_replay = 8;
 constexpr std::uint32_t cores_between_looks = 64;  // between calls of go_on
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
-// Waves of further plans to list.
-constexpr int most_list_waves = 8;
+// Work on the way to a first plan, and on further plans to list.
+constexpr Candidates::Work seek_work{1024, 48}, list_work{1024, 32};
+// Plans that are replayed again because they may be faster with less memory free.
+constexpr std::size_t most_tight = 4;
 
 class Search {
  public:
@@ -39,14 +41,14 @@ class Search {
     find_room();
     if (!seek_conventional()) return stopped();
     if (!find_layer_costs({}) || !bound_all()) return stopped();
-    candidates_.restart(std::move(roomy_));
-    if (!run_waves() && phase_ != Phase::list) return stopped();
+    if (!best_score_) start_seek(std::exchange(first_, {}));
+    if (!run_waves() && phase_ <= Phase::prove) return stopped();
     finish();
     return std::move(out_);
   }
 
  private:
-  enum class Phase : std::uint8_t { seek, prove, list };
+  enum class Phase : std::uint8_t { seek, prove, tight, list };
   static constexpr std::size_t failed = std::numeric_limits<std::size_t>::max();
 
   // Computes waves until none is left. False: stopped.
@@ -59,15 +61,15 @@ class Search {
     calls.answered = [this](std::size_t item, const std::string& text) {
       if (wanted_.sharing != nullptr && wanted_.sharing->kept != nullptr)
         (*wanted_.sharing->kept)[item] = text;
+      if (known_before(item) < Known::third_bound) {
+        ++out_.counts.bounded;
+        if (phase_ != Phase::prove) bounds_known_[item] = text;
+      }
       take(item, text);
       return true;
     };
-    // A plan on which the simulator fails is not recommended.
     calls.failed = [this](std::size_t item, const std::string& why) {
-      const Entry entry = under_way_.at(item);
-      keep_failure(wanted_, space_.words(space_.cores()[entry.core], entry.variant), why);
-      if (entry.known == Known::third_bound) found_[{entry.core, entry.variant}] = failed;
-      drop(item, Json());
+      take_failure(item, why);
       return true;
     };
     // A pool that is stopped between two waves has no item left to say so.
@@ -75,6 +77,22 @@ class Search {
     calls.go_on = [&] { return goes_on = goes_on && go_on_(progress()); };
     calls.more = [this] { return next_wave(); };
     return study::run_pool(next_wave(), wanted_.workers, calls) && goes_on;
+  }
+
+  // A plan on which the simulator fails is not recommended.
+  void take_failure(std::size_t item, const std::string& why) {
+    const Entry entry = under_way_.at(item);
+    if (entry.sought && entry.known < Known::third_bound) {
+      under_way_.erase(item);  // the proof computes it again
+      return;
+    }
+    keep_failure(wanted_, space_.words(space_.cores()[entry.core], entry.variant), why);
+    if (entry.known == Known::third_bound) found_[{entry.core, entry.variant}] = failed;
+    if (entry.known == Known::replay) {
+      under_way_.erase(item);
+      return;
+    }
+    drop(item, Json());
   }
 
   answer::Site& site(const PlanShape& core) const {
@@ -146,9 +164,11 @@ class Search {
       const Bound bound = bounds_->of(space_.cores()[c], room(c));
       if (bound.bytes <= room(c)) entries.push_back(entry_of(c, bound));
     }
-    candidates_.restart(std::move(entries));
+    start_seek(std::move(entries));
     return run_waves();
   }
+
+  void start_seek(std::vector<Entry> entries) { candidates_.restart(std::move(entries), seek_work); }
 
   std::int64_t room(std::uint32_t core) const { return room_[space_.cores()[core].base]; }
 
@@ -178,8 +198,7 @@ class Search {
       }
     }
     bounded_all_ = true;
-    for (const Entry& entry : entries)
-      if (entry.full < Candidates::most_full) roomy_.push_back(entry);
+    if (!best_score_) first_ = entries;
     queue_ = Queue(Later(), std::move(entries));
     for (const auto& [plan, at] : found_) offer_replay(at);
     return true;
@@ -209,33 +228,47 @@ class Search {
     queue_.push({score(core, one.step_ps), Known::replay, one.core, one.variant});
   }
 
-  std::vector<std::size_t> items_of(const std::vector<Entry>& entries) {
-    std::vector<std::size_t> items;
-    for (const Entry& entry : entries) {
-      if (found_.contains({entry.core, entry.variant})) continue;
-      items.push_back(item_of(entry));
-      under_way_[items.back()] = entry;
-    }
-    return items;
-  }
-
-  std::vector<std::size_t> seek_wave() {
+  std::vector<std::size_t> candidates_wave(const std::optional<Score>& limit) {
     for (;;) {
-      const std::vector<Entry> entries = candidates_.seek(best_score_);
-      std::vector<std::size_t> items = items_of(entries);
+      const std::vector<Entry> entries = candidates_.next(limit);
+      std::vector<std::size_t> items;
+      for (const Entry& entry : entries) {
+        const bool replay = entry.known == Known::third_bound;
+        if (replay && found_.contains({entry.core, entry.variant})) continue;
+        items.push_back(item_of(entry));
+        under_way_[items.back()] = entry;
+      }
       if (entries.empty() || !items.empty()) return items;
     }
   }
 
   std::vector<std::size_t> list_wave() {
-    while (candidates_.waves() < most_list_waves &&
-           static_cast<int>(lines(space_, wanted_, out_.replayed).size()) < wanted_.list) {
-      const std::vector<Entry> entries =
-          candidates_.take(Candidates::replays_per_wave, Candidates::most_full, {});
-      std::vector<std::size_t> items = items_of(entries);
-      if (entries.empty() || !items.empty()) return items;
+    if (std::ssize(lines(space_, wanted_, out_.replayed)) >= wanted_.list) return {};
+    return candidates_wave({});
+  }
+
+  // Replays in full, because their bounds are below the best step: plans that leave less memory free
+  // than is wanted.
+  std::vector<std::size_t> tight_wave() {
+    std::vector<std::size_t> plans;
+    if (out_.best.empty()) return {};
+    for (std::size_t i = 0; i < out_.replayed.size(); ++i)
+      if (out_.replayed[i].stopped && out_.replayed[i].step_ps < out_.best.front().step_ps)
+        plans.push_back(i);
+    std::ranges::sort(plans, {}, [this](std::size_t i) {
+      const Replayed& one = out_.replayed[i];
+      return std::tuple(one.step_ps, one.core, one.variant);
+    });
+    if (plans.size() > most_tight) plans.resize(most_tight);
+    std::vector<std::size_t> items;
+    for (const std::size_t i : plans) {
+      const Replayed& one = out_.replayed[i];
+      const Entry entry{score(space_.cores()[one.core], one.step_ps), Known::replay, one.core,
+                        one.variant, 1, true};
+      items.push_back(item_of(entry));
+      under_way_[items.back()] = entry;
     }
-    return {};
+    return items;
   }
 
   // Candidates for the rest of the list: plans in the queue that are likely to fit.
@@ -244,9 +277,8 @@ class Search {
     std::vector<Entry> likely;
     if (wanted_.list > wanted_.best && !out_.best.empty())
       for (Queue rest = queue_; !rest.empty(); rest.pop())
-        if (rest.top().known < Known::third_bound && rest.top().full < Candidates::most_full)
-          likely.push_back(rest.top());
-    candidates_.restart(std::move(likely));
+        if (rest.top().known < Known::third_bound) likely.push_back(rest.top());
+    candidates_.restart(std::move(likely), list_work);
   }
 
   // The score that a plan must be below to become one of the wanted best; nothing: any.
@@ -260,35 +292,42 @@ class Search {
 
   // The next items to compute; answers of other searches are used directly.
   std::vector<std::size_t> next_wave() {
-    std::vector<std::size_t> items = wave();
-    if (wanted_.sharing == nullptr) return items;
-    const Answers& known = wanted_.sharing->known;
-    while (!items.empty()) {
-      std::erase_if(items, [&](std::size_t item) {
-        const auto at = known.find(item);
-        if (at == known.end()) return false;
-        take(item, at->second);
-        return true;
-      });
-      if (!items.empty()) break;
-      items = wave();
+    for (;;) {
+      std::vector<std::size_t> items = wave();
+      if (items.empty()) return items;
+      std::erase_if(items, [this](std::size_t item) { return take_known(item); });
+      if (!items.empty()) return items;
     }
-    return items;
+  }
+
+  // Uses the answer of another search, or of an earlier phase. False: there is none.
+  bool take_known(std::size_t item) {
+    const auto use = [&](const Answers& answers) {
+      const auto at = answers.find(item);
+      if (at == answers.end()) return false;
+      take(item, at->second);
+      return true;
+    };
+    return use(bounds_known_) || (wanted_.sharing != nullptr && use(wanted_.sharing->known));
   }
 
   std::vector<std::size_t> wave() {
     std::vector<std::size_t> items;
     if (phase_ == Phase::seek) {
-      items = seek_wave();
+      if (!best_score_) items = candidates_wave({});
       if (!items.empty() || !bounded_all_) return items;
       phase_ = Phase::prove;
     }
     if (phase_ == Phase::prove) {
       items = prove_wave();
       if (!items.empty()) return items;
+      phase_ = Phase::tight;
+      items = tight_wave();
+    } else if (phase_ == Phase::tight) {
       start_list();
     }
-    return list_wave();
+    if (items.empty() && phase_ == Phase::tight) start_list();
+    return phase_ == Phase::list ? list_wave() : items;
   }
 
   // Takes entries from the queue until one with a replayed time is first, or the wave is full.
@@ -353,7 +392,8 @@ class Search {
   void take(std::size_t item, const std::string& text) {
     const Json json = Json::parse(text);
     const Entry entry = under_way_.at(item);
-    if (entry.known < Known::third_bound) ++out_.counts.bounded;
+    if (entry.sought && entry.known < Known::third_bound) return take_candidate(item, entry, json);
+    if (entry.known == Known::replay) return take_tight(item, entry, text);
     if (json.is_null()) {
       if (entry.known == Known::third_bound) found_[{entry.core, entry.variant}] = failed;
       return drop(item, json);
@@ -367,12 +407,41 @@ class Search {
     out_.replayed.push_back(replayed_of(text));
     out_.replayed.back().core = entry.core;
     out_.replayed.back().variant = entry.variant;
+    if (out_.replayed.back().stopped) out_.replayed.back().step_ps = entry.score.step_ps;
+    if (out_.replayed.back().fits) candidates_.note_fit(core);
     if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
     offer_replay(out_.replayed.size() - 1);
     const Score reached = score(core, step_ps);
     if (best_score_ && *best_score_ <= reached) return;
     best_score_ = reached;
     best_ps_ = step_ps;
+  }
+
+  // A bound of a plan that is not proven yet.
+  void take_candidate(std::size_t item, Entry entry, const Json& json) {
+    under_way_.erase(item);
+    if (json.is_null()) return;
+    const PlanShape& core = space_.cores()[entry.core];
+    entry.score = score(core, std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps));
+    const std::int64_t room = json["room"];
+    const bool known = room < no_bound;
+    if (known) {
+      const auto left = static_cast<double>(room - headroom_of(entry));
+      entry.full = static_cast<float>(1 - left / static_cast<double>(this->room(entry.core)));
+    }
+    // Plans without a second bound get the third one.
+    entry.known = known || entry.known == Known::second_bound ? Known::third_bound
+                                                              : Known::second_bound;
+    if (!too_slow(core, entry.score.step_ps)) candidates_.put_back(entry);
+  }
+
+  void take_tight(std::size_t item, const Entry& entry, const std::string& text) {
+    under_way_.erase(item);
+    Replayed one = replayed_of(text);
+    if (one.accounts.empty()) return;  // out of memory, or it lives on retries
+    one.core = entry.core;
+    one.variant = entry.variant;
+    out_.replayed[found_.at({entry.core, entry.variant})] = std::move(one);
   }
 
   void take_bound(std::size_t item, const Entry& entry, const Json& json) {
@@ -463,8 +532,6 @@ class Search {
     return std::move(out_);
   }
 
-  using Queue = std::priority_queue<Entry, std::vector<Entry>, Later>;
-
   const Space& space_;
   answer::Sites& sites_;
   const Wanted& wanted_;
@@ -479,7 +546,8 @@ class Search {
   // indices in out_.replayed, or `failed`
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;
   Candidates candidates_{space_};
-  std::vector<Entry> roomy_;  // entries whose first bound of memory leaves a tenth of the room
+  std::vector<Entry> first_;  // entries with the first bound of all plans
+  Answers bounds_known_;      // of candidates, by item: the proof needs them again
   std::optional<Score> best_score_;
   std::int64_t best_ps_ = 0;
   Outcome out_;

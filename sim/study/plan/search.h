@@ -89,6 +89,7 @@ struct Replayed {
   std::vector<double> accounts;  // seconds per step, by engine::Account
   std::string reason;            // why it runs out of memory
   double likely = -1;            // probability that it fits, 0 to 1; -1: unknown
+  bool stopped = false;          // too little memory was free: step_ps is a bound, the rest is not known
   bool proven = false;           // no plan of the space that is not listed before it is better
 };
 
@@ -138,11 +139,18 @@ Outcome find_best(const Space& space, answer::Sites& sites, const Wanted& wanted
 std::string to_text(const Replayed& one);
 Replayed replayed_of(const std::string& text);
 
+// How far a replay goes.
+enum class Extent : std::uint8_t {
+  whole,
+  while_it_fits,  // until memory runs out, or leaves less free than is wanted
+  few_retries,    // until memory runs out, or the allocator retries as often as there are
+                  // microbatches
+};
 // Replays a plan with the files of a base of the space; `core` and `variant` stay 0.
 Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
-                  const Wanted& wanted);
+                  const Wanted& wanted, Extent extent = Extent::whole);
 // Replays one plan of the space.
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
-                     const Wanted& wanted);
+                     const Wanted& wanted, Extent extent = Extent::whole);
 
 }  // namespace sim::planner
