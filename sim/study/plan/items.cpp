@@ -15,7 +15,7 @@ constexpr int variant_bits = 16, step_bits = 2;
 std::string bound_text(const SecondBound& bound) {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   const std::int64_t room = bound.capacity > 0 ? bound.room() : unknown;
-  return Json({{"step_ps", bound.step_ps}, {"room", room}}).dump();
+  return Json({{"step_ps", bound.step_ps}, {"room", room}, {"bytes", bound.bytes}}).dump();
 }
 
 }  // namespace
@@ -59,7 +59,8 @@ bool sound(const Answers& answers) {
         const Replayed one = replayed_of(answer.second);
         return one.step_ps > 0 || !one.fits;
       }
-      return json.at("step_ps").is_number_integer() && json.at("room").is_number_integer();
+      return json.at("step_ps").is_number_integer() && json.at("room").is_number_integer() &&
+             json.at("bytes").is_number_integer();
     } catch (const Json::exception&) {
       return false;
     }

@@ -92,6 +92,7 @@ class Search {
       under_way_.erase(item);
       return;
     }
+    release_orders(entry, 0);
     drop(item, Json());
   }
 
@@ -214,7 +215,12 @@ class Search {
   }
   std::int64_t plans_left(const Entry& entry) const {
     const PlanShape& core = space_.cores()[entry.core];
-    if (entry.known <= Known::order) return plans_left(entry.core, 0, space_.variants(core));
+    // The other orders of ranks wait for the first one.
+    if (entry.known < Known::second_bound && entry.variant == 0)
+      return plans_left(entry.core, 0, space_.variants(core));
+    return plans_of_order(entry);
+  }
+  std::int64_t plans_of_order(const Entry& entry) const {
     if (entry.known == Known::third_bound) return 1;
     return plans_left(entry.core, entry.variant, space_.allocators());
   }
@@ -358,9 +364,7 @@ class Search {
         continue;
       }
       if (entry.known == Known::order) {
-        for (int order = 0; order < space_.orders(core); ++order)
-          queue_.push({entry.score, Known::waiting, entry.core,
-                       static_cast<std::uint16_t>(order * space_.allocators()), entry.full});
+        queue_.push({entry.score, Known::waiting, entry.core, 0, entry.full});
         continue;
       }
       cost += entry.known == Known::waiting        ? 1
@@ -376,7 +380,7 @@ class Search {
   void drop(std::size_t item, const Json& json) {
     const Entry entry = under_way_.at(item);
     under_way_.erase(item);
-    const std::int64_t plans = plans_left(entry);
+    const std::int64_t plans = plans_of_order(entry);
     if (json.is_null()) {
       out_.counts.impossible += plans;
     } else {
@@ -394,6 +398,10 @@ class Search {
     const Entry entry = under_way_.at(item);
     if (entry.sought && entry.known < Known::third_bound) return take_candidate(item, entry, json);
     if (entry.known == Known::replay) return take_tight(item, entry, text);
+    if (!release_orders(entry, json.is_null() ? 0 : json.value("bytes", std::int64_t{0}))) {
+      under_way_.erase(item);
+      return;
+    }
     if (json.is_null()) {
       if (entry.known == Known::third_bound) found_[{entry.core, entry.variant}] = failed;
       return drop(item, json);
@@ -415,6 +423,22 @@ class Search {
     if (best_score_ && *best_score_ <= reached) return;
     best_score_ = reached;
     best_ps_ = step_ps;
+  }
+
+  // Orders of ranks have the same tensors. So if those of the first order, `bytes`, need more than
+  // any capacity, all orders are discarded: false. Else the other orders enter the queue.
+  bool release_orders(const Entry& entry, std::int64_t bytes) {
+    const int orders = space_.orders(space_.cores()[entry.core]);
+    if (entry.known != Known::waiting || entry.variant != 0 || orders == 1) return true;
+    if (bytes > room(entry.core)) {
+      out_.counts.cut_by_memory += plans_left(entry);
+      note_nearest(entry.core, bytes - room(entry.core));
+      return false;
+    }
+    for (int order = 1; order < orders; ++order)
+      queue_.push({entry.score, Known::waiting, entry.core,
+                   static_cast<std::uint16_t>(order * space_.allocators()), entry.full});
+    return true;
   }
 
   // A bound of a plan that is not proven yet.
@@ -450,7 +474,7 @@ class Search {
     const PlanShape& core = space_.cores()[entry.core];
     const std::int64_t step_ps = std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps);
     if (too_slow(core, step_ps)) {
-      out_.counts.cut_by_time += plans_left(entry);
+      out_.counts.cut_by_time += plans_of_order(entry);
     } else if (entry.known == Known::waiting) {
       queue_.push(
           {score(core, step_ps), Known::second_bound, entry.core, entry.variant, entry.full});
