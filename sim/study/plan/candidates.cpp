@@ -12,6 +12,8 @@ constexpr std::size_t bounds_together = 32, replays_together = 4;
 constexpr float most_full = 0.96F;
 // Second bounds of plans with the same degrees: with more of them other degrees are as good.
 constexpr int most_bounds_of_degrees = 48;
+// Bounds before a plan is replayed although others may be faster.
+constexpr int longest_wait = 192;
 
 bool is_ready(const Entry& entry) {
   return entry.known == Known::third_bound;
@@ -34,6 +36,8 @@ void Candidates::restart(std::vector<Entry> entries, Work work) {
   };
   if (!std::ranges::all_of(entries, by_times)) std::erase_if(entries, by_times);
   queue_ = Queue(Later(), std::move(entries));
+  ready_ = {};
+  waited_ = 0;
   later_.clear();
   distinct_ = true;
   left_ = work;
@@ -41,7 +45,7 @@ void Candidates::restart(std::vector<Entry> entries, Work work) {
 }
 
 void Candidates::put_back(const Entry& entry) {
-  if (entry.full <= most_full) queue_.push(entry);
+  if (entry.full <= most_full) (is_ready(entry) ? ready_ : queue_).push(entry);
 }
 
 // Whether an entry is left out, or for later.
@@ -64,16 +68,21 @@ std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
   std::size_t bounds = 0, replays = 0;
   while (bounds < bounds_together && replays < replays_together && left_.bounds > 0 &&
          left_.replays > 0) {
-    if (queue_.empty() && distinct_) {
+    if (queue_.empty() && ready_.empty() && distinct_) {
       distinct_ = false;
-      queue_ = Queue(Later(), std::exchange(later_, {}));
+      for (const Entry& entry : std::exchange(later_, {})) put_back(entry);
     }
-    if (queue_.empty() || (limit && queue_.top().score >= *limit)) break;
-    Entry entry = queue_.top();
-    queue_.pop();
+    const bool replay =
+        !ready_.empty() &&
+        (queue_.empty() || waited_ >= longest_wait || Later()(queue_.top(), ready_.top()));
+    Queue& from = replay ? ready_ : queue_;
+    if (from.empty() || (limit && from.top().score >= *limit)) break;
+    Entry entry = from.top();
+    from.pop();
     if (passed_over(entry)) continue;
     entry.sought = true;
-    if (is_ready(entry)) {
+    waited_ = replay ? 0 : waited_ + 1;
+    if (replay) {
       // Expandable segments, the last option, leave the least memory unused.
       entry.variant = static_cast<std::uint16_t>(entry.variant + space_.allocators() - 1);
       --left_.replays;

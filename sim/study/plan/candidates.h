@@ -45,7 +45,8 @@ bool is_conventional(const Space& space, const PlanShape& core);
 //
 // A plan that comes out for the first time gets its second bound (or, if it has none, its third one)
 // and is put back. With that bound it is replayed, unless its tensors fill so much of the room that
-// fragmentation may take the rest. Plans with the degrees of a plan that fits come out last.
+// fragmentation may take the rest. After many bounds the best plan that has one is replayed, even if
+// first bounds of others are below it. Plans with the degrees of a plan that fits come out last.
 class Candidates {
  public:
   explicit Candidates(const Space& space) : space_(space) {}
@@ -71,7 +72,9 @@ class Candidates {
   bool passed_over(const Entry& entry);
 
   const Space& space_;
-  Queue queue_;
+  Queue queue_;   // without a second bound
+  Queue ready_;   // with it: to be replayed
+  int waited_ = 0;  // bounds since the last replay
   std::vector<Entry> later_;  // with the degrees of a plan that fits
   bool distinct_ = true;      // entries of these degrees wait in later_
   Work left_;

@@ -79,6 +79,11 @@ class Search {
     return study::run_pool(next_wave(), wanted_.workers, calls) && goes_on;
   }
 
+  void take_failed_replay(const Entry& entry) {
+    found_[{entry.core, entry.variant}] = failed;
+    if (!entry.sought) push_next_allocator(entry);
+  }
+
   // A plan on which the simulator fails is not recommended.
   void take_failure(std::size_t item, const std::string& why) {
     const Entry entry = under_way_.at(item);
@@ -87,11 +92,11 @@ class Search {
       return;
     }
     keep_failure(wanted_, space_.words(space_.cores()[entry.core], entry.variant), why);
-    if (entry.known == Known::third_bound) found_[{entry.core, entry.variant}] = failed;
     if (entry.known == Known::replay) {
       under_way_.erase(item);
       return;
     }
+    if (entry.known == Known::third_bound) take_failed_replay(entry);
     release_orders(entry, 0);
     drop(item, Json());
   }
@@ -221,8 +226,10 @@ class Search {
     return plans_of_order(entry);
   }
   std::int64_t plans_of_order(const Entry& entry) const {
-    if (entry.known == Known::third_bound) return 1;
-    return plans_left(entry.core, entry.variant, space_.allocators());
+    if (entry.sought || (entry.known == Known::third_bound && wanted_.best > 1)) return 1;
+    // Further allocator options wait for the first ones.
+    const int allocators = space_.allocators();
+    return plans_left(entry.core, entry.variant, allocators - entry.variant % allocators);
   }
 
   // Puts a replayed plan that fits into the queue.
@@ -265,10 +272,11 @@ class Search {
       const Replayed& one = out_.replayed[i];
       return std::tuple(one.step_ps, one.core, one.variant);
     });
-    if (plans.size() > most_tight) plans.resize(most_tight);
     std::vector<std::size_t> items;
+    std::set<std::uint32_t> cores;
     for (const std::size_t i : plans) {
       const Replayed& one = out_.replayed[i];
+      if (cores.size() == most_tight || !cores.insert(one.core).second) continue;
       const Entry entry{score(space_.cores()[one.core], one.step_ps), Known::replay, one.core,
                         one.variant, 1, true};
       items.push_back(item_of(entry));
@@ -380,7 +388,7 @@ class Search {
   void drop(std::size_t item, const Json& json) {
     const Entry entry = under_way_.at(item);
     under_way_.erase(item);
-    const std::int64_t plans = plans_of_order(entry);
+    const std::int64_t plans = entry.known == Known::third_bound ? 1 : plans_of_order(entry);
     if (json.is_null()) {
       out_.counts.impossible += plans;
     } else {
@@ -403,7 +411,7 @@ class Search {
       return;
     }
     if (json.is_null()) {
-      if (entry.known == Known::third_bound) found_[{entry.core, entry.variant}] = failed;
+      if (entry.known == Known::third_bound) take_failed_replay(entry);
       return drop(item, json);
     }
     if (entry.known < Known::third_bound) return take_bound(item, entry, json);
@@ -415,6 +423,7 @@ class Search {
     out_.replayed.push_back(replayed_of(text));
     out_.replayed.back().core = entry.core;
     out_.replayed.back().variant = entry.variant;
+    if (!entry.sought) push_next_allocator(entry);
     if (out_.replayed.back().stopped) out_.replayed.back().step_ps = entry.score.step_ps;
     if (out_.replayed.back().fits) candidates_.note_fit(core);
     if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
@@ -479,11 +488,41 @@ class Search {
       queue_.push(
           {score(core, step_ps), Known::second_bound, entry.core, entry.variant, entry.full});
     } else {
-      for (int a = 0; a < space_.allocators(); ++a) {
-        const auto variant = static_cast<std::uint16_t>(entry.variant + a);
-        if (found_.contains({entry.core, variant})) continue;  // replayed while seeking
-        queue_.push({score(core, step_ps), Known::third_bound, entry.core, variant, entry.full});
-      }
+      Entry next = entry;
+      next.score = score(core, step_ps);
+      next.known = Known::third_bound;
+      push_allocators(next);
+    }
+  }
+
+  void push_next_allocator(Entry entry) {
+    if (wanted_.best > 1 || (entry.variant + 1) % space_.allocators() == 0) return;
+    ++entry.variant;
+    push_allocators(entry);
+  }
+
+  // Whether a variant was replayed and takes as long as its bound says.
+  bool reaches(const Entry& entry, int variant) const {
+    const auto at = found_.find({entry.core, static_cast<std::uint16_t>(variant)});
+    if (at == found_.end() || at->second == failed) return false;
+    const Replayed& one = out_.replayed[at->second];
+    return one.fits && one.step_ps == entry.score.step_ps;
+  }
+
+  // Allocator options change time only by driver calls. So they are replayed one after another, from
+  // `entry` on, and if one plan is proven, the first that reaches its bound ends them.
+  void push_allocators(Entry entry) {
+    const int allocators = space_.allocators();
+    const int first = entry.variant / allocators * allocators;
+    for (int a = 0; a < allocators && wanted_.best == 1; ++a) {
+      if (!reaches(entry, first + a)) continue;
+      out_.counts.cut_by_time += plans_of_order(entry);
+      return;
+    }
+    for (; entry.variant < first + allocators; ++entry.variant) {
+      if (found_.contains({entry.core, entry.variant})) continue;  // replayed while seeking
+      queue_.push(entry);
+      if (wanted_.best == 1) return;
     }
   }
 
