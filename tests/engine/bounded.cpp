@@ -115,7 +115,7 @@ TEST_CASE("engine: time alone is the time of the step, or less where memory asks
 
 TEST_CASE("engine: a replay that stops early stops where its limits say") {
   int stopped = 0, retried = 0;
-  for (std::uint64_t number = 0; number < 40; ++number) {
+  for (std::uint64_t number = 0; number < 12; ++number) {
     program::Plan plan = sample::draw_legal(number);
     plan.batch.global_batch *= 4;
     for (int& count : plan.batch.replica_microbatches) count *= 4;
@@ -125,13 +125,11 @@ TEST_CASE("engine: a replay that stops early stops where its limits say") {
     const engine::RunReport whole = roomy.run(MemoryDetail::exact);
     CHECK_FALSE(whole.ended_early);
     std::int64_t least = std::int64_t{1} << 46;  // left free by the fullest class
-    for (const auto& c : whole.classes)
-      least = std::min(least, c.capacity.n - c.peak_reserved.n);
+    for (const auto& c : whole.classes) least = std::min(least, c.capacity.n - c.peak_reserved.n);
     for (const std::int64_t more : {0, 1}) {
       engine::Options options;
       options.least_free = Bytes{least + more};
-      const engine::RunReport run =
-          engine::run(roomy.job, roomy.times, roomy.memory, options);
+      const engine::RunReport run = engine::run(roomy.job, roomy.times, roomy.memory, options);
       CHECK(run.ended_early == (more > 0));
       if (more == 0) CHECK(run.step_time == whole.step_time);
       if (more > 0) CHECK(run.replayed <= whole.replayed);
@@ -151,6 +149,6 @@ TEST_CASE("engine: a replay that stops early stops where its limits say") {
       retried += fewer;
     }
   }
-  CHECK(stopped >= 20);
-  CHECK(retried >= 5);
+  CHECK(stopped >= 8);
+  CHECK(retried >= 2);
 }

@@ -29,7 +29,7 @@ bool is_conventional(const Space& space, const PlanShape& core) {
          policy.recompute != program::Recompute::selective;
 }
 
-void Candidates::restart(std::vector<Entry> entries, Work work) {
+void Candidates::restart(std::vector<Entry> entries, Work work, bool distinct) {
   // Orders that go by the times of passes have no second bound, and their third one takes long.
   const auto by_times = [this](const Entry& entry) {
     return schedule::catalog()[space_.cores()[entry.core].schedule].by_times;
@@ -39,7 +39,7 @@ void Candidates::restart(std::vector<Entry> entries, Work work) {
   ready_ = {};
   waited_ = 0;
   later_.clear();
-  distinct_ = true;
+  distinct_ = distinct;
   left_ = work;
   bounded_.clear();
 }
@@ -66,15 +66,16 @@ bool Candidates::passed_over(const Entry& entry) {
 std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
   std::vector<Entry> taken;
   std::size_t bounds = 0, replays = 0;
+  // Limits only fall, so plans above them are of no use any more.
+  if (limit && !ready_.empty() && ready_.top().score >= *limit) ready_ = {};
   while (bounds < bounds_together && replays < replays_together && left_.bounds > 0 &&
          left_.replays > 0) {
     if (queue_.empty() && ready_.empty() && distinct_) {
       distinct_ = false;
       for (const Entry& entry : std::exchange(later_, {})) put_back(entry);
     }
-    const bool replay =
-        !ready_.empty() &&
-        (queue_.empty() || waited_ >= longest_wait || Later()(queue_.top(), ready_.top()));
+    const bool replay = !ready_.empty() && (queue_.empty() || waited_ >= longest_wait ||
+                                            Later()(queue_.top(), ready_.top()));
     Queue& from = replay ? ready_ : queue_;
     if (from.empty() || (limit && from.top().score >= *limit)) break;
     Entry entry = from.top();

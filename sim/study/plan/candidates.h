@@ -43,10 +43,10 @@ bool is_conventional(const Space& space, const PlanShape& core);
 // Plans that are likely to fit, the fastest first. The search (search.cpp) uses it to seek a first
 // plan, and to fill its list.
 //
-// A plan that comes out for the first time gets its second bound (or, if it has none, its third one)
-// and is put back. With that bound it is replayed, unless its tensors fill so much of the room that
-// fragmentation may take the rest. After many bounds the best plan that has one is replayed, even if
-// first bounds of others are below it. Plans with the degrees of a plan that fits come out last.
+// A plan that comes out for the first time gets its second bound (or, if it has none, its third
+// one) and is put back. With that bound it is replayed, unless its tensors fill so much of the room
+// that fragmentation may take the rest. After many bounds the best plan that has one is replayed,
+// even if first bounds of others are below it.
 class Candidates {
  public:
   explicit Candidates(const Space& space) : space_(space) {}
@@ -55,7 +55,8 @@ class Candidates {
   struct Work {
     int bounds = 0, replays = 0;
   };
-  void restart(std::vector<Entry> entries, Work work);
+  // `distinct`: plans with the degrees of a plan that fits come out last.
+  void restart(std::vector<Entry> entries, Work work, bool distinct);
 
   // The next entries to compute: bounds, and replays (Known::third_bound). Empty: no plan is better
   // than `limit`, or the work is spent.
@@ -72,14 +73,14 @@ class Candidates {
   bool passed_over(const Entry& entry);
 
   const Space& space_;
-  Queue queue_;   // without a second bound
-  Queue ready_;   // with it: to be replayed
-  int waited_ = 0;  // bounds since the last replay
+  Queue queue_;               // without a second bound
+  Queue ready_;               // with it: to be replayed
+  int waited_ = 0;            // bounds since the last replay
   std::vector<Entry> later_;  // with the degrees of a plan that fits
-  bool distinct_ = true;      // entries of these degrees wait in later_
+  bool distinct_ = false;     // entries of these degrees wait in later_
   Work left_;
   std::set<Degrees> fitting_;
-  std::map<Degrees, int> bounded_;                 // second bounds so far
+  std::map<Degrees, int> bounded_;                  // second bounds so far
   std::set<std::array<std::int64_t, 9>> replayed_;  // fields of plans that change memory
 };
 

@@ -48,10 +48,10 @@ std::string to_text(const Replayed& one) {
 
 Replayed replayed_of(const std::string& text) {
   const Json json = Json::parse(text);
-  Replayed one{json["core"],     json["variant"],  json["fits"],     json["step_ps"],
-               json["tokens"],   json["tflops"],   json["mfu"],      json["bubble"],
-               json["low"],      json["high"],     json["reserved"], json["capacity"],
-               json["accounts"], json["reason"],   json["likely"]};
+  Replayed one{json["core"],     json["variant"], json["fits"],     json["step_ps"],
+               json["tokens"],   json["tflops"],  json["mfu"],      json["bubble"],
+               json["low"],      json["high"],    json["reserved"], json["capacity"],
+               json["accounts"], json["reason"],  json["likely"]};
   one.stopped = json.at("stopped");
   return one;
 }

@@ -6,11 +6,12 @@
 // time is better than all others, since no other bound is lower. Plans that remain in the queue
 // count as cut by time.
 //
-// A search is anytime. It has three phases:
+// A search is anytime. It has four phases:
 //
-//     seek    replays the fastest plans whose first bound leaves a tenth of the capacity, at first
-//             among conventional plans only, before anything is proven
+//     seek    replays the fastest plans that are likely to fit by their second bound, at first
+//             among conventional plans only, until no candidate is much faster than the best
 //     prove   best first, as above. A plan whose bound is above the best replays is not computed
+//     tight   replays plans in full that leave less memory free than is wanted and may be faster
 //     list    replays further plans that are likely to fit, until `list` distinct plans are known
 //
 // Invariants
@@ -89,8 +90,8 @@ struct Replayed {
   std::vector<double> accounts;  // seconds per step, by engine::Account
   std::string reason;            // why it runs out of memory
   double likely = -1;            // probability that it fits, 0 to 1; -1: unknown
-  bool stopped = false;          // too little memory was free: step_ps is a bound, the rest is not known
-  bool proven = false;           // no plan of the space that is not listed before it is better
+  bool stopped = false;  // too little memory was free: step_ps is a bound, the rest is not known
+  bool proven = false;   // no plan of the space that is not listed before it is better
 };
 
 // The part of the capacity that must stay free on a site; and the probability that a plan fits that

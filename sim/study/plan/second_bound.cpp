@@ -197,8 +197,7 @@ SecondBound second_bound(FirstBounds& first, const PlanShape& core, const Plan& 
   ends.mesh = program::mesh_of(plan);
   ends.launch_blocking = plan.environment.launch_blocking;
   if (!add_end(plan, environment, orders, 0, ends, bound, site)) return bound;
-  if (plan.mesh.pp > 1 &&
-      !add_end(plan, environment, orders, plan.mesh.pp - 1, ends, bound, site))
+  if (plan.mesh.pp > 1 && !add_end(plan, environment, orders, plan.mesh.pp - 1, ends, bound, site))
     return bound;
   take_fullest(ends, memory_of(ends, plan, site), bound);
   if (bound.room() < 0 || plan.optimizer.post_validation) return bound;

@@ -85,7 +85,8 @@ void put_weights(Slots& slots, bool apart) {
       slots.of[static_cast<std::size_t>(weights + chunk)].push_back(slot++);
 }
 
-// Live chunk activations of a stage, slot by slot. Free slots run weight passes if none are planned.
+// Live chunk activations of a stage, slot by slot. Free slots run weight passes if none are
+// planned.
 class Live {
  public:
   explicit Live(const Slots& slots)
