@@ -21,6 +21,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -92,8 +93,12 @@ struct Options {
   MemoryDetail memory = MemoryDetail::exact;
   // fast: number of threads that replay the memory of the rank classes, once times repeat.
   int threads = 1;
-  // fast: stop at the first class that runs out of memory. Only fits() of the report is then valid.
+  // fast: stop at the first class that runs out of memory, that leaves less of its capacity
+  // unreserved than `least_free`, or that gives cached memory back to the device more often than
+  // `most_retries`. The report then says ended_early, and its times are not valid.
   bool until_out = false;
+  Bytes least_free{std::numeric_limits<std::int64_t>::min()};
+  std::int64_t most_retries = std::numeric_limits<std::int64_t>::max();
   // All transfers of the step share one network (coupling.h). REQUIRES: method is reference.
   const Coupling* coupling = nullptr;
   bool couple = false;  // request to the caller of run(): make a coupling, use the reference engine

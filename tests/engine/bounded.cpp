@@ -112,3 +112,43 @@ TEST_CASE("engine: time alone is the time of the step, or less where memory asks
   }
   CHECK(same >= 60);
 }
+
+TEST_CASE("engine: a replay that stops early stops where its limits say") {
+  int stopped = 0, retried = 0;
+  for (std::uint64_t number = 0; number < 12; ++number) {
+    program::Plan plan = sample::draw_legal(number);
+    plan.batch.global_batch *= 4;
+    for (int& count : plan.batch.replica_microbatches) count *= 4;
+    if (!program::problems(plan).empty()) continue;
+    INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan));
+    const Asked roomy = asked(plan, Bytes{std::int64_t{1} << 46});
+    const engine::RunReport whole = roomy.run(MemoryDetail::exact);
+    CHECK_FALSE(whole.ended_early);
+    std::int64_t least = std::int64_t{1} << 46;  // left free by the fullest class
+    for (const auto& c : whole.classes) least = std::min(least, c.capacity.n - c.peak_reserved.n);
+    for (const std::int64_t more : {0, 1}) {
+      engine::Options options;
+      options.least_free = Bytes{least + more};
+      const engine::RunReport run = engine::run(roomy.job, roomy.times, roomy.memory, options);
+      CHECK(run.ended_early == (more > 0));
+      if (more == 0) CHECK(run.step_time == whole.step_time);
+      if (more > 0) CHECK(run.replayed <= whole.replayed);
+      stopped += run.ended_early;
+    }
+    std::int64_t most = 0;
+    for (const auto& c : whole.classes) most = std::max(most, c.peak_reserved.n);
+    const Asked tight = asked(plan, Bytes{most / 100 * 97});
+    int retries = 0;
+    for (const auto& c : tight.run(MemoryDetail::exact).classes)
+      retries = std::max(retries, c.alloc_retries);
+    for (const int fewer : {0, 1}) {
+      if (retries < fewer) continue;
+      engine::Options options;
+      options.most_retries = retries - fewer;
+      CHECK(engine::run(tight.job, tight.times, tight.memory, options).ended_early == (fewer > 0));
+      retried += fewer;
+    }
+  }
+  CHECK(stopped >= 8);
+  CHECK(retried >= 2);
+}

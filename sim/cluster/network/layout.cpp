@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <unordered_map>
 
 namespace sim::network {
 
@@ -99,17 +100,25 @@ Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster) {
     last = node;
   }
   all.reserve(most);
+  // Ranks mostly come in the order of their nodes, so a node above all others is new and the last
+  // node is checked first. The index serves other orders.
+  int highest = -1;
+  std::unordered_map<int, std::size_t> index;
+  const auto place_of = [&](int node) {
+    if (!all.empty() && all.back().node == node) return all.size() - 1;
+    if (node <= highest) {
+      if (index.empty())
+        for (std::size_t i = 0; i < all.size(); ++i) index.emplace(all[i].node, i);
+      if (const auto at = index.find(node); at != index.end()) return at->second;
+    }
+    highest = std::max(highest, node);
+    if (!index.empty()) index.emplace(node, all.size());
+    all.push_back({node, {}, {}});
+    return all.size() - 1;
+  };
   for (const int rank : ranks) {
     assert(rank >= 0 && rank < cluster.gpus());
-    const int node = rank / cluster.node.gpus;
-    // Ranks of a node are mostly consecutive, so the last node is checked first.
-    auto at = std::find_if(all.rbegin(), all.rend(),
-                           [&](const Locals& locals) { return locals.node == node; });
-    if (at == all.rend()) {
-      all.push_back({node, {}, {}});
-      at = all.rbegin();
-    }
-    at->gpus.push_back(rank);
+    all[place_of(rank / cluster.node.gpus)].gpus.push_back(rank);
   }
   for (Locals& locals : all) {
     for (const int gpu : locals.gpus) {

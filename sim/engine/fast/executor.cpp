@@ -290,7 +290,7 @@ void Executor::drive() {
             due_[own] = false;
             if (places_tensors_ ? advance(c) : advance_in_time(c)) due_[own] = true;
             again = any = true;
-            if (options_.until_out && ranks_[own]->memory.ran_out()) {
+            if (reached_limit(*ranks_[own])) {
               ended_early_ = true;
               return;
             }
@@ -309,6 +309,17 @@ bool Executor::all_stopped() const {
 bool Executor::ran_out() const {
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [](const auto& r) { return r->memory.ran_out(); });
+}
+
+bool Executor::reached_limit(const RankState& r) const {
+  const RankMemory& memory = r.memory;
+  return (options_.until_out && memory.ran_out()) ||
+         r.driver.capacity().n - memory.peak_reserved() < options_.least_free.n ||
+         memory.retries() > options_.most_retries;
+}
+
+bool Executor::reached_limit() const {
+  return std::ranges::any_of(ranks_, [this](const auto& r) { return reached_limit(*r); });
 }
 
 std::int64_t Executor::driver_calls() const {

@@ -65,6 +65,7 @@ class Executor {
 
   bool all_stopped() const;
   bool ran_out() const;                         // of memory: some class
+  bool reached_limit() const;                   // of Options, where the replay stops: some class
   std::int64_t driver_calls() const;            // of all classes so far
   std::vector<Duration> driver_delays() const;  // by class, so far
   // Out of memory: the rest of the step is skipped.
@@ -82,6 +83,7 @@ class Executor {
     std::vector<Instruction> code;
   };
 
+  bool reached_limit(const RankState& r) const;
   bool advance_in_time(int c);
   bool execute(int c, RankState& r, const program::Instruction& i, const MemoryCode& memory,
                std::uint32_t frame_base, std::uint32_t layer_base);

@@ -217,6 +217,8 @@ void SteadyState::play(int step) {
   while (cuts.next < cuts.count && !executor_.ended_early() && stop_at_next(cuts)) {
     // If classes run beyond the cut, memory may peak after the last cut.
     const bool straight = std::ranges::all_of(ranks, [](const auto& r) { return r->beyond == 0; });
+    if (executor_.reached_limit()) executor_.end_early();
+    if (executor_.ended_early()) return;
     if (executor_.ran_out() && ((straight && cuts.patience-- == 0) || surely_out())) {
       executor_.end_early();
       return;
@@ -295,6 +297,7 @@ RunReport SteadyState::run(bool last_alone) {
     report.classes.push_back(std::move(c));
     report.replayed += r->executed;
   }
+  report.ended_early = executor_.reached_limit();
   return report;
 }
 

@@ -20,7 +20,9 @@
 // Second bound, for plans that pass the first, from the programs of both ends of the pipeline:
 //
 //    memory   peak of the sum of all tensors, allocation by allocation: an allocator without
-//             fragmentation
+//             fragmentation. The first stage comes first: if it needs too much, nothing else is
+//             computed. Of orders that go by the times of passes the first stage alone, up to its
+//             first backward pass
 //    time     each end alone (rank_bound.h) with all its collectives; and an outline of the stages
 //             (program/build/outline.h): passes as in the first bound, real messages, and the work
 //             of both ends after their passes
@@ -112,5 +114,7 @@ SecondBound third_bound(const answer::CheckedPlan& plan);
 // Peak of the sum of a program's tensors, each rounded up as the allocator does. It covers the
 // second step up to the pass count of the first step.
 std::int64_t bytes_of_tensors(const program::Program& program);
+// The same up to the end of the first backward pass of the first step, and of the second one.
+std::int64_t bytes_until_backward(const program::Program& program);
 
 }  // namespace sim::planner

@@ -1,15 +1,23 @@
 #include "sim/study/plan/candidates.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sim::planner {
 
 namespace {
 
-// Waves without a better plan before the search proves; the same while no plan fits. With each of
-// those the first bound must leave more room.
-constexpr int waves_without_better = 2, waves_without_plan = 10;
-constexpr float less_full = 0.06F;
+constexpr std::size_t bounds_together = 32, replays_together = 4;
+// Share of the room for tensors that they may fill by their second bound. Fragmentation takes more.
+constexpr float most_full = 0.96F;
+// Second bounds of plans with the same degrees: with more of them other degrees are as good.
+constexpr int most_bounds_of_degrees = 48;
+// Bounds before a plan is replayed although others may be faster.
+constexpr int longest_wait = 192;
+
+bool is_ready(const Entry& entry) {
+  return entry.known == Known::third_bound;
+}
 
 }  // namespace
 
@@ -21,44 +29,72 @@ bool is_conventional(const Space& space, const PlanShape& core) {
          policy.recompute != program::Recompute::selective;
 }
 
-void Candidates::restart(std::vector<Entry> entries) {
-  entries_ = std::move(entries);
-  std::ranges::sort(entries_, [](const Entry& a, const Entry& b) { return Later()(b, a); });
-  used_.assign(entries_.size(), false);
-  waves_ = waves_in_vain_ = 0;
-  best_at_last_wave_.reset();
+void Candidates::restart(std::vector<Entry> entries, Work work, bool distinct) {
+  // Orders that go by the times of passes have no second bound, and their third one takes long.
+  const auto by_times = [this](const Entry& entry) {
+    return schedule::catalog()[space_.cores()[entry.core].schedule].by_times;
+  };
+  if (!std::ranges::all_of(entries, by_times)) std::erase_if(entries, by_times);
+  queue_ = Queue(Later(), std::move(entries));
+  ready_ = {};
+  waited_ = 0;
+  later_.clear();
+  distinct_ = distinct;
+  left_ = work;
+  bounded_.clear();
 }
 
-std::vector<Entry> Candidates::seek(const std::optional<Score>& best) {
-  if (waves_ > 0) waves_in_vain_ = best == best_at_last_wave_ ? waves_in_vain_ + 1 : 0;
-  best_at_last_wave_ = best;
-  if (waves_in_vain_ >= (best ? waves_without_better : waves_without_plan)) return {};
-  const float in_vain = best ? 0 : static_cast<float>(waves_in_vain_);
-  return take(replays_per_wave, most_full - less_full * in_vain, best);
+void Candidates::put_back(const Entry& entry) {
+  if (entry.full <= most_full) (is_ready(entry) ? ready_ : queue_).push(entry);
 }
 
-std::vector<Entry> Candidates::take(int most, float fullest, const std::optional<Score>& limit) {
-  ++waves_;
+// Whether an entry is left out, or for later.
+bool Candidates::passed_over(const Entry& entry) {
+  const PlanShape& c = space_.cores()[entry.core];
+  const Degrees degrees = degrees_of(c);
+  if (distinct_ && fitting_.contains(degrees)) {
+    later_.push_back(entry);
+    return true;
+  }
+  if (!is_ready(entry)) return ++bounded_[degrees] > most_bounds_of_degrees;
+  return !replayed_
+              .insert({c.base, c.tp, c.cp, c.pp, c.micro_batch, c.schedule, c.chunks, c.policy,
+                       c.recompute_layers})
+              .second;
+}
+
+std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
   std::vector<Entry> taken;
-  std::set<int> stages;
-  for (const bool any_stages : {false, true})
-    for (std::size_t i = 0; i < entries_.size() && std::ssize(taken) < most; ++i) {
-      Entry entry = entries_[i];
-      if (limit && entry.score >= *limit) break;
-      if (used_[i] || entry.full > fullest) continue;
-      const PlanShape& c = space_.cores()[entry.core];
-      if (!any_stages && stages.contains(c.pp)) continue;
-      used_[i] = true;
-      if (!tried_.insert({c.tp, c.cp, c.pp, c.dp, c.micro_batch, c.schedule, c.chunks, c.policy})
-               .second)
-        continue;
-      stages.insert(c.pp);
+  std::size_t bounds = 0, replays = 0;
+  // Limits only fall, so plans above them are of no use any more.
+  if (limit && !ready_.empty() && ready_.top().score >= *limit) ready_ = {};
+  while (bounds < bounds_together && replays < replays_together && left_.bounds > 0 &&
+         left_.replays > 0) {
+    if (queue_.empty() && ready_.empty() && distinct_) {
+      distinct_ = false;
+      for (const Entry& entry : std::exchange(later_, {})) put_back(entry);
+    }
+    const bool replay = !ready_.empty() && (queue_.empty() || waited_ >= longest_wait ||
+                                            Later()(queue_.top(), ready_.top()));
+    Queue& from = replay ? ready_ : queue_;
+    if (from.empty() || (limit && from.top().score >= *limit)) break;
+    Entry entry = from.top();
+    from.pop();
+    if (passed_over(entry)) continue;
+    entry.sought = true;
+    waited_ = replay ? 0 : waited_ + 1;
+    if (replay) {
       // Expandable segments, the last option, leave the least memory unused.
       entry.variant = static_cast<std::uint16_t>(entry.variant + space_.allocators() - 1);
-      entry.known = Known::third_bound;
-      entry.sought = true;
-      taken.push_back(entry);
+      --left_.replays;
+      ++replays;
+    } else {
+      entry.known = std::max(entry.known, Known::waiting);
+      --left_.bounds;
+      ++bounds;
     }
+    taken.push_back(entry);
+  }
   return taken;
 }
 

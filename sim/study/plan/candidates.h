@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <queue>
 #include <set>
 #include <utility>
 #include <vector>
@@ -20,8 +22,8 @@ struct Entry {
   Known known = Known::sums;
   std::uint32_t core = 0;
   std::uint16_t variant = 0;
-  float full = 1;       // first bound of memory, as a share of the room for tensors
-  bool sought = false;  // replayed before it is proven; its core has another entry in the queue
+  float full = 1;       // bound of memory, as a share of the room for tensors
+  bool sought = false;  // computed before it is proven; its core has another entry in the queue
 };
 
 // Order of the priority queue: the best score first; of equals the one with the better bound.
@@ -32,37 +34,54 @@ struct Later {
     return std::pair(a.core, a.variant) > std::pair(b.core, b.variant);
   }
 };
+using Queue = std::priority_queue<Entry, std::vector<Entry>, Later>;
 
 // Whether a plan is one that users write first. Such plans share few layer costs, which take little
 // time to compute.
 bool is_conventional(const Space& space, const PlanShape& core);
 
-// Plans to replay before they are proven, the fastest first. Of plans that differ little only the
-// first is taken. The search (search.cpp) uses it to seek a first plan, and to fill its list.
+// Plans that are likely to fit, the fastest first. The search (search.cpp) uses it to seek a first
+// plan, and to fill its list.
+//
+// A plan that comes out for the first time gets its second bound (or, if it has none, its third
+// one) and is put back. With that bound it is replayed, unless its tensors fill so much of the room
+// that fragmentation may take the rest. After many bounds the best plan that has one is replayed,
+// even if first bounds of others are below it.
 class Candidates {
  public:
-  static constexpr int replays_per_wave = 4;
-  // Largest share of the room for tensors that the first bound of a candidate may fill.
-  static constexpr float most_full = 1 / 1.1F;
-
   explicit Candidates(const Space& space) : space_(space) {}
 
-  void restart(std::vector<Entry> entries);
-  int waves() const { return waves_; }
+  // The work that may be spent on the candidates.
+  struct Work {
+    int bounds = 0, replays = 0;
+  };
+  // `distinct`: plans with the degrees of a plan that fits come out last.
+  void restart(std::vector<Entry> entries, Work work, bool distinct);
 
-  // The next wave on the way to a first plan, given the best score so far. Empty: enough is tried.
-  std::vector<Entry> seek(const std::optional<Score>& best);
-  // Up to `most` entries whose first bound of memory is below `fullest`, with scores below `limit`;
-  // at first the fastest of each number of stages, since the bounds of these err differently.
-  std::vector<Entry> take(int most, float fullest, const std::optional<Score>& limit);
+  // The next entries to compute: bounds, and replays (Known::third_bound). Empty: no plan is better
+  // than `limit`, or the work is spent.
+  std::vector<Entry> next(const std::optional<Score>& limit);
+  // Puts an entry back with a bound that next() asked for. It is left out if it is too full.
+  void put_back(const Entry& entry);
+  void note_fit(const PlanShape& core) { fitting_.insert(degrees_of(core)); }
 
  private:
+  using Degrees = std::array<std::int64_t, 5>;
+  static Degrees degrees_of(const PlanShape& core) {
+    return {core.base, core.tp, core.cp, core.pp, core.micro_batch};
+  }
+  bool passed_over(const Entry& entry);
+
   const Space& space_;
-  std::vector<Entry> entries_;
-  std::vector<bool> used_;  // by entry
-  int waves_ = 0, waves_in_vain_ = 0;
-  std::optional<Score> best_at_last_wave_;
-  std::set<std::array<std::int64_t, 8>> tried_;
+  Queue queue_;               // without a second bound
+  Queue ready_;               // with it: to be replayed
+  int waited_ = 0;            // bounds since the last replay
+  std::vector<Entry> later_;  // with the degrees of a plan that fits
+  bool distinct_ = false;     // entries of these degrees wait in later_
+  Work left_;
+  std::set<Degrees> fitting_;
+  std::map<Degrees, int> bounded_;                  // second bounds so far
+  std::set<std::array<std::int64_t, 9>> replayed_;  // fields of plans that change memory
 };
 
 }  // namespace sim::planner

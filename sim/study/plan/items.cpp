@@ -15,7 +15,7 @@ constexpr int variant_bits = 16, step_bits = 2;
 std::string bound_text(const SecondBound& bound) {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   const std::int64_t room = bound.capacity > 0 ? bound.room() : unknown;
-  return Json({{"step_ps", bound.step_ps}, {"room", room}}).dump();
+  return Json({{"step_ps", bound.step_ps}, {"room", room}, {"bytes", bound.bytes}}).dump();
 }
 
 }  // namespace
@@ -42,7 +42,10 @@ std::string answer_item(const Space& space, FirstBounds& first, std::size_t item
   const program::Plan plan = space.plan(of, variant);
   const Result<answer::CheckedPlan> checked = answer::check(plan, site);
   if (!checked) return "null";
-  if (known == Known::third_bound) return to_text(replay_plan(space, core, variant, site, wanted));
+  if (known >= Known::third_bound) {
+    const Extent extent = known == Known::replay ? Extent::few_retries : Extent::while_it_fits;
+    return to_text(replay_plan(space, core, variant, site, wanted, extent));
+  }
   if (known == Known::second_bound) return bound_text(third_bound(*checked));
   return bound_text(second_bound(first, of, plan, site));
 }
@@ -52,11 +55,12 @@ bool sound(const Answers& answers) {
     try {
       const Json json = Json::parse(answer.second);
       if (json.is_null()) return true;
-      if (known_before(answer.first) == Known::third_bound) {
+      if (known_before(answer.first) >= Known::third_bound) {
         const Replayed one = replayed_of(answer.second);
         return one.step_ps > 0 || !one.fits;
       }
-      return json.at("step_ps").is_number_integer() && json.at("room").is_number_integer();
+      return json.at("step_ps").is_number_integer() && json.at("room").is_number_integer() &&
+             json.at("bytes").is_number_integer();
     } catch (const Json::exception&) {
       return false;
     }

@@ -41,30 +41,39 @@ std::string to_text(const Replayed& one) {
       {"step_ps", one.step_ps},   {"tokens", one.tokens_s_gpu}, {"tflops", one.tflops_gpu},
       {"mfu", one.mfu},           {"bubble", one.bubble},       {"low", one.low_s},
       {"high", one.high_s},       {"reserved", one.reserved},   {"capacity", one.capacity},
-      {"accounts", one.accounts}, {"reason", one.reason},       {"likely", one.likely}};
+      {"accounts", one.accounts}, {"reason", one.reason},       {"likely", one.likely},
+      {"stopped", one.stopped}};
   return json.dump();
 }
 
 Replayed replayed_of(const std::string& text) {
   const Json json = Json::parse(text);
-  return {json["core"],     json["variant"],  json["fits"],     json["step_ps"], json["tokens"],
-          json["tflops"],   json["mfu"],      json["bubble"],   json["low"],     json["high"],
-          json["reserved"], json["capacity"], json["accounts"], json["reason"],  json["likely"]};
+  Replayed one{json["core"],     json["variant"], json["fits"],     json["step_ps"],
+               json["tokens"],   json["tflops"],  json["mfu"],      json["bubble"],
+               json["low"],      json["high"],    json["reserved"], json["capacity"],
+               json["accounts"], json["reason"],  json["likely"]};
+  one.stopped = json.at("stopped");
+  return one;
 }
 
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
-                     const Wanted& wanted) {
+                     const Wanted& wanted, Extent extent) {
   const PlanShape& of = space.cores()[core];
-  Replayed out = replayed(space, answer::checked(space.plan(of, variant), site), of.base, wanted);
+  Replayed out =
+      replayed(space, answer::checked(space.plan(of, variant), site), of.base, wanted, extent);
   out.core = core;
   out.variant = static_cast<std::uint16_t>(variant);
   return out;
 }
 
 Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
-                  const Wanted& wanted) {
-  const answer::Answer answer = answer::evaluate_once(plan);
+                  const Wanted& wanted, Extent extent) {
   const answer::Site& site = plan.site();
+  engine::Options options;
+  options.until_out = extent != Extent::whole;
+  if (extent == Extent::while_it_fits) options.least_free = headroom(wanted, site);
+  if (extent == Extent::few_retries) options.most_retries = plan->microbatches() - 1;
+  const answer::Answer answer = answer::evaluate_once(plan, options);
   Replayed out;
   out.step_ps = answer.run.step_time.ps;
   const engine::ClassReport& who = answer::fullest(answer.run);
@@ -72,6 +81,11 @@ Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size
   out.capacity = who.capacity.n;
   if (!answer.run.fits()) {
     out.reason = answer::oom_reason(answer.run);
+    return out;
+  }
+  if (answer.run.ended_early) {
+    out.reason = "less room than is wanted";
+    out.stopped = true;
     return out;
   }
   out.likely = fits_likely(site, who.capacity - who.peak_reserved);

@@ -6,11 +6,12 @@
 // time is better than all others, since no other bound is lower. Plans that remain in the queue
 // count as cut by time.
 //
-// A search is anytime. It has three phases:
+// A search is anytime. It has four phases:
 //
-//     seek    replays the fastest plans whose first bound leaves a tenth of the capacity, at first
-//             among conventional plans only, before anything is proven
+//     seek    replays the fastest plans that are likely to fit by their second bound, at first
+//             among conventional plans only, until no candidate is much faster than the best
 //     prove   best first, as above. A plan whose bound is above the best replays is not computed
+//     tight   replays plans in full that leave less memory free than is wanted and may be faster
 //     list    replays further plans that are likely to fit, until `list` distinct plans are known
 //
 // Invariants
@@ -89,7 +90,8 @@ struct Replayed {
   std::vector<double> accounts;  // seconds per step, by engine::Account
   std::string reason;            // why it runs out of memory
   double likely = -1;            // probability that it fits, 0 to 1; -1: unknown
-  bool proven = false;           // no plan of the space that is not listed before it is better
+  bool stopped = false;  // too little memory was free: step_ps is a bound, the rest is not known
+  bool proven = false;   // no plan of the space that is not listed before it is better
 };
 
 // The part of the capacity that must stay free on a site; and the probability that a plan fits that
@@ -138,11 +140,18 @@ Outcome find_best(const Space& space, answer::Sites& sites, const Wanted& wanted
 std::string to_text(const Replayed& one);
 Replayed replayed_of(const std::string& text);
 
+// How far a replay goes.
+enum class Extent : std::uint8_t {
+  whole,
+  while_it_fits,  // until memory runs out, or leaves less free than is wanted
+  few_retries,    // until memory runs out, or the allocator retries as often as there are
+                  // microbatches
+};
 // Replays a plan with the files of a base of the space; `core` and `variant` stay 0.
 Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
-                  const Wanted& wanted);
+                  const Wanted& wanted, Extent extent = Extent::whole);
 // Replays one plan of the space.
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
-                     const Wanted& wanted);
+                     const Wanted& wanted, Extent extent = Extent::whole);
 
 }  // namespace sim::planner

@@ -45,20 +45,48 @@ engine::Memory memory_of(const program::Job& job, const Plan& plan, answer::Site
                                 site.others);
 }
 
-// A job with only the programs of the first and the last stage: in nearly every plan they need the
-// most memory.
-program::Job ends_of_pipeline(const Plan& plan, const program::Environment& environment,
-                              const program::Orders& orders) {
-  program::Job job;
-  job.mesh = program::mesh_of(plan);
-  job.launch_blocking = plan.environment.launch_blocking;
-  for (const int stage : {0, plan.mesh.pp - 1}) {
-    if (!job.classes.empty() && stage == 0) break;
-    program::Program& program = job.classes.emplace_back();
-    program.stage = stage;
-    program::write_program(plan, environment, orders, program);
-  }
-  return job;
+program::Program program_of_stage(const Plan& plan, const program::Environment& environment,
+                                  const program::Orders& orders, int stage) {
+  program::Program program;
+  program.stage = stage;
+  program::write_program(plan, environment, orders, program);
+  return program;
+}
+
+// The capacity without communicators, which take memory outside of the allocator.
+std::int64_t largest_capacity(const answer::Site& site) {
+  const auto& outside = site.profile.device.memory;
+  return (site.machine.gpu.memory - outside.context - outside.libraries - outside.unaccounted).n;
+}
+
+// Adds the program of a stage to a job of both ends of the pipeline. False: its tensors need more
+// than any capacity.
+bool add_end(const Plan& plan, const program::Environment& environment,
+             const program::Orders& orders, int stage, program::Job& ends, SecondBound& bound,
+             const answer::Site& site) {
+  ends.classes.push_back(program_of_stage(plan, environment, orders, stage));
+  const std::int64_t bytes = bytes_of_tensors(ends.classes.back());
+  if (bytes <= largest_capacity(site)) return true;
+  bound.bytes = bytes;
+  bound.capacity = largest_capacity(site);
+  return false;
+}
+
+// Memory of a schedule whose order is searched, without the search. On the first stage min(m, p)
+// forward passes come before the first backward pass (moments_of_search in memory_bound.cpp), as in
+// ZB-H1. So its tensors up to there are a bound.
+SecondBound bound_of_search(const Plan& plan, answer::Site& site) {
+  Plan first = plan;
+  first.pipeline.schedule = "zb-h1";
+  if (!program::problems(first).empty()) return {};
+  const program::Program program =
+      program_of_stage(first, engine::environment(site.machine.gpu, site.profile.device),
+                       program::orders_of(first), 0);
+  SecondBound bound;
+  bound.bytes = bytes_until_backward(program);
+  bound.capacity = largest_capacity(site);
+  if (bound.room() >= 0) return {};
+  return bound;
 }
 
 // Times of a stage alone: from the begin of the step, of its first pass and of its last pass, each
@@ -160,12 +188,17 @@ SecondBound second_bound(FirstBounds& first, const PlanShape& core, const Plan& 
   // Slower ranks, orders that depend on times, random routing, and layers shared by all stages need
   // all programs: no second bound.
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
-  if (!ranks_are_alike(site) || row.by_times || plan.draws_routes() || !program::apart(row).empty())
-    return bound;
+  if (!ranks_are_alike(site) || plan.draws_routes() || !program::apart(row).empty()) return bound;
+  if (row.by_times) return bound_of_search(plan, site);
   const program::Environment environment =
       engine::environment(site.machine.gpu, site.profile.device);
   const program::Orders orders = program::orders_of(plan);
-  const program::Job ends = ends_of_pipeline(plan, environment, orders);
+  program::Job ends;
+  ends.mesh = program::mesh_of(plan);
+  ends.launch_blocking = plan.environment.launch_blocking;
+  if (!add_end(plan, environment, orders, 0, ends, bound, site)) return bound;
+  if (plan.mesh.pp > 1 && !add_end(plan, environment, orders, plan.mesh.pp - 1, ends, bound, site))
+    return bound;
   take_fullest(ends, memory_of(ends, plan, site), bound);
   if (bound.room() < 0 || plan.optimizer.post_validation) return bound;
   const engine::Times times = price(ends, site);

@@ -43,7 +43,11 @@ class Tensors {
   }
 
   void run(const std::vector<program::Pass>& passes, std::size_t most) {
-    for (std::size_t p = 0; p < std::min(most, passes.size()); ++p) {
+    run(passes, 0, std::min(most, passes.size()));
+  }
+
+  void run(const std::vector<program::Pass>& passes, std::size_t from, std::size_t to) {
+    for (std::size_t p = from; p < to; ++p) {
       const std::size_t frame = frames_ + std::size_t{passes[p].frame} * program_.frame_slots;
       for (const program::Call& call : program_.templates[passes[p].pattern].calls)
         for (const MemoryStep& step : steps_[call.block]) run(step, frame, frame + call.layer_base);
@@ -51,6 +55,7 @@ class Tensors {
   }
 
   std::int64_t peak() const { return peak_; }
+  void forget_peak(std::int64_t before) { peak_ = before; }
 
  private:
   std::int64_t& slot(program::Space space, std::uint32_t index, std::size_t frame,
@@ -98,6 +103,24 @@ std::int64_t bytes_of_tensors(const program::Program& program) {
   tensors.run(program.setup, program.setup.size());
   tensors.run(program.first_step, program.first_step.size());
   tensors.run(program.step, program.first_step.size());
+  return tensors.peak();
+}
+
+std::int64_t bytes_until_backward(const program::Program& program) {
+  const auto until = [&](const std::vector<program::Pass>& passes) {
+    const auto first = std::ranges::find_if(passes, [&](const program::Pass& pass) {
+      return program.templates[pass.pattern].kind == program::PassKind::backward;
+    });
+    return static_cast<std::size_t>(first - passes.begin()) + (first != passes.end());
+  };
+  Tensors tensors(program);
+  tensors.run(program.setup, program.setup.size());
+  const std::size_t warm_up = until(program.first_step);
+  tensors.run(program.first_step, warm_up);
+  const std::int64_t peak = tensors.peak();
+  tensors.run(program.first_step, warm_up, program.first_step.size());
+  tensors.forget_peak(peak);
+  tensors.run(program.step, until(program.step));
   return tensors.peak();
 }
 

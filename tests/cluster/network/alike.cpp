@@ -76,6 +76,23 @@ Traffic traffic_of(Pattern pattern, const std::vector<std::vector<int>>& groups,
 
 }  // namespace
 
+TEST_CASE("network: a group is spread over its nodes in any order of ranks") {
+  const Cluster cluster = cases().front().cluster;
+  const int gpus = cluster.node.gpus, nodes = std::min(cluster.nodes, 4);
+  std::vector<int> ranks;
+  for (int local = 0; local < gpus; ++local)
+    for (int node = nodes; node-- > 0;) ranks.push_back((node * 3 % nodes) * gpus + local);
+  const Spread found = spread(ranks, cluster);
+  REQUIRE(static_cast<int>(found.size()) == nodes);
+  for (int i = 0; i < nodes; ++i) {
+    const Locals& locals = found[static_cast<std::size_t>(i)];
+    CHECK(locals.node == ranks[static_cast<std::size_t>(i)] / gpus);  // as its first rank comes
+    REQUIRE(static_cast<int>(locals.gpus.size()) == gpus);
+    for (int local = 0; local < gpus; ++local)
+      CHECK(locals.gpus[static_cast<std::size_t>(local)] == locals.node * gpus + local);
+  }
+}
+
 TEST_CASE("network: one node of all that are alike gives the rates that all of them give") {
   SolverOptions options;
   options.cache = "";

@@ -52,6 +52,7 @@ void hold_bounds(const planner::Question& question, std::size_t plans) {
       CHECK(third.step_ps <= answer.run.step_time.ps);
     }
     if (second.room() < 0) CHECK(!answer.run.fits());
+    if (second.room() < 0) CHECK(second.bytes <= needed);
     if (third.room() < 0) CHECK(!answer.run.fits());
   }
 }
@@ -121,6 +122,64 @@ TEST_CASE("planner: bounds are never above the replay of more microbatches than 
                                {"zero=1", "tp=2", "cp=1", "pp=4", "micro_batch=1",
                                 "schedule=1f1b,interleaved-1f1b,zb-h1"}),
               6);
+}
+
+namespace {
+
+std::int64_t bytes_of_first_stage(const program::Plan& plan, answer::Site& site,
+                                  std::int64_t (*bytes)(const program::Program&)) {
+  const program::Environment environment =
+      engine::environment(site.machine.gpu, site.profile.device);
+  return bytes(program::build(program::valid(plan), environment).classes.front());
+}
+
+}  // namespace
+
+TEST_CASE("planner: all orders of ranks have the same tensors") {
+  answer::Sites sites;
+  Random random(3);
+  for (const char* cluster : {"dgx-h100", "abci-a"}) {
+    const planner::Space space =
+        sample::space(sample::question("llama-3.1-8b", cluster, 32, 64, 4096, {}));
+    int compared = 0;
+    while (compared < 40) {
+      const planner::PlanShape& core = space.cores()[static_cast<std::size_t>(
+          random.uniform() * static_cast<double>(space.cores().size()))];
+      if (space.orders(core) == 1) continue;
+      ++compared;
+      INFO(space.words(core, 0));
+      answer::Site& site = sample::site(sites, space, core.base);
+      CHECK(bytes_of_first_stage(space.plan(core, 0), site, planner::bytes_of_tensors) ==
+            bytes_of_first_stage(space.plan(core, space.allocators()), site,
+                                 planner::bytes_of_tensors));
+    }
+  }
+}
+
+TEST_CASE("planner: a searched order needs what ZB-H1 needs up to its first backward pass") {
+  answer::Sites sites;
+  Random random(11);
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 16, 64, 4096, {"pp=2,4,8", "cp=1,2", "schedule=zb-1p,zb-2p"}));
+  for (int i = 0; i < 40; ++i) {
+    const planner::PlanShape& core = space.cores()[static_cast<std::size_t>(
+        random.uniform() * static_cast<double>(space.cores().size()))];
+    program::Plan plan = space.plan(core, 0);
+    INFO(space.words(core, 0));
+    answer::Site& site = sample::site(sites, space, core.base);
+    const std::int64_t whole = bytes_of_first_stage(plan, site, planner::bytes_of_tensors);
+    // Any times of passes: the search follows them.
+    for (double* time : {&plan.pipeline.pass_times.forward, &plan.pipeline.pass_times.backward,
+                         &plan.pipeline.pass_times.weight})
+      *time = 0.1 + 3 * random.uniform();
+    plan.pipeline.pass_times.transfer = random.uniform();
+    const std::int64_t timed = bytes_of_first_stage(plan, site, planner::bytes_of_tensors);
+    plan.pipeline.schedule = "zb-h1";
+    const std::int64_t least = bytes_of_first_stage(plan, site, planner::bytes_until_backward);
+    CHECK(least <= whole);
+    CHECK(least <= timed);
+    CHECK(2 * least > whole);
+  }
 }
 
 TEST_CASE("planner: the order of every schedule has in flight what its moments say") {

@@ -271,14 +271,14 @@ TEST_CASE("planner: a search that is stopped says what the plans that are left t
   for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
   const planner::Outcome whole = planner::find_best(space, sites, wanted(1), sample::always);
   const planner::Outcome stopped = planner::find_best(
-      space, sites, wanted(1), [](const planner::Progress& now) { return now.bounded == 0; });
+      space, sites, wanted(1), [](const planner::Progress& now) { return now.least_s == 0; });
   CHECK_FALSE(stopped.complete);
   REQUIRE(whole.best.size() == 1);
   CHECK(stopped.least_left_s <= static_cast<double>(whole.best.front().step_ps) * 1e-12);
   const planner::Counts& c = stopped.counts;
   CHECK(c.plans == c.impossible + c.cut_by_time + c.cut_by_memory + c.replayed + c.left);
   CHECK(c.left > 0);
-  // Before the bounds are used one plan that fits is replayed, so that an interrupted search has an
+  // Before the proof begins one plan that fits is replayed, so that an interrupted search has an
   // answer.
   REQUIRE(stopped.best.size() == 1);
   CHECK(stopped.best.front().fits);
@@ -398,8 +398,8 @@ TEST_CASE("planner: a search that is stopped at once claims nothing") {
   CHECK_FALSE(first.complete);
   REQUIRE(!first.best.empty());
   CHECK_FALSE(first.best.front().proven);
-  CHECK(first.counts.bounded == 0);
-  CHECK(first.counts.replayed <= 16);
+  CHECK(first.counts.bounded <= 256);
+  CHECK(first.counts.replayed <= 8);
 }
 
 TEST_CASE("planner: a list has distinct plans, the first one proven") {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
-#include <functional>
-#include <queue>
 #include <tuple>
 
 #include "sim/job/schedule/rules.h"
@@ -33,29 +31,28 @@ using Planned = std::vector<Slots>;  // by stage
 // A pass. Passes are ordered by slot, then stage, kind and number.
 struct Entry {
   int slot, stage, kind, number;
-  friend bool operator>(const Entry& a, const Entry& b) {
-    return std::tie(a.slot, a.stage, a.kind, a.number) >
-           std::tie(b.slot, b.stage, b.kind, b.number);
-  }
 };
 
-// Calls `visit` for every pass in ascending order. `visit` may change the slot of its pass.
-void in_order(const Planned& planned, const std::function<void(const Entry&)>& visit) {
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> next;
-  const auto push = [&](int stage, int kind, int number) {
-    const auto& of = planned[static_cast<std::size_t>(stage)].of[static_cast<std::size_t>(kind)];
-    if (static_cast<std::size_t>(number) < of.size())
-      next.push({of[static_cast<std::size_t>(number)], stage, kind, number});
+// Calls `visit` for every pass in ascending order of the slots at the call. `visit` may change
+// slots.
+template <typename Visit>
+void in_order(const Planned& planned, const Visit& visit) {
+  std::vector<std::size_t> begin;  // of the passes of each slot
+  const auto each = [&](const auto& call) {
+    for (std::size_t stage = 0; stage < planned.size(); ++stage)
+      for (std::size_t kind = 0; kind < planned[stage].of.size(); ++kind)
+        for (std::size_t n = 0; n < planned[stage].of[kind].size(); ++n)
+          call(Entry{planned[stage].of[kind][n], static_cast<int>(stage), static_cast<int>(kind),
+                     static_cast<int>(n)});
   };
-  for (std::size_t stage = 0; stage < planned.size(); ++stage)
-    for (std::size_t kind = 0; kind < planned[stage].of.size(); ++kind)
-      push(static_cast<int>(stage), static_cast<int>(kind), 0);
-  while (!next.empty()) {
-    const Entry entry = next.top();
-    next.pop();
-    push(entry.stage, entry.kind, entry.number + 1);
-    visit(entry);
-  }
+  int last = 0;
+  for (const Slots& slots : planned) last = std::max(last, slots.last());
+  begin.assign(static_cast<std::size_t>(last) + 2, 0);
+  each([&](const Entry& entry) { ++begin[static_cast<std::size_t>(entry.slot) + 1]; });
+  for (std::size_t slot = 1; slot < begin.size(); ++slot) begin[slot] += begin[slot - 1];
+  std::vector<Entry> entries(begin.back());
+  each([&](const Entry& entry) { entries[begin[static_cast<std::size_t>(entry.slot)]++] = entry; });
+  for (const Entry& entry : entries) visit(entry);
 }
 
 // The passes of a stage by slot; -1: free.
@@ -88,22 +85,59 @@ void put_weights(Slots& slots, bool apart) {
       slots.of[static_cast<std::size_t>(weights + chunk)].push_back(slot++);
 }
 
-// The maximum number of live chunk activations of a stage; free slots run weight passes if none are
+// Live chunk activations of a stage, slot by slot. Free slots run weight passes if none are
 // planned.
-int most_live(const Slots& slots) {
-  const bool planned = slots.of.size() > 4;
-  int live = 0, most = 0, waiting = 0;
-  for (const int kind : by_slot(slots, slots.of.size())) {
-    if (kind == down || kind == up) ++live;
-    if (kind == gradient_up || kind == gradient_down) ++waiting;
-    if (kind == weights || (kind < 0 && !planned && waiting > 0)) {
-      --live;
-      --waiting;
+class Live {
+ public:
+  explicit Live(const Slots& slots)
+      : planned_(slots.of.size() > 4), kind_in_(by_slot(slots, slots.of.size())) {
+    before_.resize(kind_in_.size() + 1);
+    for (std::size_t slot = 0; slot < kind_in_.size(); ++slot) {
+      before_[slot + 1] = after(slot, before_[slot]);
+      most_ = std::max(most_, before_[slot + 1].live);
     }
-    most = std::max(most, live);
   }
-  return most;
-}
+
+  int most() const { return most_; }
+
+  // Moves a pass to a free earlier slot, unless more than `most` activations were live then.
+  bool move(int from, int to, int most) {
+    const auto old = static_cast<std::size_t>(from), now = static_cast<std::size_t>(to);
+    std::swap(kind_in_[old], kind_in_[now]);
+    // Beyond `old`, slots change only until the counts are as before.
+    std::vector<Count> counts = {before_[now]};
+    std::size_t slot = now;
+    for (; slot < kind_in_.size() && (slot <= old || counts.back() != before_[slot]); ++slot) {
+      counts.push_back(after(slot, counts.back()));
+      if (counts.back().live <= most) continue;
+      std::swap(kind_in_[old], kind_in_[now]);
+      return false;
+    }
+    std::ranges::copy(counts, before_.begin() + to);
+    return true;
+  }
+
+ private:
+  struct Count {
+    int live = 0, waiting = 0;
+    friend bool operator==(const Count&, const Count&) = default;
+  };
+  Count after(std::size_t slot, Count count) const {
+    const int kind = kind_in_[slot];
+    if (kind == down || kind == up) ++count.live;
+    if (kind == gradient_up || kind == gradient_down) ++count.waiting;
+    if (kind == weights || (kind < 0 && !planned_ && count.waiting > 0)) {
+      --count.live;
+      --count.waiting;
+    }
+    return count;
+  }
+
+  bool planned_;
+  std::vector<int> kind_in_;
+  std::vector<Count> before_;  // each slot, and after the last one
+  int most_ = 0;
+};
 
 class Mover {
  public:
@@ -126,6 +160,7 @@ class Mover {
 
   Planned& planned_;
   bool with_weights_;
+  std::vector<Live> live_;  // by stage
   int most_ = 0;
   int phase_ = 0;  // 0: filling, 1: full blocks, whose passes do not move, 2: draining
   std::vector<std::vector<bool>> taken_;
@@ -170,10 +205,10 @@ void Mover::visit(const Entry& entry) {
   const auto& taken = taken_[static_cast<std::size_t>(entry.stage)];
   for (int earlier = inputs(entry) + 1; earlier < entry.slot; ++earlier) {
     if (taken[static_cast<std::size_t>(earlier)]) continue;
+    if (!live_[static_cast<std::size_t>(entry.stage)].move(entry.slot, earlier, most_)) continue;
     slot = earlier;
-    if (most_live(own) <= most_) return take(entry, slot);
+    break;
   }
-  slot = entry.slot;
   take(entry, slot);
 }
 
@@ -181,7 +216,8 @@ void Mover::move_ahead() {
   if (with_weights_)
     for (Slots& slots : planned_) put_weights(slots, false);
   for (const Slots& slots : planned_) {
-    most_ = std::max(most_, most_live(slots));
+    live_.emplace_back(slots);
+    most_ = std::max(most_, live_.back().most());
     taken_.emplace_back(static_cast<std::size_t>(slots.last()) + 1, false);
   }
   in_order(planned_, [&](const Entry& entry) { visit(entry); });
