@@ -23,6 +23,8 @@ void apply(const SiteChange& change, topology::Cluster& cluster) {
     node.cpu_memory = {};
     node.cpu_cores = node.gpus;
   }
+  if (!change.nccl_version.empty()) cluster.nccl_version = change.nccl_version;
+  if (change.without_nvls) node.nvlink_sharp = false;
   if (change.nics > 0) {
     node.nics = change.nics;
     node.nic = change.nic;
@@ -53,8 +55,9 @@ Result<Site*> Sites::of(const input::Machine& machine) {
       std::make_shared<const network::CommunicationProfile>(site->profile.communication));
   const topology::Node& node = machine.cluster.node;
   std::string files =
-      fmt::format("{}\n{} x {}, {} x {}, {}\n{}", machine.text, machine.cluster.nodes, node.gpus,
-                  node.nics, node.nic.bytes_per_second, node.nvlink_sharp, site->profile.text);
+      fmt::format("{}\n{} x {}, {} x {}, {}\n{}\n{}", machine.text, machine.cluster.nodes,
+                  node.gpus, node.nics, node.nic.bytes_per_second, node.nvlink_sharp,
+                  machine.cluster.nccl_version, site->profile.text);
   for (const device::Gpu& gpu : machine.others) {
     const Result<input::ProfileFile> other = input::find_profile(gpu, machine.path);
     if (!other) return other.errors();

@@ -32,6 +32,8 @@ struct SiteChange {
   int gpus_per_node = 0;
   int nics = 0;
   Bandwidth nic{};
+  bool without_nvls = false;  // NCCL_NVLS_ENABLE=0
+  std::string nccl_version;   // "": unchanged
   // Measured bandwidths of a node's CPUs.
   struct Host {
     Bandwidth rank{};      // memory to the cores of one rank

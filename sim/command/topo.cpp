@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
+#include <numeric>
 
 #include "sim/answer/evaluate.h"
 #include "sim/base/quantity.h"
@@ -221,6 +224,30 @@ CollectiveAsked asked_of(const Options& options, const topology::Cluster& cluste
   return asked;
 }
 
+// Times of one collective, shortest first, over draws of the flows' hash.
+std::vector<double> drawn_times(const input::Machine& machine, int seeds, answer::Sites& sites,
+                                const CollectiveAsked& asked, std::int64_t bytes) {
+  std::vector<double> times;
+  for (int draw = 0; draw < seeds; ++draw) {
+    input::Machine drawn = machine;
+    drawn.cluster.fabric.hash_seed += draw;
+    network::Network& network = *(*need(sites.of(drawn))).network;
+    times.push_back(seconds(
+        need(network.answer(asked.kind, network::Groups{asked.groups}, Bytes{bytes})).duration));
+  }
+  std::ranges::sort(times);
+  return times;
+}
+
+// Mean, 5 % and 95 % quantile of ascending times, as cells.
+std::array<double, 3> range_of(const std::vector<double>& times) {
+  const double last = static_cast<double>(times.size() - 1);
+  const auto at = [&](double share) {
+    return times[static_cast<std::size_t>(std::lround(share * last))];
+  };
+  return {std::accumulate(times.begin(), times.end(), 0.0) / (last + 1), at(0.05), at(0.95)};
+}
+
 int time(const Options& options, Globals globals) {
   const input::Machine machine = machine_of(given(options));
   const bool packets = options.choice("network", "isolated", {"isolated", "ns-3"}) == "ns-3";
@@ -247,6 +274,11 @@ int time(const Options& options, Globals globals) {
        {"busiest_link", "busiest link", "", 0, true},
        {"busy", "busy", "", 0, false, " %", 100}},
       {}};
+  const int seeds = static_cast<int>(options.number("seeds", 1, 1, 1000));
+  if (seeds > 1)
+    rows.columns.insert(rows.columns.end(), {{"mean_s", "mean", "us", 1, false, "", 1e6},
+                                             {"low_s", "90 % from", "us", 1, false, "", 1e6},
+                                             {"high_s", "to", "us", 1, false, "", 1e6}});
   for (std::int64_t bytes = least; bytes <= most; bytes *= 2) {
     const network::Answer answer = need(network.answer(kind, groups, Bytes{bytes}));
     const double took = seconds(answer.duration);
@@ -261,6 +293,9 @@ int time(const Options& options, Globals globals) {
         {bytes, took, rate / 1e9, bus / 1e9, answer.algorithm, answer.protocol,
          label(routes.source(busiest.link)) + " -> " + label(routes.target(busiest.link)),
          busiest.busy_seconds / took});
+    if (seeds > 1)
+      for (const double cell : range_of(drawn_times(machine, seeds, sites, asked, bytes)))
+        rows.cells.back().emplace_back(cell);
     if (bytes > most / 2) break;
   }
   output::Document document;
@@ -350,6 +385,8 @@ int run_topo(const Arguments& arguments, Globals globals) {
       .value("groups", "SIZE", "time: all GPUs at once in groups: 8, or 128x8 for every eighth GPU")
       .value("min", "SIZE", "time: the smallest array, 1MiB by default")
       .value("max", "SIZE", "time: the largest, 1GiB by default")
+      .value("seeds", "N",
+             "time: draws of the flows' hash (fabric.hash_seed): mean and 90 % range (default 1)")
       .value("like", "CLUSTER",
              "import: what the files do not say, with -o: the GPU, rates, latencies")
       .value("format", "NAME", "export: svg (default), dot, simgrid")
@@ -375,7 +412,10 @@ int run_topo(const Arguments& arguments, Globals globals) {
   };
   const std::vector<Asked> kinds = {
       {"check", "cluster", check, {"claim"}},
-      {"time", "cluster", time, {"collective", "ranks", "groups", "min", "max", "network"}},
+      {"time",
+       "cluster",
+       time,
+       {"collective", "ranks", "groups", "min", "max", "seeds", "network"}},
       {"place", "plan", topo_place, {"seed", "moves", "network", "output"}},
       {"import", "file", import, {"like", "output"}},
       {"export", "cluster", export_drawing, {"format", "nodes", "plan", "output"}}};

@@ -370,12 +370,21 @@ TEST_CASE("input: settings of a cluster change it and follow its rules") {
                                            "jitter.seed=7"};
   const auto shaken = cluster(jitter);
   REQUIRE(shaken);
-  REQUIRE(shaken->cluster.conditions.size() == 800);
   double mean = 0;
-  for (const auto& c : shaken->cluster.conditions) mean += 1 / c.speed - 1;
+  for (int gpu = 0; gpu < 800; ++gpu) mean += 1 / topology::speed_of_gpu(shaken->cluster, gpu) - 1;
   // A half-normal slowdown has mean sigma sqrt(2 / pi) = 0.016, of 800 within 3 deviations of it.
   CHECK(mean / 800 == Approx(0.016).margin(0.0013));
-  CHECK(cluster(jitter)->cluster.conditions[799].speed == shaken->cluster.conditions[799].speed);
+  CHECK(topology::speed_of_gpu(cluster(jitter)->cluster, 799) ==
+        topology::speed_of_gpu(shaken->cluster, 799));
+  // A job's GPUs are the same in a larger cluster, and no cluster is too large.
+  const auto large = cluster({"cluster.nodes=8192", "jitter.sigma=0.02", "jitter.seed=7"});
+  REQUIRE(large);
+  CHECK(topology::speed_of_gpu(large->cluster, 799) ==
+        topology::speed_of_gpu(shaken->cluster, 799));
+  // Another seed is another draw.
+  const auto other = cluster({"cluster.nodes=100", "jitter.sigma=0.02", "jitter.seed=8"});
+  CHECK(topology::speed_of_gpu(other->cluster, 799) !=
+        topology::speed_of_gpu(shaken->cluster, 799));
   const auto problem = [&](const std::string& setting) {
     const auto result = cluster({setting});
     return result ? "" : result.errors()[0].message;

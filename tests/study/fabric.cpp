@@ -186,6 +186,51 @@ TEST_CASE("study: replicas with unlike microbatches send as much together as wit
   }
 }
 
+TEST_CASE("study: seeds give a mean and a range, and nothing to draw gives none") {
+  WhatifSettings settings;
+  settings.settings = {"model=llama-3.1-8b", "cluster=dgx-h100", "sequence=2048", "tp=2", "gpus=64",
+                       "global_batch=64",    "jitter.sigma=0.05"};
+  const auto go_on = [](std::size_t) { return true; };
+  const std::vector<input::Variant> variants = {{"without", {"jitter.sigma=0.00001"}}};
+  settings.seeds = 1;
+  const auto one = whatif(settings, variants, go_on);
+  settings.seeds = 9;
+  const auto nine = whatif(settings, variants, go_on);
+  REQUIRE(one);
+  REQUIRE(nine);
+  CHECK((*one)[0].draws == 1);
+  const output::WhatifRow& drawn = (*nine)[0];
+  CHECK(drawn.draws == 9);
+  CHECK(drawn.step_low < drawn.step);
+  CHECK(drawn.step < drawn.step_high);
+  CHECK(drawn.step_low <= (*one)[0].step);
+  CHECK((*one)[0].step <= drawn.step_high);
+  // The seeds are drawn with or without company: the range is the same for any number of workers.
+  settings.workers = 2;
+  const auto again = whatif(settings, variants, go_on);
+  CHECK(text(output::whatif_document(*nine)) == text(output::whatif_document(*again)));
+  // Without a hash and without jitter there is nothing to draw.
+  settings.settings.pop_back();
+  const auto none = whatif(settings, {}, go_on);
+  REQUIRE(none);
+  CHECK((*none)[0].draws == 1);
+}
+
+TEST_CASE("study: a setting that changes nothing says what bounds instead") {
+  WhatifSettings settings;
+  settings.settings = {"model=llama-3.1-8b", "cluster=dgx-a100", "sequence=2048", "tp=8", "gpus=8",
+                       "global_batch=8"};
+  const std::vector<input::Variant> variants = {{"nvls", {"node.nvlink_sharp=false"}},
+                                                {"nic", {"node.nic_bandwidth=400Gb/s"}}};
+  const auto rows = whatif(settings, variants, [](std::size_t) { return true; });
+  REQUIRE(rows);
+  CHECK((*rows)[0].bound.empty());
+  CHECK((*rows)[1].bound == "NVLS does not exist on A100-SXM4-80GB");
+  CHECK((*rows)[2].bound == "no traffic of this plan leaves the nodes");
+  const std::string shown = text(output::whatif_document(*rows));
+  CHECK(shown.find("no difference: NVLS does not exist on A100-SXM4-80GB") != std::string::npos);
+}
+
 TEST_CASE("study: variants stand beside their base in order whatever the workers") {
   WhatifSettings settings;
   settings.settings = {

@@ -1,109 +1,93 @@
-// timing_collectives.cpp — predicts collectives of nccl.csv by kind, GPUs, nodes and size. Rows are
-// compared from 1 MB on, on nodes with NVSwitch, over networks that the row names.
+// timing_collectives.cpp — predicts the rows of nccl.csv: the cluster with the row's GPU and
+// network, the ranks on it, and the duration of the collective. A time that a CPU thread measured
+// contains its launch: the prediction adds the profile's `host.collective`, and the document lists
+// such rows apart.
 #include <fmt/format.h>
 
-#include <regex>
-
+#include "sim/calibrate/tables/collective_row.h"
 #include "sim/calibrate/tables/timing_kernels.h"
+#include "sim/input/profile/table_machine.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-using collective::Kind;
-
-constexpr std::int64_t least_bytes = 1'000'000;
-
-std::optional<Kind> kind_of(std::string_view name) {
-  if (name == "all_reduce") return Kind::all_reduce;
-  if (name == "all_gather") return Kind::all_gather;
-  if (name == "reduce_scatter") return Kind::reduce_scatter;
-  if (name == "alltoall" || name == "all2all") return Kind::all_to_all;
-  return std::nullopt;
-}
-
-// Reason why a row does not measure NCCL's own choice on the GPU's clock; "" if it does.
-std::string measured_otherwise(const std::string& notes, const std::string& algorithm) {
-  if (notes.find("host-timed") != std::string::npos) return "timed from the host";
-  if (!algorithm.empty() && !algorithm.starts_with("auto")) return "algorithm forced: " + algorithm;
-  if (algorithm.find("NCCL_") != std::string::npos)
-    return "NCCL's settings changed: " + algorithm.substr(0, 80);
-  return "";
-}
-
-// One group over the first `each` GPUs of every node.
-network::Groups over_nodes(std::int64_t nodes, std::int64_t each, int per_node) {
+// The first GPUs of every node, `gpus` in all.
+network::Groups over_nodes(int nodes, int gpus, int per_node) {
   network::Groups group;
   group.ranks.emplace_back();
-  for (std::int64_t n = 0; n < nodes; ++n)
-    for (std::int64_t g = 0; g < each; ++g)
-      group.ranks[0].push_back(static_cast<int>(n * per_node + g));
+  for (int i = 0; i < gpus; ++i) {
+    const int each = gpus / nodes;
+    group.ranks[0].push_back(i / each * per_node + i % each);
+  }
   return group;
+}
+
+// The row's cluster, with as many nodes and the NICs that the row states. Sets `nodes` to the
+// number of NVLink domains.
+answer::Site* site_of_row(const CollectiveRow& row, answer::Sites& sites, Timing& t, int& nodes) {
+  answer::Site* site = site_of(row.gpu, sites, t);
+  if (site == nullptr) return nullptr;
+  answer::SiteChange change;
+  nodes = row.nodes;
+  const int domain = site->machine.cluster.node.gpus;
+  if (row.multi_node_nvlink) nodes = (row.gpus + domain - 1) / domain;
+  std::string name = site->machine.cluster.name;
+  if (nodes > 1) {
+    const input::Machine* other = input::machine_on_network(site->machine, row.network);
+    if (other != nullptr) name = other->cluster.name;
+    if (other == nullptr && row.nics == 0 && !row.multi_node_nvlink) {
+      t.reason = "the network between the nodes is not stated, or no cluster has it: '" +
+                 row.network.substr(0, 80) + "'";
+      return nullptr;
+    }
+    if (row.nics > 0) change.nics = row.nics, change.nic = row.nic;
+    change.nodes = std::max(nodes, 2);
+  }
+  change.nccl_version = row.nccl_version;
+  change.without_nvls = row.without_nvls || row.forced == "Ring";
+  const Result<answer::Site*> own = sites.find(name, "", change);
+  if (own && row.gpus % nodes == 0 && row.gpus / nodes <= (*own)->machine.cluster.node.gpus)
+    return *own;
+  t.reason = own ? fmt::format("{} GPUs on {} nodes of {}", row.gpus, nodes, name)
+                 : own.errors().front().message;
+  return nullptr;
 }
 
 }  // namespace
 
 void time_collectives(const input::TableRow& row, answer::Sites& sites, std::vector<Timing>& out) {
   Timing& t = out.emplace_back();
-  const auto text = [&](std::string_view column) {
-    const auto found = row.cells.find(column);
-    return found == row.cells.end() ? std::string() : found->second;
-  };
-  const std::int64_t gpus = size_in(row, "n_gpus"), nodes = size_in(row, "nodes");
-  t.group = fmt::format("{}, {} x{} on {}", text("gpu"), text("collective"), gpus, nodes);
-  // Within a node NVLink, between nodes the NICs and the network: "over IB NDR 8x400Gb/s per node".
-  const std::string carried = text(nodes == 1 ? "intra_net" : "inter_net");
+  const CollectiveRow read = collective_row(row);
+  t.group =
+      fmt::format("{}, {} x{} on {}", read.gpu, collective::name(read.kind), read.gpus, read.nodes);
+  const std::string carried = read.network.substr(0, read.network.find(" ("));
   if (!carried.empty())
-    t.fabric = fmt::format("over {}{}", carried.substr(0, carried.find(" (")),
-                           nodes == 1 ? ", one node" : "");
-  const std::int64_t bytes = size_in(row, "bytes");
-  const std::optional<Kind> kind = kind_of(text("collective"));
-  if (!kind) {
-    t.reason = "collective '" + text("collective") + "' is not compared";
-    return;
-  }
-  if (gpus < 2 || nodes < 1 || bytes == 0 || gpus > 1 << 20 || gpus % nodes != 0) {
-    t.reason = "no shape";
-    return;
-  }
-  if (bytes < least_bytes) {
-    t.reason = "below 1 MB";
-    return;
-  }
-  const std::string net = text("inter_net");
-  static const std::regex links(R"((\d{1,2})x(\d{2,4})Gb/s)");
-  std::smatch found;
-  const bool named = nodes == 1 || (net.size() < 200 && std::regex_search(net, found, links));
-  if (!named || net.find("unstated") != std::string::npos) {
-    t.reason = "the fabric is not stated";
-    return;
-  }
-  t.reason = measured_otherwise(text("notes"), text("algo"));
+    t.fabric = fmt::format("over {}{}", carried, read.nodes == 1 ? ", one node" : "");
+  t.source = read.source;
+  t.bytes = read.bytes;
+  t.nodes = read.nodes;
+  t.host_timed = read.host_timed;
+  t.reason = read.reason;
   if (!t.reason.empty()) return;
-  answer::Site* site = site_of(text("gpu"), sites, t);
+  int nodes = 1;
+  answer::Site* site = site_of_row(read, sites, t, nodes);
   if (site == nullptr) return;
-  if (site->machine.cluster.node.interconnect != topology::GpuInterconnect::nvswitch) {
-    t.reason = "no NVSwitch";
+  if (read.multi_node_nvlink) t.nodes = nodes;
+  const network::Groups group = over_nodes(nodes, read.gpus, site->machine.cluster.node.gpus);
+  const Result<network::Answer> answer = site->network->answer(read.kind, group, Bytes{read.bytes});
+  if (!answer) {
+    t.reason = answer.errors().front().message;
     return;
   }
-  answer::SiteChange change;
-  if (nodes > site->machine.cluster.nodes) change.nodes = static_cast<int>(nodes);
-  if (nodes > 1) {
-    change.nics = std::stoi(found[1]);
-    change.nic = {std::stoll(found[2]) * 125'000'000};
-  }
-  const Result<answer::Site*> own = sites.find(cluster_of_gpu(text("gpu")), "", change);
-  if (!own || gpus / nodes > (*own)->machine.cluster.node.gpus) {
-    t.reason = "the machine cannot be built";
+  if (!read.forced.empty() && answer->algorithm != read.forced) {
+    t.reason = fmt::format("algorithm forced to {}, where the model takes {}", read.forced,
+                           answer->algorithm);
     return;
   }
-  const network::Groups group = over_nodes(nodes, gpus / nodes, (*own)->machine.cluster.node.gpus);
-  t.measured_us = number(text("time_us_oop")).value_or(0);
-  if (const std::optional<double> bus = number(text("busbw_oop"));
-      t.measured_us <= 0 && bus && *bus > 0)
-    t.measured_us = collective::bus_factor(*kind, static_cast<int>(gpus)) *
-                    static_cast<double>(bytes) / *bus * 1e-3;
-  t.predicted_us = 1e6 * seconds((*own)->network->duration(*kind, group, Bytes{bytes}));
+  t.measured_us = read.measured_us;
+  t.predicted_us = 1e6 * seconds(answer->duration);
+  if (read.host_timed) t.predicted_us += 1e6 * seconds(site->profile.device.host.collective);
 }
 
 }  // namespace sim::calibrate

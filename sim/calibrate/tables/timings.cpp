@@ -111,16 +111,10 @@ std::string timings_csv(const std::vector<Timing>& timings) {
   return text;
 }
 
-output::Document timings_document(const std::vector<Timing>& timings) {
-  std::map<std::string, std::size_t> reasons;
-  std::size_t predicted = 0;
-  for (const Timing& t : timings) {
-    if (t.reason.empty()) {
-      ++predicted;
-    } else {
-      ++reasons[t.reason];
-    }
-  }
+namespace {
+
+// Statistics by group: in the JSON, and in the text unless collectives have tables of their own.
+void add_groups(const std::vector<Timing>& timings, bool in_text, output::Document& document) {
   const std::vector<output::Column> columns = spread_columns("times", "worst_line");
   output::Rows rows{"", "", columns, {}};
   rows.columns.insert(rows.columns.begin(), {"", "group", "", 0, true});
@@ -132,6 +126,24 @@ output::Document timings_document(const std::vector<Timing>& timings) {
     cells.insert(cells.begin(), name);
     rows.cells.push_back(std::move(cells));
   }
+  document.blocks.emplace_back(output::Data{"groups", std::move(groups)});
+  if (rows.cells.empty()) document.blocks.emplace_back(output::Note{"", "nothing to compare"});
+  rows.searched = rows.cells.empty();
+  if (in_text) document.blocks.emplace_back(std::move(rows));
+}
+
+}  // namespace
+
+output::Document timings_document(const std::vector<Timing>& timings) {
+  std::map<std::string, std::size_t> reasons;
+  std::size_t predicted = 0;
+  for (const Timing& t : timings) {
+    if (t.reason.empty()) {
+      ++predicted;
+    } else {
+      ++reasons[t.reason];
+    }
+  }
   output::Document document;
   document.blocks.emplace_back(
       output::Note{"",
@@ -139,11 +151,15 @@ output::Document timings_document(const std::vector<Timing>& timings) {
                                predicted, timings.size() - predicted),
                    true});
   document.blocks.emplace_back(output::Values{"", {output::value("times", "", timings.size())}});
-  document.blocks.emplace_back(output::Data{"groups", std::move(groups)});
-  if (rows.cells.empty()) document.blocks.emplace_back(output::Note{"", "nothing to compare"});
-  rows.searched = rows.cells.empty();
-  document.blocks.emplace_back(std::move(rows));
-  document.blocks.emplace_back(reason_rows(reasons, "times"));
+  const bool collectives =
+      std::ranges::any_of(timings, [](const Timing& t) { return !t.source.empty(); });
+  if (collectives) {
+    document.blocks.emplace_back(reason_rows(reasons, "times"));
+    for (output::Rows& rows : collective_errors(timings))
+      document.blocks.emplace_back(std::move(rows));
+  }
+  add_groups(timings, !collectives, document);
+  if (!collectives) document.blocks.emplace_back(reason_rows(reasons, "times"));
   return document;
 }
 

@@ -10,6 +10,7 @@
 // (3) A time uses the profile of its GPU; nothing is scaled to fit a table.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ struct Timing {
   bool fitted = false;
   double measured_us = 0;
   double predicted_us = 0;
+  // Of a collective.
+  std::string source;       // repository or issue that published the time
+  std::int64_t bytes = 0;   // as nccl-tests print it
+  int nodes = 0;            // NVLink domains; 0: not a collective
+  bool host_timed = false;  // measured by a CPU thread: with its launch
 };
 
 // REQUIRES: timing_table(table) is not none.
@@ -39,6 +45,10 @@ std::vector<Timing> timings(const input::Table& table, answer::Sites& sites);
 
 std::string timings_csv(const std::vector<Timing>& timings);
 output::Document timings_document(const std::vector<Timing>& timings);
+
+// Errors of collectives by size class, number of nodes and source (collective_errors.cpp). In a
+// class, every source has the same weight: the median of its rows, averaged over sources.
+std::vector<output::Rows> collective_errors(const std::vector<Timing>& timings);
 
 // The parts of `timings`, one per table (timing_products.cpp, timing_operations.cpp,
 // timing_collectives.cpp). They set all members except `line` and `fitted`.

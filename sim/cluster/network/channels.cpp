@@ -25,6 +25,22 @@ int rings(const NcclModel& model, const topology::Node& node, const Shape& shape
   return static_cast<int>(std::floor(rate(node.pcie) * model.pcie_payload / speed));
 }
 
+// The second pass of the search for trees: the highest listed speed below twice the speed between
+// nodes, or the first above it, at which all channels fit in the nodes.
+double tree_speed(const NcclModel& model, const topology::Node& node, const Shape& shape,
+                  const SearchGraph& graph) {
+  double speed = graph.speed;
+  if (shape.nodes != 2 || shape.locals == 1) return speed;
+  const std::vector<Bandwidth>& list = model.speeds_network;
+  for (std::size_t i = list.size(); i-- > 0 && speed < 2 * graph.speed;) {
+    const double next = rate(list[i]);
+    if (next <= speed) continue;
+    if (rings(model, node, shape, next) < graph.channels) break;
+    speed = next;
+  }
+  return speed;
+}
+
 SearchGraph best(const std::vector<Bandwidth>& speeds, auto count) {
   SearchGraph found;
   for (const Bandwidth listed : speeds) {
@@ -32,7 +48,7 @@ SearchGraph best(const std::vector<Bandwidth>& speeds, auto count) {
     const double total = found.channels * found.speed;
     if (found.speed > 0 && speed <= 0.49 * found.speed) break;
     const int channels = count(speed);
-    if (channels >= 1 && channels * speed > total) found = {channels, speed, 0};
+    if (channels >= 1 && channels * speed > total) found = {channels, speed, 0, 0};
   }
   if (found.speed == 0) found.speed = rate(speeds.back());  // NCCL always finds one channel
   return found;
@@ -62,6 +78,7 @@ SearchGraph search_graph(const NcclModel& model, const topology::Node& node, con
       graph.launched < 16) {
     graph.launched = std::min(2 * graph.launched, model.max_channels);
   }
+  graph.tree_speed = tree_speed(model, node, shape, graph);
   return graph;
 }
 

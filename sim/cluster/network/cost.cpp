@@ -97,6 +97,25 @@ double protocol_bus(const NcclModel& model, const Situation& s, Choice c, double
   return bus;
 }
 
+// The algorithm bandwidth that NCCL assumes for NVLS in a node: one head per GPU, each at the
+// largest listed speed that all of them reach together.
+double nvls_one_node(const NcclModel& model, const Situation& s) {
+  const double n = s.shape.locals;
+  const double heads = nvls_heads(s);
+  // Up to 2.27 a limit of its own; from 2.28 the NVLinks of a GPU, of which a tree leaves out one.
+  const double total = model.nvls_efficiency > 0
+                           ? s.node.nvlinks_per_gpu * rate(model.nvlink_payload) * n / (n - 1)
+                           : rate(model.nvls_total);
+  double head = rate(model.speeds_one_node.back());
+  for (const Bandwidth speed : model.speeds_one_node) {
+    if (rate(speed) * heads > total) continue;
+    head = rate(speed);
+    break;
+  }
+  if (model.nvls_efficiency == 0) return heads * head * model.nvls_bus_share;
+  return heads * head * model.nvls_efficiency * 2 * (heads - 1) / heads * n / (2 * (n - 1));
+}
+
 double tree_factor(const NcclModel& model, Protocol protocol, Bytes bytes) {
   const auto units = static_cast<std::uint64_t>(bytes.n) >> 6;
   if (units == 0) return 1.0;
@@ -107,6 +126,11 @@ double tree_factor(const NcclModel& model, Protocol protocol, Bytes bytes) {
 
 }  // namespace
 
+int nvls_heads(const Situation& s) {
+  constexpr int most_heads = 32;  // NCCL_MAX_NVLS_ARITY
+  return std::min(s.shape.locals, most_heads);
+}
+
 bool has_nvls(const NcclModel& model, const Situation& s) {
   return model.nvls && s.node.nvlink_sharp &&
          s.node.interconnect == topology::GpuInterconnect::nvswitch && s.shape.locals > 2 &&
@@ -115,17 +139,19 @@ bool has_nvls(const NcclModel& model, const Situation& s) {
 
 Buses believed(const NcclModel& model, const Situation& s) {
   Buses buses;
-  buses.ring = buses.tree = s.graph.channels * s.graph.speed;
+  buses.ring = s.graph.channels * s.graph.speed;
+  buses.tree = s.graph.channels * s.graph.tree_speed;
   if (!has_nvls(model, s)) return buses;
   if (s.shape.nodes == 1) {
-    // One head per GPU, each at the largest listed speed that all of them reach together.
-    double head = rate(model.speeds_one_node.back());
-    for (const Bandwidth speed : model.speeds_one_node) {
-      if (rate(speed) * s.shape.locals > rate(model.nvls_total)) continue;
-      head = rate(speed);
-      break;
-    }
-    buses.nvls = s.shape.locals * head * model.nvls_bus_share;
+    buses.nvls = nvls_one_node(model, s);
+  } else if (model.nvls_efficiency > 0) {
+    const double n = s.shape.ranks, heads = s.graph.channels;
+    const double intra =
+        s.graph.tree_speed * model.nvls_efficiency * 2 * std::max(1.0, heads - 1) / heads;
+    const double inter = s.graph.speed * (s.shape.nodes <= 2 ? 2 : 1);
+    const double most = rate(model.nvls_tree_channel[s.shape.nodes]);
+    const double head = std::min(intra, most > 0 ? std::min(inter, most) : inter);
+    buses.nvls_tree = heads * head * n / (2 * (n - 1));
   } else {
     buses.nvls_tree = buses.ring * (s.shape.nodes <= 2 ? 1.0 : 0.5) * model.nvls_bus_share;
   }

@@ -12,9 +12,12 @@
 //     Tree (AR)   latency: base + 2 [(p-1) intra + floor(log2 N) inter]
 //                 min(0.92 bus, C tree), LL min(that / 3.8, llMax), LL128 min(that x 7/9 or
 //                 120/128, C ll128); x 1/2; Tree x f[protocol][log2(bytes / 64)]
-//     NVLS (AR)   latency: intra; NVLSTree: intra + 2 floor(log2 N) inter; x 5/6
+//     NVLS (AR)   latency: intra; NVLSTree: intra + 2 floor(log2 N) inter; x 5/6 (until 2.27), or
+//                 heads x speed x efficiency x 2 (heads - 1) / heads x n / steps (from 2.28)
 //
-// NVIDIA/nccl v2.27 src/graph/tuning.cc: ncclTopoTuneModel, ncclTopoGetAlgoTime.
+// NVLS of all-gather and reduce-scatter, which NCCL has from 2.19, is left out: by NCCL's own
+// formula it never wins where we have measurements.
+// NVIDIA/nccl v2.27, v2.29 src/graph/tuning.cc: ncclTopoTuneModel, ncclTopoGetAlgoTime.
 #pragma once
 
 #include <optional>
@@ -64,6 +67,9 @@ std::optional<Terms> terms(const NcclModel& model, const Situation& situation,
 // NCCL's choice for a message of this size.
 Choice choose(const NcclModel& model, const Situation& situation, collective::Kind kind,
               Bytes bytes);
+
+// GPUs of a node whose part of the array the switch adds.
+int nvls_heads(const Situation& situation);
 
 // Whether NVLS runs for this group: inside one node, or as NVLSTree between nodes.
 bool has_nvls(const NcclModel& model, const Situation& situation);

@@ -33,7 +33,7 @@ std::vector<LinkLoad> Network::loads(Kind kind, const Groups& groups, Bytes byte
   for (std::size_t shape = 0; shape < layout.situations.size(); ++shape) {
     const Situation& s = layout.situations[shape];
     const Algorithm algorithm =
-        is_send(kind) ? Algorithm::ring : choose(state.profile->nccl, s, kind, bytes).algorithm;
+        is_send(kind) ? Algorithm::ring : state.choice(s, kind, bytes).algorithm;
     const Pattern pattern = pattern_of(kind, algorithm);
     const auto [at, fresh] = made.try_emplace(pattern);
     if (fresh) at->second = state.traffic_of(layout, pattern, Of::all_nodes);
@@ -90,6 +90,7 @@ Duration Network::State::pairs(Layout& layout, std::span<const std::int64_t> byt
     Rate rate;
     (s.shape.nodes == 1 ? rate.inside : rate.outside) = longest[g] / static_cast<double>(most);
     rate.extra = layout.pairs->extra[g];
+    if (s.shape.nodes > 1) rate.extra += cluster.fabric.transport.message_latency;
     slowest = std::max(slowest, send(s, Kind::all_to_all, rate, Bytes{most}).duration);
   }
   return slowest;

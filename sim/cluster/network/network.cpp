@@ -10,9 +10,12 @@
 namespace sim::network {
 namespace {
 
-// The loss at this size, beyond NCCL's formula.
-double ramp(const Achieved& a, Algorithm algorithm, bool many, Bytes bytes) {
-  switch (algorithm) {
+// The loss at this size, beyond NCCL's formula. LL and LL128 have none where they were measured
+// apart.
+double ramp(const Achieved& a, const Situation& s, Choice choice, Bytes bytes) {
+  const bool many = s.shape.nodes > 1;
+  if (a.base && choice.protocol != Protocol::simple) return 1;
+  switch (choice.algorithm) {
     case Algorithm::ring:
       return at(many ? a.ring_many_nodes : a.ring_one_node, bytes);
     case Algorithm::tree:
@@ -21,7 +24,12 @@ double ramp(const Achieved& a, Algorithm algorithm, bool many, Bytes bytes) {
     case Algorithm::nvls_tree:
       break;
   }
-  return at(many ? a.nvls_many_nodes : a.nvls_one_node, bytes);
+  if (many) return at(a.nvls_many_nodes, bytes);
+  // Each head works on its own part, so the loss depends on the size of a part. Profiles state it
+  // for a node of eight GPUs.
+  constexpr double heads_of_profile = 8;
+  const double like = static_cast<double>(bytes.n) * heads_of_profile / nvls_heads(s);
+  return at(a.nvls_one_node, Bytes{std::max<std::int64_t>(1, std::llround(like))});
 }
 
 // The number of steps between nodes that pay the fabric's own latency, counted as in cost.h.
@@ -33,7 +41,47 @@ int crossings(const Shape& shape, Kind kind, Algorithm algorithm) {
   return (kind == Kind::all_reduce ? 2 : 1) * (shape.nodes - 1);
 }
 
+// The extra latency of a step between nodes at this size.
+Duration slower(const topology::Transport& transport, Bytes bytes) {
+  Duration latency{};
+  for (const topology::Transport::Slower& step : transport.slower)
+    if (bytes > step.above) latency = step.latency;
+  return latency;
+}
+
+// The share of a ring's rate in one node that is left after a rank has read its own data.
+double ring_share(const Achieved& a, const Situation& s, Kind kind, Choice choice) {
+  if (s.shape.nodes > 1 || choice.algorithm != Algorithm::ring ||
+      choice.protocol != Protocol::simple)
+    return 1;
+  const double steps = collective::ring_steps(kind, s.shape.ranks);
+  return steps / (steps + a.ring_extra_steps);
+}
+
 }  // namespace
+
+// NCCL's formulas with what machines show in place of what NCCL assumes.
+NcclModel measured_model(const NcclModel& nccl, const Achieved& a, bool many) {
+  NcclModel model = nccl;
+  if (many) return model;
+  if (a.base) model.base = *a.base;
+  if (a.step) model.nvlink = *a.step;
+  if (a.ll_one_node.bytes_per_second > 0) model.ll_one_node = a.ll_one_node;
+  if (a.ll128_channel_one_node.bytes_per_second > 0)
+    model.ring_ll128_channel = a.ll128_channel_one_node;
+  return model;
+}
+
+// The profile's rates on the cluster's transport.
+std::shared_ptr<const CommunicationProfile> on_transport(
+    std::shared_ptr<const CommunicationProfile> profile, const topology::Transport& transport) {
+  if (transport.bandwidth <= 0) return profile;
+  CommunicationProfile own = *profile;
+  const double change = transport.bandwidth / own.achieved.network;
+  own.achieved.network = transport.bandwidth;
+  own.achieved.send_network = std::min(1.0, own.achieved.send_network * change);
+  return std::make_shared<const CommunicationProfile>(std::move(own));
+}
 
 // Bytes of the array per second that NVLS inside a node carries. Each GPU sends and receives S (1 +
 // 1/n) over its NVLinks; the GPU with the slowest links decides.
@@ -51,7 +99,8 @@ double Network::State::nvls_rate(const Layout& layout, std::size_t shape, Some g
       consider(group);
   }
   const double links = static_cast<double>(s.node.nvlink.bytes_per_second) * s.node.nvlinks_per_gpu;
-  return left * links * profile->achieved.nvls / (1.0 + 1.0 / s.shape.locals);
+  const double shared = s.shape.locals > nvls_heads(s) ? profile->achieved.nvls_shared : 1;
+  return left * links * shared * profile->achieved.nvls / (1.0 + 1.0 / nvls_heads(s));
 }
 
 // A collective in the groups of one shape: NCCL's choice, at the solved speed of the links.
@@ -59,7 +108,7 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
                                           Some groups) {
   const Situation& s = layout.situations[shape];
   const Achieved& a = profile->achieved;
-  const Choice choice = choose(profile->nccl, s, kind, bytes);
+  const Choice choice = this->choice(s, kind, bytes);
   Buses buses;
   Duration extra{};
   if (choice.algorithm == Algorithm::nvls) {
@@ -76,13 +125,14 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
         std::min(1.0 / solved->slowest(), nvls_rate(layout, shape, groups)) * a.nvls_tree;
   }
   const bool many = s.shape.nodes > 1;
-  const auto t = terms(profile->nccl, s, kind, choice, buses, bytes);
+  const auto t = terms(many ? measured_many : measured_one, s, kind, choice, buses, bytes);
   assert(t);
   const double factor = many ? a.latency_factor_many_nodes : a.latency_factor_one_node;
   const double latency = factor * t->latency +
                          seconds(many ? a.latency_many_nodes : a.latency_one_node) +
-                         crossings(s.shape, kind, choice.algorithm) * seconds(extra);
-  const double carried = t->bandwidth * ramp(a, choice.algorithm, many, bytes);
+                         crossings(s.shape, kind, choice.algorithm) *
+                             seconds(extra + slower(cluster.fabric.transport, bytes));
+  const double carried = t->bandwidth * ramp(a, s, choice, bytes) * ring_share(a, s, kind, choice);
   const double time = latency + static_cast<double>(bytes.n) / carried;
   return Answer{from_seconds(time), name(choice.algorithm), name(choice.protocol),
                 from_seconds(latency), carried};
@@ -103,7 +153,10 @@ Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Byt
     if (seconds_per_byte <= 0) return;
     const double latency = seconds(a.send_base) + batches * seconds(hop);
     // LL sends a flag with every word of data, so half of the traffic is data.
-    const double speed = at(loss, bytes) / (seconds_per_byte * (ll ? 2 : 1));
+    double each = seconds_per_byte * (ll ? 2 : 1);
+    if (kind == Kind::all_to_all && a.send_own.bytes_per_second > 0)
+      each += 1.0 / (s.shape.ranks * static_cast<double>(a.send_own.bytes_per_second));
+    const double speed = at(loss, bytes) / each;
     const Duration time = from_seconds(latency + size / speed);
     if (time <= slowest.duration) return;
     slowest = {time, "send", name(ll ? Protocol::ll : Protocol::simple), from_seconds(latency),
@@ -111,7 +164,9 @@ Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Byt
   };
   const Duration hop = pcie ? a.send_pcie : short_message ? a.send_nvlink_ll : a.send_nvlink_simple;
   consider(rate.inside, hop, a.send_one_node, short_message);
-  consider(rate.outside, a.send_network_simple + rate.extra, a.send_many_nodes, false);
+  consider(rate.outside,
+           a.send_network_simple + rate.extra + slower(cluster.fabric.transport, bytes),
+           a.send_many_nodes, false);
   return slowest;
 }
 

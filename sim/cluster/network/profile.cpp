@@ -110,6 +110,7 @@ void check_nccl(Checker& check, const NcclModel& m) {
     check.count("nccl.nvls_channels", m.nvls_channels, 1024);
     check.rate("nccl.nvls_total", m.nvls_total);
     check.fraction("nccl.nvls_bus_share", m.nvls_bus_share);
+    if (m.nvls_efficiency != 0) check.fraction("nccl.nvls_efficiency", m.nvls_efficiency);
   }
   check.count("nccl.send_channels_nvlink", m.send_channels_nvlink, 1024);
   check.count("nccl.send_channels_network", m.send_channels_network, 1024);
@@ -121,10 +122,15 @@ void check_achieved(Checker& check, const Achieved& a) {
   check.fraction("achieved.pcie", a.pcie);
   check.fraction("achieved.network", a.network);
   check.fraction("achieved.nvls", a.nvls);
+  check.fraction("achieved.nvls_shared", a.nvls_shared);
   check.fraction("achieved.nvls_tree", a.nvls_tree);
   check.fraction("achieved.send_nvlink", a.send_nvlink);
   check.fraction("achieved.send_network", a.send_network);
   if (a.exchange_nics != 0) check.count("achieved.exchange_nics", a.exchange_nics, 64);
+  if (a.base) check.latencies("achieved.base", *a.base);
+  if (a.step) check.latencies("achieved.step", *a.step);
+  if (!(a.ring_extra_steps >= 0 && a.ring_extra_steps <= 10))
+    check.problems.push_back("achieved.ring_extra_steps: not in 0 ... 10");
   check.ramp("achieved.ring_one_node", a.ring_one_node);
   check.ramp("achieved.ring_many_nodes", a.ring_many_nodes);
   check.ramp("achieved.tree_many_nodes", a.tree_many_nodes);
@@ -159,6 +165,7 @@ std::string_view name(Algorithm algorithm) {
 std::vector<std::string> check(const CommunicationProfile& profile) {
   Checker check;
   check_nccl(check, profile.nccl);
+  for (const NcclModel& other : profile.other_versions) check_nccl(check, other);
   check_achieved(check, profile.achieved);
   const CommunicatorBuffers& b = profile.buffers;
   check.size("buffers.per_communicator", b.per_communicator);
@@ -169,6 +176,42 @@ std::vector<std::string> check(const CommunicationProfile& profile) {
   check.size("buffers.send_channel", b.send_channel);
   check.size("buffers.nvls_head_channel", b.nvls_head_channel);
   return std::move(check.problems);
+}
+
+namespace {
+
+// "2.27.5-1" as {2, 27, 5}.
+std::vector<int> parts_of(std::string_view version) {
+  std::vector<int> parts;
+  bool digit = false;
+  for (const char c : version) {
+    if (c < '0' || c > '9') {
+      if (c != '.') break;
+      digit = false;
+      continue;
+    }
+    if (!digit) parts.push_back(0);
+    digit = true;
+    if (parts.back() < 1'000'000) parts.back() = 10 * parts.back() + (c - '0');
+  }
+  return parts;
+}
+
+}  // namespace
+
+const NcclModel& nccl_model(const CommunicationProfile& profile, std::string_view version) {
+  if (version.empty()) return profile.nccl;
+  const std::vector<int> asked = parts_of(version);
+  const NcclModel* best = nullptr;
+  const NcclModel* oldest = &profile.nccl;
+  const auto consider = [&](const NcclModel& model) {
+    const std::vector<int> own = parts_of(model.version);
+    if (own < parts_of(oldest->version)) oldest = &model;
+    if (own <= asked && (best == nullptr || own > parts_of(best->version))) best = &model;
+  };
+  consider(profile.nccl);
+  for (const NcclModel& model : profile.other_versions) consider(model);
+  return best == nullptr ? *oldest : *best;
 }
 
 double at(const Ramp& ramp, Bytes bytes) {

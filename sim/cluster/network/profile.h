@@ -18,6 +18,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -105,6 +106,10 @@ struct NcclModel {
   int nvls_channels = 0;      // 16 on Hopper
   Bandwidth nvls_total{};     // heads x head speed that the search reaches: 400 (8 x 50)
   double nvls_bus_share = 0;  // algorithm bandwidth / (heads x speed): 5/6
+  // From 2.28 in place of nvls_total and nvls_bus_share: the share of a head's speed that NVLS
+  // reaches (nvlsEfficiency: Hopper 0.85, Blackwell 0.74). 0: an older version.
+  double nvls_efficiency = 0;
+  PerNodes nvls_tree_channel{};  // from 2.28, per head: two 57.7, more 45.5 on Hopper; 0: no limit
 
   // --- send and receive (enqueue.cc, paths.cc) ---
   int send_channels_nvlink = 0;   // channels per NVLink peer in a one-node group: 32
@@ -127,10 +132,11 @@ using Ramp = std::vector<RampPoint>;  // empty: 1 at every size
 // cluster description (cluster/topology/cluster.h). The solver uses raw x efficiency as a link's
 // capacity.
 struct Achieved {
-  double nvlink = 1;     // ring over NVLink: 0.78 A100, 0.82 Hopper
-  double pcie = 1;       // GPU - PCIe switch - NIC: 0.76
-  double network = 1;    // NIC and fabric links: 0.96 InfiniBand, 0.80-0.83 RoCE and EFA
-  double nvls = 1;       // NVLS all-reduce: S(1 + 1/n) bytes per GPU over its NVLinks: 0.68 Hopper
+  double nvlink = 1;   // ring over NVLink: 0.78 A100, 0.82 Hopper
+  double pcie = 1;     // GPU - PCIe switch - NIC: 0.76
+  double network = 1;  // NIC and fabric links: 0.96 InfiniBand, 0.80-0.83 RoCE and EFA
+  double nvls = 1;     // NVLS all-reduce: S(1 + 1/n) bytes per GPU over its NVLinks: 0.68 Hopper
+  double nvls_shared = 1;  // ... of that rate, where GPUs outnumber NVLS's 32 heads (a rack)
   double nvls_tree = 1;  // NVLSTree, of the slower of its links between nodes and NVLS inside: 0.9
   double send_nvlink = 1;   // one send over NVLink, of the path's raw rate
   double send_network = 1;  // one send between nodes (2 channels), of the path's raw rate
@@ -138,7 +144,16 @@ struct Achieved {
   // own. Fitted from measurements: on TSUBAME4 all four GPUs behave as if they shared one.
   int exchange_nics = 0;
 
-  // Loss at smaller sizes beyond NCCL's own formula, by the links that carry the data.
+  // Latencies inside one node as measured, in place of NCCL's own; none: those of NCCL.
+  std::optional<AlgorithmLatency> base, step;
+  // Bus bandwidth of Ring LL, and of a search channel of Ring LL128, in one node; 0: NCCL's own.
+  Bandwidth ll_one_node{}, ll128_channel_one_node{};
+  // A ring of s steps in one node takes as long as s + this many: a rank also reads its own data.
+  double ring_extra_steps = 0;
+  Bandwidth send_own{};  // rate at which a rank copies its own part of an all-to-all; 0: no limit
+
+  // Loss at smaller sizes beyond NCCL's own formula, by the links that carry the data. Only of
+  // Simple and NVLS: LL and LL128 have rates of their own.
   Ramp ring_one_node, ring_many_nodes, tree_many_nodes, nvls_one_node, nvls_many_nodes;
   Ramp send_one_node, send_many_nodes;
 
@@ -169,6 +184,7 @@ struct CommunicationProfile {
   std::string name;    // "A100-SXM4, InfiniBand"
   std::string source;  // tables, rows and papers
   NcclModel nccl;
+  std::vector<NcclModel> other_versions;  // the same GPU under other versions of NCCL
   Achieved achieved;
   CommunicatorBuffers buffers;
 
@@ -177,6 +193,10 @@ struct CommunicationProfile {
 
 // Every broken invariant, as "achieved.nvlink: 1.2 is not a fraction in (0, 1]".
 std::vector<std::string> check(const CommunicationProfile& profile);
+
+// The tables of the newest version that is not newer than `version` ("2.27.5"); the oldest ones if
+// all are newer; profile.nccl if `version` is "".
+const NcclModel& nccl_model(const CommunicationProfile& profile, std::string_view version);
 
 // The ramp's fraction at this size.
 double at(const Ramp& ramp, Bytes bytes);

@@ -67,6 +67,7 @@ Result<Rates> Network::State::solve(const Layout& layout, const Traffic& traffic
     double& seconds = traffic.inside[f] ? rate.inside : rate.outside;
     seconds = std::max(seconds, (*finish)[f] / traffic_scale);
     rate.extra = traffic.extra[group];
+    if (!traffic.inside[f]) rate.extra += cluster.fabric.transport.message_latency;
   }
   for (std::size_t group = 0; group < layout.ranks.size(); ++group)
     rates.of_shape[static_cast<std::size_t>(layout.shape_of_group[group])].no_faster_than(

@@ -66,16 +66,27 @@ struct Layout {
   std::optional<Traffic> pairs;
 };
 
+NcclModel measured_model(const NcclModel& nccl, const Achieved& achieved, bool many_nodes);
+std::shared_ptr<const CommunicationProfile> on_transport(
+    std::shared_ptr<const CommunicationProfile> profile, const topology::Transport& transport);
+
 struct Network::State {
   State(topology::Cluster c, std::shared_ptr<const CommunicationProfile> p, SolverOptions options)
-      : cluster(std::move(c)), profile(std::move(p)), solver(std::move(options)) {}
+      : cluster(std::move(c)),
+        profile(on_transport(std::move(p), cluster.fabric.transport)),
+        believed(nccl_model(*profile, cluster.nccl_version)),
+        measured_one(measured_model(believed, profile->achieved, false)),
+        measured_many(measured_model(believed, profile->achieved, true)),
+        solver(std::move(options)) {
+    believed.nic += cluster.fabric.transport.reported_latency;
+  }
 
   GroupsId layout_of(const Groups& groups);
   std::optional<GroupsId> find_like(GroupsId id, GroupsHash hash);
   Layout& layout(GroupsId id) { return *layouts[static_cast<std::size_t>(id)]; }
   Layout& layout(const Groups& groups) { return layout(layout_of(groups)); }
   Situation situation(const Shape& shape) const {
-    return {shape, cluster.node, search_graph(profile->nccl, cluster.node, shape)};
+    return {shape, cluster.node, search_graph(believed, cluster.node, shape)};
   }
   // Routes among the nodes of this layout; rebuilt larger when a layout needs more nodes.
   const topology::Routes& routes_for(const std::vector<Spread>& spreads) {
@@ -104,6 +115,8 @@ struct Network::State {
   // all.
   Result<Rate> rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups);
   double nvls_rate(const Layout& layout, std::size_t shape, Some groups) const;
+  // NCCL's choice, or that of the transport's tuner.
+  Choice choice(const Situation& situation, Kind kind, Bytes bytes) const;
   Result<Answer> compute(Layout& layout, Kind kind, Bytes bytes, Some groups);
   Result<Answer> collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes, Some groups);
   Answer send(const Situation& s, Kind kind, const Rate& rate, Bytes bytes) const;
@@ -112,6 +125,8 @@ struct Network::State {
 
   topology::Cluster cluster;
   std::shared_ptr<const CommunicationProfile> profile;
+  NcclModel believed;  // decides: NCCL's tables, with the latency that the plugin reports
+  NcclModel measured_one, measured_many;  // gives times: on one node, on several
   Solver solver;
   std::unique_ptr<topology::Routes> routes;
   std::unique_ptr<topology::Routes> drawn_routes;  // among all nodes, for scattered jobs

@@ -218,7 +218,7 @@ int nodes_reached(const Cluster& cluster, int job_nodes) {
 
 bool scatters(const Cluster& cluster) {
   return cluster.scattered && cluster.hosts.empty() && cluster.conditions.empty() &&
-         cluster.rates.empty() && cluster.gpu_kinds.empty();
+         cluster.jitter.sigma == 0 && cluster.rates.empty() && cluster.gpu_kinds.empty();
 }
 
 std::vector<int> drawn_nodes(const Cluster& cluster, int draw) {
@@ -292,7 +292,19 @@ double left_of(const Cluster& cluster, int gpu, double Condition::*part) {
 }  // namespace
 
 double speed_of_gpu(const Cluster& cluster, int gpu) {
-  return left_of(cluster, gpu, &Condition::speed);
+  const double speed = left_of(cluster, gpu, &Condition::speed);
+  if (cluster.jitter.sigma == 0) return speed;
+  // The seeds of neighbours must differ in many bits, so each is a number of the seed's sequence.
+  Random seeds(static_cast<std::uint64_t>(cluster.jitter.seed));
+  const std::uint64_t first = seeds.next();
+  Random random(first ^ (static_cast<std::uint64_t>(gpu) * 0xbf58476d1ce4e5b9));
+  const double slowdown = 1 + cluster.jitter.sigma * std::abs(random.normal());
+  // Six digits: independent of the last bits of the machine's logarithm.
+  return speed * std::round(1e6 / slowdown) / 1e6;
+}
+
+bool alike(const Cluster& cluster) {
+  return cluster.conditions.empty() && cluster.gpu_kinds.empty() && cluster.jitter.sigma == 0;
 }
 
 double nvlinks_of_gpu(const Cluster& cluster, int gpu) {

@@ -72,6 +72,37 @@ struct Node {
 // reach each other over NVLink. Other links between its sockets do not matter, because a path
 // prefers NVLink.
 
+// The library between NCCL and the NICs, if it is not NCCL's own InfiniBand transport, and how it
+// differs from that: EFA and Slingshot through aws-ofi-nccl, for example.
+struct Transport {
+  // A size from which on a step between nodes takes longer: another protocol of the network.
+  struct Slower {
+    Bytes above{};  // of the whole array
+    Duration latency{};
+    bool operator==(const Slower&) const = default;
+  };
+  // What a tuner plugin takes in a region of sizes and numbers of ranks: a polygon in log2 of both.
+  struct Region {
+    std::string collective;  // "all-reduce"
+    int gpus_per_node = 0;
+    std::string algorithm, protocol;  // "Tree", "LL128"
+    std::vector<std::int64_t> bytes;  // of the corners; as many as ranks
+    std::vector<std::int64_t> ranks;
+    bool operator==(const Region&) const = default;
+  };
+
+  std::vector<std::string> names;  // of the network in tables of measurements: "EFA", "Slingshot"
+  std::string plugin;              // "aws-ofi-nccl"; "": NCCL's own transport
+  // Latency of a step between nodes that the plugin reports to NCCL; it decides the algorithm only.
+  Duration reported_latency{};
+  // Time that a step between nodes takes beyond one over InfiniBand.
+  Duration message_latency{};
+  std::vector<Slower> slower;   // ascending
+  std::vector<Region> regions;  // the first that holds a size decides; none: NCCL's own model
+  double bandwidth = 0;  // share of a NIC's rate that long messages reach; 0: as in the profile
+  bool operator==(const Transport&) const = default;
+};
+
 struct Fabric {
   FabricKind kind = FabricKind::fat_tree;
   int nodes_per_leaf = 0;         // nodes whose NICs share one leaf (rail: one leaf per rail)
@@ -93,6 +124,8 @@ struct Fabric {
   bool open = false;
   // dragonfly, torus: one cable between routers, one direction
   Bandwidth cable{};
+  Transport transport{};
+  std::int64_t hash_seed = 0;  // leaf_spine: another seed sends flows over other spines
   bool operator==(const Fabric&) const = default;
 };
 
@@ -100,8 +133,10 @@ struct Fabric {
 // a GPU, a NIC or all of a node; a leaf's cables to the spine; or a spine (leaf_spine).
 struct Condition {
   int node = -1, gpu = -1, nic = -1, leaf = -1, spine = -1;
-  double speed = 1;      // of the GPU's kernels, relative to the profile; (0, 1]
-  double bandwidth = 1;  // remaining share of the part's bandwidth; 0: failed (NIC, leaf, spine)
+  double speed = 1;  // of the GPU's kernels, relative to the profile; (0, 1]
+  // Remaining share of the bandwidth of the part's links: a GPU's NVLinks, a NIC's port, of a node
+  // both; 0: failed (NIC, leaf, spine).
+  double bandwidth = 1;
   bool operator==(const Condition&) const = default;
 };
 
@@ -119,6 +154,14 @@ struct NodeRates {
   }
 };
 
+// GPUs that differ by chance: a GPU's kernels take 1 + sigma |z| times as long, z a standard normal
+// number that depends on the seed and on the GPU's number only.
+struct Jitter {
+  double sigma = 0;  // 0: all GPUs are alike
+  std::int64_t seed = 0;
+  bool operator==(const Jitter&) const = default;
+};
+
 struct Cluster {
   std::string name;
   int nodes = 1;
@@ -130,6 +173,8 @@ struct Cluster {
   std::vector<int> gpu_kinds;
   std::vector<int> hosts;  // the cluster's node for each node of the job; empty: i
   bool scattered = false;  // a job may get any nodes; see scatters()
+  Jitter jitter{};
+  std::string nccl_version;  // "2.27.5"; "": that of the profile's tables
 
   bool operator==(const Cluster&) const = default;
   int gpus() const { return nodes * node.gpus; }
@@ -170,7 +215,9 @@ std::vector<int> nics_of_gpu(const Node& node, int gpu);
 std::vector<int> nics_of_gpu(const Cluster& cluster, int gpu);
 
 int kind_of_gpu(const Cluster& cluster, int gpu);
-// Speed of a GPU's kernels under the cluster's conditions; 1: as in the profile.
+// Whether all GPUs are of one kind and run at the profile's speed.
+bool alike(const Cluster& cluster);
+// Speed of a GPU's kernels under the cluster's conditions and jitter; 1: as in the profile.
 double speed_of_gpu(const Cluster& cluster, int gpu);
 // Remaining share of its NVLinks' bandwidth under the conditions.
 double nvlinks_of_gpu(const Cluster& cluster, int gpu);

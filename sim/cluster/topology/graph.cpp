@@ -66,13 +66,16 @@ bool touches(const Condition& c, const Vertex& v) {
   if (c.spine >= 0) return v.kind == VertexKind::spine && v.index == c.spine;
   if (v.node != c.node) return false;
   if (c.nic >= 0) return v.kind == VertexKind::nic && v.index == c.nic;
-  return v.kind == VertexKind::gpu && (c.gpu < 0 || v.index == c.gpu);
+  if (c.gpu >= 0) return v.kind == VertexKind::gpu && v.index == c.gpu;
+  return v.kind == VertexKind::gpu || v.kind == VertexKind::nic;
 }
 
-// The capacity that conditions leave: of a GPU's NVLinks, a NIC's port, a leaf's cables to the
-// spines, or a spine's cables.
+// The capacity that conditions leave: of a GPU's NVLinks, a NIC's port, all of these of a node, a
+// leaf's cables to the spines, or a spine's cables.
 bool is_part(const Condition& c, const Link& link, const Vertex& from, const Vertex& to) {
   if (c.leaf >= 0 && (from.node >= 0 || to.node >= 0)) return false;
+  if (c.node >= 0 && c.nic < 0 && c.gpu < 0)
+    return link.kind == LinkKind::nvlink || link.kind == LinkKind::network;
   const bool of_gpu = c.node >= 0 && c.nic < 0;
   return link.kind == (of_gpu ? LinkKind::nvlink : LinkKind::network);
 }

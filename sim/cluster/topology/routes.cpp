@@ -214,7 +214,7 @@ const Routes::Tree& Routes::fabric_tree(int source) const {
 void Routes::over_spine(int from, int to, int from_leaf, int to_leaf, Path& path) const {
   // A hash that spreads neighbours: the finaliser of SplitMix64.
   std::uint64_t hash = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(to);
-  hash += 0x9e3779b97f4a7c15;
+  hash += 0x9e3779b97f4a7c15 * (1 + static_cast<std::uint64_t>(cluster_.fabric.hash_seed));
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
   hash ^= hash >> 31;

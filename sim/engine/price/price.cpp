@@ -29,7 +29,7 @@ Duration scaled(Duration d, double rate) {
 std::map<int, double> slowest(const mesh::Mesh& mesh, int rank_class,
                               const topology::Cluster& cluster) {
   std::map<int, double> speeds;
-  if (cluster.conditions.empty() && cluster.gpu_kinds.empty()) return {{0, 1}};
+  if (topology::alike(cluster)) return {{0, 1}};
   for (const int rank : mesh.ranks_of(rank_class)) {
     const int gpu = topology::gpu_of_rank(cluster, rank);
     const double speed = topology::speed_of_gpu(cluster, gpu);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "sim/base/random.h"
 #include "sim/input/cluster/hosts.h"
 #include "sim/input/cluster/node_rates.h"
 #include "sim/input/fields/cluster_fields.h"
@@ -215,6 +214,31 @@ topology::Node node(const v1::Node& from, Load& load) {
   return to;
 }
 
+topology::Transport transport(const v1::Transport& from, Load& load) {
+  topology::Transport to;
+  to.names = {from.name().begin(), from.name().end()};
+  to.plugin = from.plugin();
+  to.reported_latency = to_duration(from.reported_latency());
+  to.message_latency = to_duration(from.message_latency());
+  to.bandwidth = from.bandwidth();
+  for (const v1::SlowerMessage& slower : from.slower())
+    to.slower.push_back({to_bytes(slower.above()), to_duration(slower.latency())});
+  for (const v1::TunerRegion& region : from.region()) {
+    if (region.bytes_size() != region.ranks_size() || region.bytes_size() < 3)
+      load.add(region, "bytes",
+               fmt::format("{} sizes and {} numbers of ranks; a region has three corners or more, "
+                           "each with both",
+                           region.bytes_size(), region.ranks_size()));
+    to.regions.push_back({region.collective(),
+                          region.gpus_per_node(),
+                          region.algorithm(),
+                          region.protocol(),
+                          {region.bytes().begin(), region.bytes().end()},
+                          {region.ranks().begin(), region.ranks().end()}});
+  }
+  return to;
+}
+
 topology::Fabric fabric(const v1::Cluster& cluster, Load& load) {
   const v1::Fabric& from = cluster.fabric();
   topology::Fabric to;
@@ -234,6 +258,8 @@ topology::Fabric fabric(const v1::Cluster& cluster, Load& load) {
   to.dimensions = {from.dimensions().begin(), from.dimensions().end()};
   to.open = from.open();
   to.cable = to_bandwidth(from.cable_bandwidth());
+  if (cluster.has_transport()) to.transport = transport(cluster.transport(), load);
+  to.hash_seed = from.hash_seed();
   const bool leaves = to.kind != FabricKind::torus && to.kind != FabricKind::rail_only;
   if (to.kind == FabricKind::single_switch) {
     if (to.nodes_per_leaf == 0) to.nodes_per_leaf = cluster.nodes();
@@ -364,29 +390,6 @@ void add_hosts(const v1::Cluster& from, topology::Cluster& to, Load& load) {
   }
 }
 
-constexpr int most_jittered_gpus = 4096;
-
-void add_jitter(const v1::Cluster& from, topology::Cluster& to, Load& load) {
-  if (!from.has_jitter()) return;
-  if (to.gpus() > most_jittered_gpus) {
-    load.add(from, "jitter",
-             fmt::format("{} GPUs that all differ are more than {}; set 'nodes' to what the job "
-                         "uses",
-                         to.gpus(), most_jittered_gpus));
-    return;
-  }
-  Random random(static_cast<std::uint64_t>(from.jitter().seed()));
-  for (int gpu = 0; gpu < to.gpus(); ++gpu) {
-    topology::Condition condition;
-    condition.node = gpu / to.node.gpus;
-    condition.gpu = gpu % to.node.gpus;
-    // Six digits: independent of the last bits of the machine's logarithm.
-    const double slowdown = 1 + from.jitter().sigma() * std::abs(random.normal());
-    condition.speed = std::round(1e6 / slowdown) / 1e6;
-    to.conditions.push_back(condition);
-  }
-}
-
 void add_sources(std::string_view block,
                  const google::protobuf::RepeatedPtrField<std::string>& from,
                  std::vector<std::string>& to) {
@@ -432,7 +435,8 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   std::string more = add_rates(cluster, path, machine.cluster, state);
   if (state.problems.empty() && with_others) more += add_others(cluster, path, machine, state);
   if (state.problems.empty()) add_hosts(cluster, machine.cluster, state);
-  if (state.problems.empty()) add_jitter(cluster, machine.cluster, state);
+  machine.cluster.jitter = {cluster.jitter().sigma(), cluster.jitter().seed()};
+  machine.cluster.nccl_version = cluster.nccl_version();
   machine.price_per_gpu_hour = cluster.price_per_gpu_hour();
   if (state.problems.empty()) check_shape(cluster, conditions, machine.cluster, state);
   if (!state.problems.empty()) return state.problems;
@@ -447,6 +451,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   add_sources("GPU", cluster.gpu().source(), machine.sources);
   add_sources("node", cluster.node().source(), machine.sources);
   add_sources("fabric", cluster.fabric().source(), machine.sources);
+  add_sources("transport", cluster.transport().source(), machine.sources);
   machine.text = cluster.DebugString() + more +
                  fmt::format("\nlevels of hosts: {} {} {} {}", levels->copied, levels->carried,
                              levels->core.bytes_per_second, levels->socket_memory.bytes_per_second);

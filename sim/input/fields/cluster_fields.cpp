@@ -16,8 +16,9 @@ namespace v1 = rehearse::v1;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-constexpr std::array<std::string_view, 8> blocks = {
-    "fabric.", "node.", "gpu.", "condition", "jitter.", "host=", "node_bandwidth=", "other_gpu="};
+constexpr std::array<std::string_view, 9> blocks = {
+    "fabric.", "node.",           "gpu.",       "condition", "jitter.",
+    "host=",   "node_bandwidth=", "other_gpu=", "transport."};
 
 std::string_view without_prefix(std::string_view key) {
   if (key.starts_with("cluster.")) key.remove_prefix(8);

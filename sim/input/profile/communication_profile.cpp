@@ -70,6 +70,23 @@ network::NcclModel nccl(const v1::NcclModel& from) {
   to.send_channels_nvlink = from.send_channels_nvlink();
   to.send_channels_network = from.send_channels_network();
   to.send_ll_per_channel = to_bytes(from.send_ll_per_channel());
+  to.nvls_efficiency = from.nvls_efficiency();
+  if (from.has_nvls_tree_channel()) to.nvls_tree_channel = per_nodes(from.nvls_tree_channel());
+  return to;
+}
+
+// The same tables with the differences of another version.
+network::NcclModel other_version(network::NcclModel to, const v1::NcclVersion& from) {
+  to.version = from.version();
+  if (!from.ring_ll128_channel().empty())
+    to.ring_ll128_channel = to_bandwidth(from.ring_ll128_channel());
+  if (from.has_tree_ll128_channel()) to.tree_ll128_channel = per_nodes(from.tree_ll128_channel());
+  if (from.has_tree_channel()) to.tree_channel = per_nodes(from.tree_channel());
+  if (from.has_nvls_tree_channel()) to.nvls_tree_channel = per_nodes(from.nvls_tree_channel());
+  if (from.speeds_one_node_size() > 0) to.speeds_one_node = bandwidths(from.speeds_one_node());
+  if (from.has_nvls_efficiency()) to.nvls_efficiency = from.nvls_efficiency();
+  if (!from.nvls_tree_latency().empty())
+    to.network.nvls_tree = to_duration(from.nvls_tree_latency());
   return to;
 }
 
@@ -105,6 +122,13 @@ network::Achieved achieved(const v1::Achieved& from) {
   to.send_nvlink_simple = to_duration(from.send_nvlink_simple());
   to.send_pcie = to_duration(from.send_pcie());
   to.send_network_simple = to_duration(from.send_network_simple());
+  if (from.has_base()) to.base = latency(from.base());
+  if (from.has_step()) to.step = latency(from.step());
+  to.ll_one_node = to_bandwidth(from.ll_one_node());
+  to.ll128_channel_one_node = to_bandwidth(from.ll128_channel_one_node());
+  to.ring_extra_steps = from.ring_extra_steps();
+  to.send_own = to_bandwidth(from.send_own());
+  to.nvls_shared = from.has_nvls_shared() ? from.nvls_shared() : 1;
   return to;
 }
 
@@ -128,6 +152,8 @@ network::CommunicationProfile communication_profile(const v1::CommunicationProfi
   to.name = from.name();
   to.source = from.source();
   to.nccl = nccl(from.nccl());
+  for (const v1::NcclVersion& other : from.other_version())
+    to.other_versions.push_back(other_version(to.nccl, other));
   to.achieved = achieved(from.achieved());
   to.buffers = buffers(from.buffers());
   return to;

@@ -33,19 +33,39 @@ bool agrees(double stated_gb, double gb) {
   return stated_gb == 0 || std::abs(stated_gb - gb) < 0.5;
 }
 
-}  // namespace
-
-const Result<std::vector<Machine>>& table_machines() {
+// All cluster files, in alphabetical order.
+const Result<std::vector<Machine>>& all_machines() {
   static const Result<std::vector<Machine>> all = []() -> Result<std::vector<Machine>> {
     std::vector<Machine> machines;
     for (const std::string& name : names(Kind::topology)) {
       const Result<Machine> machine = find_cluster(name);
       if (!machine) return machine.errors();
-      if (!machine->aliases.empty()) machines.push_back(*machine);
+      machines.push_back(*machine);
     }
     return machines;
   }();
   return all;
+}
+
+}  // namespace
+
+const Result<std::vector<Machine>>& table_machines() {
+  static const Result<std::vector<Machine>> all = []() -> Result<std::vector<Machine>> {
+    if (!all_machines()) return all_machines().errors();
+    std::vector<Machine> machines = *all_machines();
+    std::erase_if(machines, [](const Machine& machine) { return machine.aliases.empty(); });
+    return machines;
+  }();
+  return all;
+}
+
+const Machine* machine_on_network(const Machine& machine, std::string_view network) {
+  for (const Machine& other : *all_machines()) {
+    if (other.gpu.name != machine.gpu.name) continue;
+    for (const std::string& name : other.cluster.fabric.transport.names)
+      if (contains(network, name)) return &other;
+  }
+  return nullptr;
 }
 
 TableMachine machine_of_table(std::string_view gpu, double memory_gb, std::string_view remarks) {

@@ -25,4 +25,8 @@ struct TableMachine {
 TableMachine machine_of_table(std::string_view gpu, double memory_gb,
                               std::string_view remarks = "");
 
+// A cluster with the same GPU whose network a table names: a name of its `transport` stands
+// in `network`. nullptr: none. REQUIRES: table_machines() has no errors.
+const Machine* machine_on_network(const Machine& machine, std::string_view network);
+
 }  // namespace sim::input

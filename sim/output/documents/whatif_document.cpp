@@ -48,15 +48,30 @@ std::string cause(const WhatifRow& row, const WhatifRow& base) {
                         answer::words(static_cast<Account>(a)), difference(a));
     ++shown;
   }
-  if (shown == 0) text = "no difference";
+  if (shown == 0) text = "no difference" + (row.bound.empty() ? "" : ": " + row.bound);
   return text;
 }
 
-std::string links_text(const WhatifRow& row) {
+// Of the links outside or inside of nodes, the busiest one whose use differs from the base by over
+// a tenth, if it is at least a quarter as busy as the busiest; else the busiest one. nullptr: no
+// link is used.
+const WhatifRow::Link* shown_link(const WhatifRow& row, const WhatifRow& base, bool fabric) {
+  const WhatifRow::Link* first = nullptr;
+  for (const WhatifRow::Link& link : row.links) {
+    if (link.fabric != fabric) continue;
+    if (first == nullptr) first = &link;
+    const auto before = std::ranges::find(base.links, link.kind, &WhatifRow::Link::kind);
+    const double was = before == base.links.end() ? 0 : before->busy;
+    if (4 * link.busy >= first->busy && std::abs(link.busy - was) > 0.1 * was) return &link;
+  }
+  return first;
+}
+
+std::string links_text(const WhatifRow& row, const WhatifRow& base) {
   std::string text;
   for (const bool fabric : {true, false}) {
-    const auto link = std::ranges::find(row.links, fabric, &WhatifRow::Link::fabric);
-    if (link == row.links.end()) continue;
+    const WhatifRow::Link* link = shown_link(row, base, fabric);
+    if (link == nullptr) continue;
     text += fmt::format("{}{} {:.1f} % ({})", text.empty() ? "" : "; ", link->busiest,
                         100 * link->busy, link->traffic);
   }
@@ -83,7 +98,7 @@ Json accounts_json(const WhatifRow& row) {
   return accounts;
 }
 
-std::vector<Column> columns(bool priced, engine::MemoryDetail memory) {
+std::vector<Column> columns(bool priced, engine::MemoryDetail memory, bool drawn) {
   std::vector<Column> all = {{"name", "variant", "", 0, true},
                              {"settings", ""},
                              {"problem", ""},
@@ -104,6 +119,11 @@ std::vector<Column> columns(bool priced, engine::MemoryDetail memory) {
                              {"capacity_gib", "of", "", 1},
                              {"links", ""},
                              {"", "fabric link", ""}};
+  all.push_back({"bound", ""});
+  if (drawn)
+    all.insert(
+        all.end(),
+        {{"draws", "draws"}, {"step_low_s", "90 % from", "s", 3}, {"step_high_s", "to", "s", 3}});
   if (memory == engine::MemoryDetail::exact) return all;
   all.push_back({"memory", ""});
   all.push_back(
@@ -112,7 +132,8 @@ std::vector<Column> columns(bool priced, engine::MemoryDetail memory) {
 }
 
 // Cells of a variant; values that exist only for variants that fit are null otherwise.
-std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::MemoryDetail memory) {
+std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::MemoryDetail memory,
+                        bool drawn) {
   const auto fitting = [&](double value) { return row.fits ? Json(value) : Json(nullptr); };
   const auto running = [&](double value) {
     return row.problem.empty() ? Json(value) : Json(nullptr);
@@ -143,6 +164,12 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::Mem
   all.emplace_back(!row.fits         ? ""
                    : link == nullptr ? "none"
                                      : fmt::format("{} {:.1f} %", link->kind, 100 * link->busy));
+  all.emplace_back(row.bound);
+  if (drawn) {
+    all.emplace_back(row.draws);
+    all.push_back(fitting(row.step_low));
+    all.push_back(fitting(row.step_high));
+  }
   if (memory == engine::MemoryDetail::exact) return all;
   all.emplace_back(std::string(engine::name(row.memory)));
   all.push_back(row.reserved_most_gib > 0 ? Json(row.reserved_most_gib) : Json(nullptr));
@@ -155,13 +182,15 @@ std::string reason(const WhatifRow& row, const WhatifRow& base) {
   if (!row.problem.empty()) return text + "impossible: " + row.problem + "\n";
   if (!row.fits) return text + "out of memory: " + row.reason + "\n";
   if (&row != &base && base.fits) text += cause(row, base) + "\n  ";
-  return text + links_text(row) + "\n";
+  return text + links_text(row, base) + "\n";
 }
 
 }  // namespace
 
 Json to_json(const WhatifRow& row) {
-  return to_json(Rows{"", "", columns(true, row.memory), {cells(row, row, row.memory)}})[0];
+  const bool drawn = row.draws > 1;
+  return to_json(
+      Rows{"", "", columns(true, row.memory, drawn), {cells(row, row, row.memory, drawn)}})[0];
 }
 
 WhatifRow whatif_row(const Json& json) {
@@ -186,6 +215,12 @@ WhatifRow whatif_row(const Json& json) {
   row.reserved_gib = number("reserved_gib");
   row.capacity_gib = number("capacity_gib");
   if (json.contains("reserved_most_gib")) row.reserved_most_gib = number("reserved_most_gib");
+  row.bound = json.at("bound");
+  if (json.contains("draws")) {
+    row.draws = json.at("draws");
+    row.step_low = number("step_low_s");
+    row.step_high = number("step_high_s");
+  }
   for (const Json& link : json.at("links")) {
     row.links.push_back({link.at("kind"), link.at("busiest"), link.at("traffic"), link.at("busy"),
                          link.at("mean_busy"), link.at("fabric")});
@@ -201,10 +236,11 @@ Document whatif_document(const std::vector<WhatifRow>& rows) {
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   for (const WhatifRow& row : rows)
     if (row.memory != engine::MemoryDetail::exact) memory = row.memory;
-  Rows table{whole, "", columns(priced, memory), {}};
+  const bool drawn = std::ranges::any_of(rows, [](const WhatifRow& row) { return row.draws > 1; });
+  Rows table{whole, "", columns(priced, memory, drawn), {}};
   std::string reasons;
   for (const WhatifRow& row : rows) {
-    table.cells.push_back(cells(row, base, memory));
+    table.cells.push_back(cells(row, base, memory, drawn));
     reasons += reason(row, base);
   }
   table.footnote =

@@ -28,6 +28,11 @@ struct WhatifRow {
     bool fabric = false;
   };
   std::vector<Link> links;  // the busiest link of each kind
+  // Draws of chance: hashes of flows, GPUs that differ. `step` is their mean, these two are the 5 %
+  // and 95 % quantiles. 1: nothing was drawn again.
+  int draws = 1;
+  double step_low = 0, step_high = 0;
+  std::string bound;  // why a changed setting may change nothing; "": no rule applies
 };
 
 Json to_json(const WhatifRow& row);

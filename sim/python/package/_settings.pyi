@@ -140,6 +140,7 @@ class Fields(TypedDict, total=False):
     gpu: Block
     node: Block
     fabric: Block
+    transport: Block
 
 class Settings(Fields, total=False):
     model: Name
@@ -305,6 +306,7 @@ class FieldLists(TypedDict, total=False):
     gpu: Union[Block, Sequence[Block]]
     node: Union[Block, Sequence[Block]]
     fabric: Union[Block, Sequence[Block]]
+    transport: Union[Block, Sequence[Block]]
 
 class SettingLists(FieldLists, total=False):
     model: Union[Name, Sequence[Name]]

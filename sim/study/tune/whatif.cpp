@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -10,6 +12,7 @@
 #include "sim/output/record.h"
 #include "sim/study/sweep/pool.h"
 #include "sim/study/tune/link_use.h"
+#include "sim/study/tune/whatif_bound.h"
 
 namespace sim::study {
 namespace {
@@ -27,31 +30,28 @@ output::WhatifRow impossible(const input::Variant& variant, const Diagnostics& p
 
 }  // namespace
 
-output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings& settings,
-                             answer::Sites& sites) {
-  std::vector<std::string> all = settings.settings;
-  all.insert(all.end(), variant.settings.begin(), variant.settings.end());
-  const Result<input::PlanFile> file = input::load_plan(settings.plan, all);
-  if (!file) return impossible(variant, file.errors());
-  const Result<answer::Site*> found = sites.of(file->machine);
-  if (!found) return impossible(variant, found.errors());
-  const Result<answer::CheckedPlan> plan = answer::check(file->plan, **found);
-  if (!plan) return impossible(variant, plan.errors());
-  if (settings.coupled && (*plan)->world() > most_coupled_gpus)
-    return impossible(variant, {{"", fmt::format("--network coupled takes at most {} GPUs, not {}",
-                                                 most_coupled_gpus, (*plan)->world())}});
+namespace {
 
-  engine::Options how;
-  how.couple = settings.coupled;
-  how.memory = settings.memory;
-  const answer::Answer answer = answer::evaluate(*plan, how);
+// The settings of one draw, counted from the cluster's own seeds. Empty: nothing is drawn.
+std::vector<std::string> settings_of_draw(const topology::Cluster& cluster, int draw) {
+  std::vector<std::string> all;
+  if (cluster.fabric.kind == topology::FabricKind::leaf_spine)
+    all.push_back(fmt::format("fabric.hash_seed={}", cluster.fabric.hash_seed + draw));
+  if (cluster.jitter.sigma > 0)
+    all.push_back(fmt::format("jitter.seed={}", cluster.jitter.seed + draw));
+  return all;
+}
+
+// The row of an answer, without its links.
+output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& answer,
+                         engine::MemoryDetail memory, double price) {
   output::WhatifRow row;
   row.name = variant.name;
   row.settings = variant.settings;
   row.fits = answer.run.fits();
   const engine::ClassReport& fullest = answer::fullest(answer.run);
   row.reserved_gib = gib(fullest.peak_reserved);
-  row.memory = settings.memory;
+  row.memory = memory;
   if (answer.run.bounded) row.reserved_most_gib = gib(answer::reserved_most(answer.run));
   row.capacity_gib = gib(fullest.capacity);
   row.accounts = answer::mean_accounts(answer.run);
@@ -63,9 +63,31 @@ output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings
   row.tokens_gpu = answer::tokens_per_second_gpu(answer);
   row.tflops_gpu = answer.rates.front().tflops_gpu;
   row.bubble = answer.run.bubble;
-  const double price = settings.price_per_gpu_hour > 0 ? settings.price_per_gpu_hour
-                                                       : file->machine.price_per_gpu_hour;
   row.cost_per_million_tokens = price / 3600 / row.tokens_gpu * 1e6;
+  return row;
+}
+
+// One draw of a variant.
+output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std::string>& all,
+                           const WhatifSettings& settings, answer::Sites& sites) {
+  const Result<input::PlanFile> file = input::load_plan(settings.plan, all);
+  if (!file) return impossible(variant, file.errors());
+  const Result<answer::Site*> found = sites.of(file->machine);
+  if (!found) return impossible(variant, found.errors());
+  const Result<answer::CheckedPlan> plan = answer::check(file->plan, **found);
+  if (!plan) return impossible(variant, plan.errors());
+  if (settings.coupled && (*plan)->world() > most_coupled_gpus)
+    return impossible(variant, {{"", fmt::format("--network coupled takes at most {} GPUs, not {}",
+                                                 most_coupled_gpus, (*plan)->world())}});
+  engine::Options how;
+  how.couple = settings.coupled;
+  how.memory = settings.memory;
+  const answer::Answer answer = answer::evaluate(*plan, how);
+  output::WhatifRow row =
+      row_of(variant, answer, settings.memory,
+             settings.price_per_gpu_hour > 0 ? settings.price_per_gpu_hour
+                                             : file->machine.price_per_gpu_hour);
+  if (!row.fits) return row;
   const std::vector<LinkUse> uses = link_use(*plan, answer.run.step_time);
   if (!uses.empty()) {
     // The routes that define the numbers of the links.
@@ -75,6 +97,48 @@ output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings
           {kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.fabric});
     }
   }
+  row.bound = why_unchanged(variant.settings, **found, row);
+  return row;
+}
+
+// Sets the mean and the 90 % range of a row from the steps of its draws.
+void set_range(std::vector<double> steps, output::WhatifRow& row) {
+  std::ranges::sort(steps);
+  const double mean =
+      std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
+  const auto at = [&](double share) {
+    return steps[static_cast<std::size_t>(
+        std::lround(share * static_cast<double>(steps.size() - 1)))];
+  };
+  row.draws = static_cast<int>(steps.size());
+  row.step_low = at(0.05);
+  row.step_high = at(0.95);
+  const double change = row.step / mean;
+  row.tokens_gpu *= change;
+  row.tflops_gpu *= change;
+  row.cost_per_million_tokens /= change;
+  row.step = mean;
+}
+
+}  // namespace
+
+output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings& settings,
+                             answer::Sites& sites) {
+  std::vector<std::string> all = settings.settings;
+  all.insert(all.end(), variant.settings.begin(), variant.settings.end());
+  output::WhatifRow row = draw_row(variant, all, settings, sites);
+  if (settings.seeds <= 1 || !row.fits) return row;
+  const Result<input::PlanFile> file = input::load_plan(settings.plan, all);
+  std::vector<double> steps = {row.step};
+  for (int draw = 1; file && draw < settings.seeds; ++draw) {
+    const std::vector<std::string> drawn = settings_of_draw(file->machine.cluster, draw);
+    if (drawn.empty()) break;
+    std::vector<std::string> with = all;
+    with.insert(with.end(), drawn.begin(), drawn.end());
+    const output::WhatifRow other = draw_row(variant, with, settings, sites);
+    if (other.fits) steps.push_back(other.step);
+  }
+  if (steps.size() > 1) set_range(std::move(steps), row);
   return row;
 }
 

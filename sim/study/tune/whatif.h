@@ -26,6 +26,9 @@ struct WhatifSettings {
   bool coupled = false;               // all transfers of the step share one network
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   int workers = 1;
+  // Draws of chance per variant: the hash of flows (fabric.hash_seed) and GPUs that differ
+  // (jitter.seed) take this many seeds, counted from those of the cluster.
+  int seeds = 1;
 };
 
 // Replays one variant of settings.plan. An impossible variant has its reason.

@@ -120,8 +120,36 @@ TEST_CASE("topology: flows spread over the spines that work and nothing else") {
   const std::vector<int> all = spread(c);
   REQUIRE(all.size() == 4);
   for (const int n : all) CHECK(std::abs(n - 256) < 60);
+  // Another seed spreads as evenly, but otherwise.
+  c.fabric.hash_seed = 1;
+  const std::vector<int> other = spread(c);
+  REQUIRE(other.size() == 4);
+  for (const int n : other) CHECK(std::abs(n - 256) < 60);
+  CHECK(other != all);
   c.conditions = {{.spine = 1, .bandwidth = 0}};
   CHECK(spread(c).size() == 3);
+}
+
+TEST_CASE("topology: jitter is a GPU's own, whatever the cluster's size, and half-normal") {
+  Cluster c = test_cluster(16, 8, 8, FabricKind::rail_optimised, 2);
+  CHECK(alike(c));
+  c.jitter = {0.05, 3};
+  CHECK_FALSE(alike(c));
+  Cluster large = c;
+  large.nodes = 4096;
+  double sum = 0;
+  int slow = 0;
+  for (int gpu = 0; gpu < 128; ++gpu) {
+    const double slowdown = 1 / speed_of_gpu(c, gpu) - 1;
+    CHECK(speed_of_gpu(large, gpu) == speed_of_gpu(c, gpu));
+    sum += slowdown;
+    slow += slowdown > 0.05;
+  }
+  // |z| has mean sqrt(2 / pi) = 0.798 and deviation 0.603; it is above 1 with probability 0.317.
+  CHECK(sum / 128 == Approx(0.05 * 0.798).margin(3 * 0.05 * 0.603 / std::sqrt(128.0)));
+  CHECK(slow == Approx(0.317 * 128).margin(3 * std::sqrt(128 * 0.317 * 0.683)));
+  c.conditions = {{.node = 0, .gpu = 1, .speed = 0.5}};
+  CHECK(speed_of_gpu(c, 1) == Approx(0.5 * speed_of_gpu(large, 1)));
 }
 
 TEST_CASE("topology: a dragonfly has its degrees and diameter and cables between all groups") {
@@ -354,10 +382,12 @@ TEST_CASE("topology: conditions change the links of their part and no others") {
     }
     return ratios;
   };
-  // A port, in both directions; a leaf's trunk; the NVLinks of a node's four GPUs.
+  // A port, in both directions; a leaf's trunk; of a node the NVLinks of its four GPUs and its four
+  // ports; the NVLinks of one GPU.
   CHECK(changed({.node = 1, .nic = 2, .bandwidth = 0.5}) == std::vector<double>(2, 0.5));
   CHECK(changed({.leaf = 3, .bandwidth = 0.25}) == std::vector<double>(2, 0.25));
-  CHECK(changed({.node = 3, .bandwidth = 0.5}) == std::vector<double>(8, 0.5));
+  CHECK(changed({.node = 3, .bandwidth = 0.5}) == std::vector<double>(16, 0.5));
+  CHECK(changed({.node = 3, .gpu = 1, .bandwidth = 0.5}) == std::vector<double>(2, 0.5));
   CHECK(changed({.node = 3, .gpu = 1, .speed = 0.5}).empty());
   CHECK(speed_of_gpu(c, 13) == 0.5);
   CHECK(speed_of_gpu(c, 12) == 1.0);
