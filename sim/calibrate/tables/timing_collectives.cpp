@@ -41,69 +41,79 @@ network::Groups over_nodes(std::int64_t nodes, std::int64_t each, int per_node) 
   return group;
 }
 
+std::string cell(const input::TableRow& row, std::string_view column) {
+  const auto found = row.cells.find(column);
+  return found == row.cells.end() ? std::string() : found->second;
+}
+
+// The collective of a row.
+struct Measured {
+  std::optional<Kind> kind;
+  std::int64_t gpus = 0, nodes = 0, bytes = 0;
+  answer::SiteChange change;  // the nodes and NICs of the row
+};
+
+// Reads the shape of a row. Returns the reason why it is not compared, or "".
+std::string read_collective(const input::TableRow& row, Measured& m) {
+  m.kind = kind_of(cell(row, "collective"));
+  if (!m.kind) return "collective '" + cell(row, "collective") + "' is not compared";
+  if (m.gpus < 2 || m.nodes < 1 || m.bytes == 0 || m.gpus > 1 << 20 || m.gpus % m.nodes != 0)
+    return "no shape";
+  if (m.bytes < least_bytes) return "below 1 MB";
+  const std::string net = cell(row, "inter_net");
+  static const std::regex links(R"((\d{1,2})x(\d{2,4})Gb/s)");
+  std::smatch found;
+  const bool named = m.nodes == 1 || (net.size() < 200 && std::regex_search(net, found, links));
+  if (!named || net.find("unstated") != std::string::npos) return "the fabric is not stated";
+  if (m.nodes > 1) {
+    m.change.nics = std::stoi(found[1]);
+    m.change.nic = {std::stoll(found[2]) * 125'000'000};
+  }
+  return measured_otherwise(cell(row, "notes"), cell(row, "algo"));
+}
+
+// Microseconds: as measured, or from the bus bandwidth that NCCL's tests print.
+double measured_us(const input::TableRow& row, const Measured& m) {
+  const double time = number(cell(row, "time_us_oop")).value_or(0);
+  const std::optional<double> bus = number(cell(row, "busbw_oop"));
+  if (time > 0 || !bus || *bus <= 0) return time;
+  return collective::bus_factor(*m.kind, static_cast<int>(m.gpus)) * static_cast<double>(m.bytes) /
+         *bus * 1e-3;
+}
+
 }  // namespace
 
 void time_collectives(const input::TableRow& row, answer::Sites& sites, std::vector<Timing>& out) {
   Timing& t = out.emplace_back();
-  const auto text = [&](std::string_view column) {
-    const auto found = row.cells.find(column);
-    return found == row.cells.end() ? std::string() : found->second;
-  };
-  const std::int64_t gpus = size_in(row, "n_gpus"), nodes = size_in(row, "nodes");
-  t.group = fmt::format("{}, {} x{} on {}", text("gpu"), text("collective"), gpus, nodes);
+  Measured m;
+  m.gpus = size_in(row, "n_gpus");
+  m.nodes = size_in(row, "nodes");
+  m.bytes = size_in(row, "bytes");
+  t.group = fmt::format("{}, {} x{} on {}", cell(row, "gpu"), cell(row, "collective"), m.gpus,
+                        m.nodes);
   // Within a node NVLink, between nodes the NICs and the network: "over IB NDR 8x400Gb/s per node".
-  const std::string carried = text(nodes == 1 ? "intra_net" : "inter_net");
+  const std::string carried = cell(row, m.nodes == 1 ? "intra_net" : "inter_net");
   if (!carried.empty())
     t.fabric = fmt::format("over {}{}", carried.substr(0, carried.find(" (")),
-                           nodes == 1 ? ", one node" : "");
-  const std::int64_t bytes = size_in(row, "bytes");
-  const std::optional<Kind> kind = kind_of(text("collective"));
-  if (!kind) {
-    t.reason = "collective '" + text("collective") + "' is not compared";
-    return;
-  }
-  if (gpus < 2 || nodes < 1 || bytes == 0 || gpus > 1 << 20 || gpus % nodes != 0) {
-    t.reason = "no shape";
-    return;
-  }
-  if (bytes < least_bytes) {
-    t.reason = "below 1 MB";
-    return;
-  }
-  const std::string net = text("inter_net");
-  static const std::regex links(R"((\d{1,2})x(\d{2,4})Gb/s)");
-  std::smatch found;
-  const bool named = nodes == 1 || (net.size() < 200 && std::regex_search(net, found, links));
-  if (!named || net.find("unstated") != std::string::npos) {
-    t.reason = "the fabric is not stated";
-    return;
-  }
-  t.reason = measured_otherwise(text("notes"), text("algo"));
+                           m.nodes == 1 ? ", one node" : "");
+  t.reason = read_collective(row, m);
   if (!t.reason.empty()) return;
-  answer::Site* site = site_of(text("gpu"), sites, t);
+  const answer::Site* site = site_of(cell(row, "gpu"), sites, t);
   if (site == nullptr) return;
   if (site->machine.cluster.node.interconnect != topology::GpuInterconnect::nvswitch) {
     t.reason = "no NVSwitch";
     return;
   }
-  answer::SiteChange change;
-  if (nodes > site->machine.cluster.nodes) change.nodes = static_cast<int>(nodes);
-  if (nodes > 1) {
-    change.nics = std::stoi(found[1]);
-    change.nic = {std::stoll(found[2]) * 125'000'000};
-  }
-  const Result<answer::Site*> own = sites.find(cluster_of_gpu(text("gpu")), "", change);
-  if (!own || gpus / nodes > (*own)->machine.cluster.node.gpus) {
+  if (m.nodes > site->machine.cluster.nodes) m.change.nodes = static_cast<int>(m.nodes);
+  const Result<answer::Site*> own = sites.find(cluster_of_gpu(cell(row, "gpu")), "", m.change);
+  if (!own || m.gpus / m.nodes > (*own)->machine.cluster.node.gpus) {
     t.reason = "the machine cannot be built";
     return;
   }
-  const network::Groups group = over_nodes(nodes, gpus / nodes, (*own)->machine.cluster.node.gpus);
-  t.measured_us = number(text("time_us_oop")).value_or(0);
-  if (const std::optional<double> bus = number(text("busbw_oop"));
-      t.measured_us <= 0 && bus && *bus > 0)
-    t.measured_us = collective::bus_factor(*kind, static_cast<int>(gpus)) *
-                    static_cast<double>(bytes) / *bus * 1e-3;
-  t.predicted_us = 1e6 * seconds((*own)->network->duration(*kind, group, Bytes{bytes}));
+  const network::Groups group =
+      over_nodes(m.nodes, m.gpus / m.nodes, (*own)->machine.cluster.node.gpus);
+  t.measured_us = measured_us(row, m);
+  t.predicted_us = 1e6 * seconds((*own)->network->duration(*m.kind, group, Bytes{m.bytes}));
 }
 
 }  // namespace sim::calibrate
