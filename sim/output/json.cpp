@@ -109,7 +109,7 @@ const char* text(program::DataParallelism kind) {
 
 JSON_FIELDS(program::FsdpOptions, reshard_after_forward, limit_all_gathers, no_sync,
             fp32_parameters, forward_prefetch, backward_prefetch, replicas)
-JSON_FIELDS(program::OptimizerPlan, precision_aware, main_parameter_bytes, exp_avg_bytes,
+JSON_FIELDS(program::OptimizerOptions, precision_aware, main_parameter_bytes, exp_avg_bytes,
             exp_avg_sq_bytes, offload_fraction, sub_group, gpu_stride, async_gradient_copy)
 JSON_FIELDS(model::Latent, kv_rank, q_rank, content, rotated, value)
 

@@ -39,6 +39,12 @@ struct SubPoolReplay::Found {
   }
 };
 
+struct SubPoolReplay::Filled {
+  std::vector<Own> sub_pools;
+  std::vector<Place> places;  // of occupied blocks, by their ids in the allocator
+  std::size_t occupied = 0;
+};
+
 SubPoolReplay::SubPoolReplay(CycleTrace trace, std::int64_t from, std::int64_t length,
                              std::int64_t cut)
     : trace_(std::move(trace)), from_(from), length_(length), cut_(cut) {
@@ -276,11 +282,22 @@ bool SubPoolReplay::enter(RankState& r, std::int64_t cycle, Time begin) {
   find_critical(r, found);
   write_codes(found);
 
-  std::vector<Place> places(allocator.ids());  // of occupied blocks
-  std::size_t occupied = 0;
-  std::vector<Own> sub_pools(found.sub_pools.size());
-  for (std::size_t l = 0; l < sub_pools.size(); ++l) {
-    Own& own = sub_pools[l];
+  Filled filled;
+  if (!fill_sub_pools(found, cycle, allocator.ids(), filled)) return false;
+  if (!hold_tensors(r, cycle, found, filled)) return false;
+  sub_pools_ = std::move(filled.sub_pools);
+  entered_ = done_ = cycle;
+  return true;
+}
+
+// Builds a machine for each sub-pool with the blocks of the allocator. False: a machine has no room
+// for the sizes of its free blocks.
+bool SubPoolReplay::fill_sub_pools(const Found& found, std::int64_t cycle, std::size_t ids,
+                                   Filled& filled) const {
+  filled.places.resize(ids);
+  filled.sub_pools.resize(found.sub_pools.size());
+  for (std::size_t l = 0; l < filled.sub_pools.size(); ++l) {
+    Own& own = filled.sub_pools[l];
     std::tie(own.stream, own.small) = found.names[l];
     std::vector<std::int64_t> sizes;
     for (const Found::Block& block : found.sub_pools[l].blocks)
@@ -292,19 +309,24 @@ bool SubPoolReplay::enter(RankState& r, std::int64_t cycle, Time begin) {
       const NodeId node = machine.add_block(block.address, block.size, block.free);
       if (block.begins) own.segments.push_back(node);
       if (block.free) continue;
-      places[static_cast<std::size_t>(block.id)] = {static_cast<int>(l), node};
-      ++occupied;
+      filled.places[static_cast<std::size_t>(block.id)] = {static_cast<int>(l), node};
+      ++filled.occupied;
     }
     if (!machine.room_for_sizes()) return false;
   }
+  return true;
+}
 
-  // Enters each block in the register of its tensor.
+// Enters each block in the register of its tensor. False: a tensor lies in another sub-pool than
+// its code expects, or a block belongs to no tensor.
+bool SubPoolReplay::hold_tensors(const RankState& r, std::int64_t cycle, const Found& found,
+                                 Filled& filled) {
   std::size_t held = 0;
   const auto hold = [&](std::int32_t tensor, int age, allocator::BlockId block) {
-    const Place place = places[static_cast<std::size_t>(block)];
+    const Place place = filled.places[static_cast<std::size_t>(block)];
     const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
     if (sub_pool != place.sub_pool) return false;
-    sub_pools[static_cast<std::size_t>(sub_pool)].machine->hold(number, cycle - age, place.node);
+    filled.sub_pools[static_cast<std::size_t>(sub_pool)].machine->hold(number, cycle - age, place.node);
     ++held;
     return true;
   };
@@ -317,17 +339,14 @@ bool SubPoolReplay::enter(RankState& r, std::int64_t cycle, Time begin) {
       if (!hold(h.tensor, h.age, block)) return false;
       continue;
     }
-    const Place place = places[static_cast<std::size_t>(block)];
+    const Place place = filled.places[static_cast<std::size_t>(block)];
     permanent_.push_back({slot, r.memory.category(slot), r.memory.recorded(slot),
                           r.memory.requested(slot), place.sub_pool, place.node});
     ++held;
   }
   for (std::size_t n = 0; n < waits_.size(); ++n)
     if (!hold(waits_[n].tensor, waits_[n].age, found.waiting[n])) return false;
-  if (held != occupied) return false;
-  sub_pools_ = std::move(sub_pools);
-  entered_ = done_ = cycle;
-  return true;
+  return held == filled.occupied;
 }
 
 void SubPoolReplay::keep() {
@@ -404,24 +423,16 @@ std::int64_t SubPoolReplay::first_peak(std::int64_t from, std::int64_t to) const
   return to;
 }
 
-void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> live) {
-  assert(on());
-  if (done_ == entered_) return sub_pools_.clear();  // memory is as it was
-  RankMemory::Layout layout;
-  for (Own& own : sub_pools_)
-    if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->cycle());
-  // By node: the requested size of each occupied block, and the number of its piece.
-  std::vector<std::vector<std::int64_t>> asked;
-  std::vector<std::vector<std::size_t>> pieces;
-  for (const Own& own : sub_pools_) {
-    asked.emplace_back(own.machine->nodes());
-    pieces.emplace_back(own.machine->nodes());
-  }
-  const auto place_of = [&](std::int32_t tensor, int age) {
-    const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
-    const SubPoolMachine& machine = *sub_pools_[static_cast<std::size_t>(sub_pool)].machine;
-    return Place{sub_pool, machine.held(number, machine.cycle() - age)};
-  };
+SubPoolReplay::Place SubPoolReplay::place_of(std::int32_t tensor, int age) const {
+  const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
+  const SubPoolMachine& machine = *sub_pools_[static_cast<std::size_t>(sub_pool)].machine;
+  return Place{sub_pool, machine.held(number, machine.cycle() - age)};
+}
+
+// By sub-pool and node: the requested size of each occupied block.
+SubPoolReplay::ByNode<std::int64_t> SubPoolReplay::requested_sizes() const {
+  ByNode<std::int64_t> asked;
+  for (const Own& own : sub_pools_) asked.emplace_back(own.machine->nodes());
   const auto ask = [&](const Place& place, std::int64_t bytes) {
     asked[static_cast<std::size_t>(place.sub_pool)][static_cast<std::size_t>(place.node)] = bytes;
   };
@@ -431,10 +442,19 @@ void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_
   for (const Waiting& w : waits_)
     ask(place_of(w.tensor, w.age), trace_.tensors[static_cast<std::size_t>(w.tensor)].bytes);
   for (const Permanent& p : permanent_) ask({p.sub_pool, p.node}, p.requested);
+  return asked;
+}
 
+// Writes the blocks of all sub-pools to `layout`. Returns the number of the piece of each occupied
+// block, by sub-pool and node.
+SubPoolReplay::ByNode<std::size_t> SubPoolReplay::write_segments(
+    RankMemory::Layout& layout) const {
+  const ByNode<std::int64_t> asked = requested_sizes();
+  ByNode<std::size_t> pieces;
   std::size_t count = 0;
   for (std::size_t l = 0; l < sub_pools_.size(); ++l) {
     const Own& own = sub_pools_[l];
+    pieces.emplace_back(own.machine->nodes());
     for (const NodeId head : own.segments) {
       auto& segment = layout.segments.emplace_back();
       segment.address = own.machine->address(head);
@@ -451,6 +471,16 @@ void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_
       }
     }
   }
+  return pieces;
+}
+
+void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> live) {
+  assert(on());
+  if (done_ == entered_) return sub_pools_.clear();  // memory is as it was
+  for (Own& own : sub_pools_)
+    if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->cycle());
+  RankMemory::Layout layout;
+  const ByNode<std::size_t> pieces = write_segments(layout);
   const auto piece = [&](const Place& place) {
     return pieces[static_cast<std::size_t>(place.sub_pool)][static_cast<std::size_t>(place.node)];
   };

@@ -115,6 +115,17 @@ class SubPoolReplay final : public MemoryReplay {
   bool find_waiting(const RankState& r, Time begin, Found& found) const;
   void find_critical(const RankState& r, const Found& found);
   void write_codes(Found& found);
+  // The machines that take over, and where their blocks are.
+  struct Filled;
+  bool fill_sub_pools(const Found& found, std::int64_t cycle, std::size_t ids,
+                      Filled& filled) const;
+  bool hold_tensors(const RankState& r, std::int64_t cycle, const Found& found, Filled& filled);
+  // Where the block of a tensor is that was allocated `age` cycles ago.
+  Place place_of(std::int32_t tensor, int age) const;
+  template <class T>
+  using ByNode = std::vector<std::vector<T>>;
+  ByNode<std::int64_t> requested_sizes() const;
+  ByNode<std::size_t> write_segments(RankMemory::Layout& layout) const;
   bool slack_outgrown() const;
   std::int64_t first_peak(std::int64_t from, std::int64_t to) const;
 

@@ -72,6 +72,16 @@ struct Listing {
   std::vector<Port> ports;
 };
 
+// Adapters that appear only in a switch's ports are hosts too.
+void add_unlisted_peers(Listing& listing) {
+  for (const Port& port : listing.ports) {
+    if (listing.devices.contains(port.to)) continue;
+    const bool is_switch = port.to.starts_with("S-");
+    listing.devices[port.to] = {is_switch, is_switch ? port.to : host_name(port.peer, port.to),
+                                is_switch || !is_no_host(port.peer)};
+  }
+}
+
 Result<Listing> read_listing(const std::string& text, const std::string& path) {
   Listing listing;
   Diagnostics problems;
@@ -109,17 +119,8 @@ Result<Listing> read_listing(const std::string& text, const std::string& path) {
   if (listing.devices.empty() && problems.empty())
     problems.push_back({path, "no device is listed"});
   if (!problems.empty()) return problems;
+  add_unlisted_peers(listing);
   return listing;
-}
-
-// Adapters that appear only in a switch's ports are hosts too.
-void add_unlisted_peers(Listing& listing) {
-  for (const Port& port : listing.ports) {
-    if (listing.devices.contains(port.to)) continue;
-    const bool is_switch = port.to.starts_with("S-");
-    listing.devices[port.to] = {is_switch, is_switch ? port.to : host_name(port.peer, port.to),
-                                is_switch || !is_no_host(port.peer)};
-  }
 }
 
 topology::Wiring wiring_of(const Listing& listing) {
@@ -151,9 +152,8 @@ topology::Wiring wiring_of(const Listing& listing) {
 }  // namespace
 
 Result<Imported> import_ibnetdiscover(const std::string& text, const std::string& path) {
-  Result<Listing> listing = read_listing(text, path);
+  const Result<Listing> listing = read_listing(text, path);
   if (!listing) return listing.errors();
-  add_unlisted_peers(*listing);
   return Imported{"ibnetdiscover", std::nullopt, wiring_of(*listing)};
 }
 
