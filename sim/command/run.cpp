@@ -97,8 +97,7 @@ class Recordings {
       : timelines_(options.has("timelines")) {
     if (Watch::wanted(options)) {
       plan = answer::resolve_balanced(plan);
-      watch_ =
-          std::make_unique<Watch>(options, *answer::timed_job(plan, options.has("all-ranks")));
+      watch_ = std::make_unique<Watch>(options, *answer::timed_job(plan, options.has("all-ranks")));
       if (watch_->observer() != nullptr) all_.all.push_back(watch_->observer());
     }
     if (options.has("report")) {
@@ -148,8 +147,7 @@ void add_fixes(const answer::CheckedPlan& plan, bool wanted, output::Document& d
         output::Note{"", "`--fixes` replays single changes of the plan and says which would fit"});
     return;
   }
-  for (output::Block& block :
-       study::fixes_blocks(study::find_fixes(plan, false), "single_changes"))
+  for (output::Block& block : study::fixes_blocks(study::find_fixes(plan, false), "single_changes"))
     document.blocks.push_back(std::move(block));
 }
 

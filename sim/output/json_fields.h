@@ -10,11 +10,11 @@
 
 #include "sim/output/json.h"
 
-#define JSON_FIELDS(Type, ...)                                                      \
-  ::sim::output::Json fields(const Type& nlohmann_json_t) {                         \
-    ::sim::output::Json nlohmann_json_j;                                            \
-    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__))        \
-    return nlohmann_json_j;                                                         \
+#define JSON_FIELDS(Type, ...)                                               \
+  ::sim::output::Json fields(const Type& nlohmann_json_t) {                  \
+    ::sim::output::Json nlohmann_json_j;                                     \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__)) \
+    return nlohmann_json_j;                                                  \
   }
 
 #define JSON_READ_FIELDS(Type, ...)                                                     \

@@ -89,8 +89,8 @@ void time_collectives(const input::TableRow& row, answer::Sites& sites, std::vec
   m.gpus = size_in(row, "n_gpus");
   m.nodes = size_in(row, "nodes");
   m.bytes = size_in(row, "bytes");
-  t.group = fmt::format("{}, {} x{} on {}", cell(row, "gpu"), cell(row, "collective"), m.gpus,
-                        m.nodes);
+  t.group =
+      fmt::format("{}, {} x{} on {}", cell(row, "gpu"), cell(row, "collective"), m.gpus, m.nodes);
   // Within a node NVLink, between nodes the NICs and the network: "over IB NDR 8x400Gb/s per node".
   const std::string carried = cell(row, m.nodes == 1 ? "intra_net" : "inter_net");
   if (!carried.empty())

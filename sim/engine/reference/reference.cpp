@@ -358,7 +358,14 @@ void Reference::play(int step) {
   do {
     work();
   } while (let_one_allocate());
-  for ([[maybe_unused]] const auto& r : ranks_) assert(r->at_end);
+  std::vector<Position> positions;
+  std::vector<bool> done;
+  for (const auto& r : ranks_) {
+    positions.push_back(r->at);
+    done.push_back(r->at_end && std::ranges::all_of(
+                                    r->queue, [](const auto& entries) { return entries.empty(); }));
+  }
+  if (std::ranges::find(done, false) != done.end()) end_in_deadlock(job_, positions, done);
 }
 
 RunReport Reference::run() {

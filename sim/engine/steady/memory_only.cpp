@@ -250,11 +250,10 @@ SteadyState::Advanced SteadyState::advance_all(std::span<MemoryOnly> all, const 
     all[c].keep();
     advance_to(c, goal);
   });
-  const bool more = end < most ? std::ranges::none_of(all,
-                                                      [](const MemoryOnly& one) {
-                                                        return one.called && !one.short_of;
-                                                      })
-                               : goal == most;
+  const bool more =
+      end < most ? std::ranges::none_of(
+                       all, [](const MemoryOnly& one) { return one.called && !one.short_of; })
+                 : goal == most;
   // Classes that called the driver, or ran or rested beyond the call.
   const auto beyond = [&](const MemoryOnly& one) { return one.called || one.done > goal; };
   while (std::ranges::any_of(all, beyond)) {

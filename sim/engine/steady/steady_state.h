@@ -89,6 +89,8 @@ class SteadyState {
   void end_step(int step, RunReport& report);
   bool goes_on(int step) const;
   bool surely_out() const;
+  [[noreturn]] void end_waiting() const;
+  void complete_rest();
 
   Snapshot snapshot(bool with_memory) const;
   void save_memory(Snapshot& s) const;

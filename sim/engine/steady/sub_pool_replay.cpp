@@ -326,7 +326,8 @@ bool SubPoolReplay::hold_tensors(const RankState& r, std::int64_t cycle, const F
     const Place place = filled.places[static_cast<std::size_t>(block)];
     const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
     if (sub_pool != place.sub_pool) return false;
-    filled.sub_pools[static_cast<std::size_t>(sub_pool)].machine->hold(number, cycle - age, place.node);
+    filled.sub_pools[static_cast<std::size_t>(sub_pool)].machine->hold(number, cycle - age,
+                                                                       place.node);
     ++held;
     return true;
   };
@@ -447,8 +448,7 @@ SubPoolReplay::ByNode<std::int64_t> SubPoolReplay::requested_sizes() const {
 
 // Writes the blocks of all sub-pools to `layout`. Returns the number of the piece of each occupied
 // block, by sub-pool and node.
-SubPoolReplay::ByNode<std::size_t> SubPoolReplay::write_segments(
-    RankMemory::Layout& layout) const {
+SubPoolReplay::ByNode<std::size_t> SubPoolReplay::write_segments(RankMemory::Layout& layout) const {
   const ByNode<std::int64_t> asked = requested_sizes();
   ByNode<std::size_t> pieces;
   std::size_t count = 0;

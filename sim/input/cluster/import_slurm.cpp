@@ -186,9 +186,9 @@ void check_tree(const Tree& tree, const std::string& path, Diagnostics& problems
   if (tree.empty() && problems.empty()) problems.push_back({path, "no switch is described"});
   if (!problems.empty()) return;
   if (const std::string name = cycle(tree); !name.empty())
-    problems.push_back({at_line(path, tree.at(name).line),
-                        fmt::format("switch '{}' is below itself: a tree has no cycle",
-                                    shown(name))});
+    problems.push_back(
+        {at_line(path, tree.at(name).line),
+         fmt::format("switch '{}' is below itself: a tree has no cycle", shown(name))});
 }
 
 }  // namespace

@@ -118,8 +118,7 @@ class MemorySnapshot::Dump {
     out_.end_list();
   }
 
-  void write_segment(std::int64_t device, const Class& own,
-                     const allocator::SegmentView& segment) {
+  void write_segment(std::int64_t device, const Class& own, const allocator::SegmentView& segment) {
     out_.begin_dict();
     whole("device", device);
     whole("address", segment.address);
@@ -242,6 +241,8 @@ class MemorySnapshot::Dump {
   std::map<Origin, std::int64_t> remembered_;  // numbers in the pickle's memo
 };
 
-std::string MemorySnapshot::pickle() const { return Dump(*this).pickle(); }
+std::string MemorySnapshot::pickle() const {
+  return Dump(*this).pickle();
+}
 
 }  // namespace sim::output

@@ -227,7 +227,8 @@ std::string torchtitan_left(const Plan& plan) {
   if (rounds(plan)) return "torchtitan trains without rounded operands";
   if (plan.sharding.data_parallel != program::DataParallelism::fsdp2)
     return "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
-  if (plan.sharding.deepspeed_optimizer) return "ZeRO-3 of torchtitan is PyTorch's, not DeepSpeed's";
+  if (plan.sharding.deepspeed_optimizer)
+    return "ZeRO-3 of torchtitan is PyTorch's, not DeepSpeed's";
   if (plan.mesh.cp > 1 && program::context_method(plan).torch.empty())
     return "torchtitan shares sequences by PyTorch's context_parallel (context torch-allgather)";
   const std::string& schedule = plan.pipeline.schedule;
@@ -271,10 +272,9 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
     out.text += fmt::format("context_parallel_rotate_method = \"{}\"\n",
                             program::context_method(plan).torch);
   if (plan.mesh.pp > 1)
-    out.text += fmt::format("pipeline_parallel_schedule = \"{}\"\n",
-                            std::ranges::find(titan_schedules, plan.pipeline.schedule,
-                                              &TitanSchedule::ours)
-                                ->theirs);
+    out.text += fmt::format(
+        "pipeline_parallel_schedule = \"{}\"\n",
+        std::ranges::find(titan_schedules, plan.pipeline.schedule, &TitanSchedule::ours)->theirs);
   if (plan.mesh.pp > 1 && plan.pipeline.layer_split == program::LayerSplit::weighted)
     out.text += fmt::format(
         "pipeline_parallel_first_stage_less_layers = {}\n"

@@ -76,9 +76,8 @@ class Changes {
 
 // Settings that cost no time.
 void offer_free_changes(Changes& changes) {
-  changes.offer("avoid_record_streams=true", [](Plan& p) {
-    return !std::exchange(p.environment.avoid_record_streams, true);
-  });
+  changes.offer("avoid_record_streams=true",
+                [](Plan& p) { return !std::exchange(p.environment.avoid_record_streams, true); });
   changes.offer("allocator_options=expandable_segments:True", [](Plan& p) {
     const bool has =
         p.environment.allocator_options.find("expandable_segments:True") != std::string::npos;
