@@ -218,7 +218,8 @@ Json document(const std::string& command, Json result) {
 
 namespace {
 
-// The settings of a plan are one object. These functions append its parts, in the order of its keys.
+// The settings of a plan are one object. These functions append its parts in the order of its
+// keys.
 
 void add_degrees(const program::Plan& p, Json& json) {
   json["architecture"] = architecture_json(p.architecture);
