@@ -9,7 +9,7 @@ using allocator::NodeId;
 using allocator::SubPoolMachine;
 
 SubPoolReplay::Place SubPoolReplay::place_of(std::int32_t tensor, int age) const {
-  const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
+  const auto [sub_pool, number] = codes_.home[static_cast<std::size_t>(tensor)];
   const SubPoolMachine& machine = *sub_pools_[static_cast<std::size_t>(sub_pool)].machine;
   return Place{sub_pool, machine.held(number, machine.cycle() - age)};
 }
@@ -24,7 +24,7 @@ SubPoolReplay::ByNode<std::int64_t> SubPoolReplay::requested_sizes() const {
   for (const CycleTrace::Held& h : trace_.held)
     if (h.tensor >= 0)
       ask(place_of(h.tensor, h.age), trace_.tensors[static_cast<std::size_t>(h.tensor)].bytes);
-  for (const Waiting& w : waits_)
+  for (const Waiting& w : facts_.waits)
     ask(place_of(w.tensor, w.age), trace_.tensors[static_cast<std::size_t>(w.tensor)].bytes);
   for (const Permanent& p : permanent_) ask({p.sub_pool, p.node}, p.requested);
   return asked;
@@ -77,7 +77,7 @@ void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_
          trace_.tensors[static_cast<std::size_t>(h.tensor)].category, h.recorded});
   }
   const std::int64_t now = begin.ps + cut_;
-  for (const Waiting& w : waits_) {
+  for (const Waiting& w : facts_.waits) {
     auto& waiting = layout.waiting.emplace_back();
     waiting.piece = piece(place_of(w.tensor, w.age));
     for (const auto& [stream, end] : trace_.tensors[static_cast<std::size_t>(w.tensor)].waits) {

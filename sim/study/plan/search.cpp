@@ -35,7 +35,7 @@ class Search {
   }
 
   Outcome run() {
-    bounds_ = std::make_unique<FirstBounds>(space_, layer_costs_);
+    bounds_.first = std::make_unique<FirstBounds>(space_, bounds_.layer_costs);
     find_room();
     if (!seek_conventional()) return stopped();
     if (!find_layer_costs({}) || !bound_all()) return stopped();
@@ -54,7 +54,7 @@ class Search {
     study::PoolCalls calls;
     calls.answer = [this](std::size_t item) {
       answer::Site& there = site(space_.cores()[core_of(item)]);
-      return answer_item(space_, *bounds_, item, there, wanted_);
+      return answer_item(space_, *bounds_.first, item, there, wanted_);
     };
     calls.answered = [this](std::size_t item, const std::string& text) {
       if (wanted_.sharing != nullptr && wanted_.sharing->kept != nullptr)
@@ -96,7 +96,7 @@ class Search {
       const std::size_t c = cores.empty() ? i : cores[i];
       if (!shared(c)) continue;
       for (const LayerCostsKey& key : layer_costs_keys(space_, space_.cores()[c]))
-        if (!layer_costs_.contains(key)) keys.insert(key);
+        if (!bounds_.layer_costs.contains(key)) keys.insert(key);
     }
     const LayerCostsCalls calls{
         wanted_.workers,
@@ -104,7 +104,7 @@ class Search {
         [this](const std::string& why) { keep_failure(wanted_, "the times of a layer", why); },
         [this] { return go_on_(progress()); }};
     return planner::find_layer_costs(space_, sites_, {keys.begin(), keys.end()}, calls,
-                                     layer_costs_);
+                                     bounds_.layer_costs);
   }
 
   Score score(const PlanShape& core, std::int64_t step_ps) const {
@@ -143,7 +143,7 @@ class Search {
     if (!find_layer_costs(cores)) return false;
     std::vector<Entry> entries;
     for (const std::uint32_t c : cores) {
-      const Bound bound = bounds_->of(space_.cores()[c], room(c));
+      const Bound bound = bounds_.first->of(space_.cores()[c], room(c));
       if (bound.bytes <= room(c)) entries.push_back(entry_of(c, bound));
     }
     candidates_.restart(std::move(entries));
@@ -167,7 +167,7 @@ class Search {
         return false;
       }
       const PlanShape& core = space_.cores()[c];
-      const Bound bound = bounds_->of(core, room(c));
+      const Bound bound = bounds_.first->of(core, room(c));
       if (bound.bytes > room(c)) {
         out_.counts.cut_by_memory += plans_left(c, 0, space_.variants(core));
         note_nearest(c, bound.bytes - room(c));
@@ -177,7 +177,7 @@ class Search {
         entries.push_back(entry_of(c, bound));
       }
     }
-    bounded_all_ = true;
+    bounds_.all_known = true;
     for (const Entry& entry : entries)
       if (entry.full < Candidates::most_full) roomy_.push_back(entry);
     queue_ = Queue(Later(), std::move(entries));
@@ -202,7 +202,7 @@ class Search {
 
   // Puts a replayed plan that fits into the queue.
   void offer_replay(std::size_t at) {
-    if (at == failed || !bounded_all_) return;
+    if (at == failed || !bounds_.all_known) return;
     const Replayed& one = out_.replayed[at];
     const PlanShape& core = space_.cores()[one.core];
     if (!one.fits || too_slow(core, one.step_ps)) return;
@@ -221,7 +221,7 @@ class Search {
 
   std::vector<std::size_t> seek_wave() {
     for (;;) {
-      const std::vector<Entry> entries = candidates_.seek(best_score_);
+      const std::vector<Entry> entries = candidates_.seek(best_.score);
       std::vector<std::size_t> items = items_of(entries);
       if (entries.empty() || !items.empty()) return items;
     }
@@ -251,7 +251,7 @@ class Search {
 
   // The score that a plan must be below to become one of the wanted best; nothing: any.
   std::optional<Score> limit() const {
-    if (wanted_.best == 1) return best_score_;
+    if (wanted_.best == 1) return best_.score;
     const std::vector<Replayed> known = lines(space_, wanted_, out_.replayed);
     if (known.size() < static_cast<std::size_t>(wanted_.best)) return {};
     const Replayed& last = known[static_cast<std::size_t>(wanted_.best) - 1];
@@ -280,7 +280,7 @@ class Search {
     std::vector<std::size_t> items;
     if (phase_ == Phase::seek) {
       items = seek_wave();
-      if (!items.empty() || !bounded_all_) return items;
+      if (!items.empty() || !bounds_.all_known) return items;
       phase_ = Phase::prove;
     }
     if (phase_ == Phase::prove) {
@@ -314,7 +314,8 @@ class Search {
       queue_.pop();
       const PlanShape& core = space_.cores()[entry.core];
       if (entry.known == Known::sums) {
-        const std::int64_t step_ps = std::max(entry.score.step_ps, bounds_->step_of_order(core));
+        const std::int64_t step_ps =
+            std::max(entry.score.step_ps, bounds_.first->step_of_order(core));
         queue_.push({score(core, step_ps), Known::order, entry.core, 0, entry.full});
         continue;
       }
@@ -370,9 +371,9 @@ class Search {
     if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
     offer_replay(out_.replayed.size() - 1);
     const Score reached = score(core, step_ps);
-    if (best_score_ && *best_score_ <= reached) return;
-    best_score_ = reached;
-    best_ps_ = step_ps;
+    if (best_.score && *best_.score <= reached) return;
+    best_.score = reached;
+    best_.step_ps = step_ps;
   }
 
   void take_bound(std::size_t item, const Entry& entry, const Json& json) {
@@ -400,15 +401,15 @@ class Search {
     now.decided = c.impossible + c.cut_by_memory + c.cut_by_time + c.replayed;
     now.bounded = c.bounded;
     now.replayed = c.replayed;
-    now.best_s = static_cast<double>(best_ps_) * 1e-12;
+    now.best_s = static_cast<double>(best_.step_ps) * 1e-12;
     if (phase_ == Phase::prove) now.least_s = least_left();
-    now.seeking = phase_ == Phase::seek && !best_score_;
+    now.seeking = phase_ == Phase::seek && !best_.score;
     return now;
   }
 
   // Lower bound on the plans that are not decided, seconds; 0: not known.
   double least_left() const {
-    if (!bounded_all_) return 0;
+    if (!bounds_.all_known) return 0;
     std::int64_t least = no_bound;
     for (const auto& [item, entry] : under_way_) least = std::min(least, entry.score.step_ps);
     if (!queue_.empty()) least = std::min(least, queue_.top().score.step_ps);
@@ -441,7 +442,7 @@ class Search {
     }
     for (Replayed& one : out_.best)
       one.proven =
-          bounded_all_ && (!least || score(space_.cores()[one.core], one.step_ps) <= *least);
+          bounds_.all_known && (!least || score(space_.cores()[one.core], one.step_ps) <= *least);
     for (const Replayed& one : out_.replayed) {
       if (one.fits || one.accounts.empty() || out_.best.empty()) continue;
       const std::int64_t beaten = (out_.tight ? *out_.tight : out_.best.front()).step_ps;
@@ -469,19 +470,27 @@ class Search {
   answer::Sites& sites_;
   const Wanted& wanted_;
   const std::function<bool(const Progress&)>& go_on_;
-  std::map<LayerCostsKey, LayerCosts> layer_costs_;
-  std::unique_ptr<FirstBounds> bounds_;
+  // The bounds of all cores and what they are made of.
+  struct Bounds {
+    std::map<LayerCostsKey, LayerCosts> layer_costs;
+    std::unique_ptr<FirstBounds> first;
+    bool all_known = false;
+  };
+  Bounds bounds_;
   Queue queue_;
   Phase phase_ = Phase::seek;
   std::vector<std::int64_t> room_;  // by base
-  bool bounded_all_ = false;        // the first bound of all plans is known
   std::map<std::size_t, Entry> under_way_;
   // indices in out_.replayed, or `failed`
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;
   Candidates candidates_{space_};
   std::vector<Entry> roomy_;  // entries whose first bound of memory leaves a tenth of the room
-  std::optional<Score> best_score_;
-  std::int64_t best_ps_ = 0;
+  // The best replayed plan that fits.
+  struct Best {
+    std::optional<Score> score;
+    std::int64_t step_ps = 0;
+  };
+  Best best_;
   Outcome out_;
 };
 

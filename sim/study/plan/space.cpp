@@ -179,7 +179,7 @@ void Space::below(Level& at) {
     if (said ? std::ranges::find(domains_.schedules, row.name) == domains_.schedules.end()
              : !program::apart(row).empty())
       continue;
-    if (at.core.pp == 1 && !said && row.name != "1f1b") continue;
+    if (at.core.pp == 1 && !said && &row != &schedule::default_schedule()) continue;
     std::vector<int> chunks;
     for (const int n : either(domains_.chunks, usual_chunks))
       if (n * at.core.pp <= layers + 2 && takes(row, n)) chunks.push_back(n);
@@ -224,7 +224,7 @@ bool Space::enumerate_microbatches(Level& at) {
   for (const int size : either(domains_.micro_batch, powers_of_two(most))) {
     at.core.micro_batch = size;
     at.plan.batch.micro_batch = size;
-    at.plan.pipeline.schedule = "1f1b";
+    at.plan.pipeline.schedule = schedule::default_schedule().name;
     at.plan.pipeline.virtual_stages = 1;
     at.plan.policy = {};
     if (!domains_.layers_said) set_split(Split::even, at.plan);

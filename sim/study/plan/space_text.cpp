@@ -263,8 +263,9 @@ Diagnostics Space::load_bases(const Question& question,
       }
       if (!domains_.ep_said && gpus % ep != 0) continue;
       for (const std::string& one : settings) base.words += (base.words.empty() ? "" : " ") + one;
+      const std::string plain = fmt::format("schedule={}", schedule::default_schedule().name);
       for (const char* one : {"tp=1", "cp=1", "pp=1", "micro_batch=1", "virtual_stages=1",
-                              "schedule=1f1b", "recompute=none"})
+                              plain.c_str(), "recompute=none"})
         settings.emplace_back(one);
       Result<input::DraftPlan> file = input::load_draft("", settings);
       if (!file) {

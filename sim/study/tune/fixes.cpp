@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/job/schedule/schedule.h"
 #include "sim/program/plan/shards.h"
 
 namespace sim::study {
@@ -153,15 +154,16 @@ void offer_other_shares(Changes& changes) {
                 [](Plan& p) { return trade_replicas(p, p.mesh.pp); });
 }
 
-// The schedule with the fewest microbatches in flight of those with one chunk a stage.
+// The default schedule with one chunk per stage.
 void offer_plain_schedule(Changes& changes) {
-  changes.offer("virtual_stages=1 schedule=1f1b", [](Plan& p) {
-    p.pipeline.schedule = "1f1b";
+  const std::string plain(schedule::default_schedule().name);
+  changes.offer("virtual_stages=1 schedule=" + plain, [&](Plan& p) {
+    p.pipeline.schedule = plain;
     return std::exchange(p.pipeline.virtual_stages, 1) > 1;
   });
-  changes.offer("schedule=1f1b", [](Plan& p) {
+  changes.offer("schedule=" + plain, [&](Plan& p) {
     return p.pipeline.virtual_stages == 1 && p.mesh.pp > 1 &&
-           std::exchange(p.pipeline.schedule, "1f1b") != "1f1b";
+           std::exchange(p.pipeline.schedule, plain) != plain;
   });
 }
 
