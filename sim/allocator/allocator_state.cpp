@@ -155,6 +155,27 @@ void Allocator::rebuild(std::span<const InitialSegment> segments, std::vector<Bl
   record_.statistics.num_device_free = before.num_device_free;
 }
 
+namespace {
+
+// Counts the bytes of a restored piece; below, its block and requests.
+void count_bytes(const Allocator::Piece& piece, PoolStatistics& to) {
+  if (piece.kind != Allocator::Piece::Kind::unmapped) to.reserved_bytes.up(piece.size);
+  if (piece.kind != Allocator::Piece::Kind::allocated) return;
+  to.allocated_bytes.up(piece.size);
+  to.active_bytes.up(piece.size);
+}
+
+void count_blocks(const Allocator::Piece& piece, bool inactive_split, PoolStatistics& to) {
+  to.inactive_split.up(inactive_split ? 1 : 0);
+  to.inactive_split_bytes.up(inactive_split ? piece.size : 0);
+  if (piece.kind != Allocator::Piece::Kind::allocated) return;
+  to.allocation.up(1);
+  to.active.up(1);
+  to.requested_bytes.up(piece.requested);
+}
+
+}  // namespace
+
 void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids) {
   std::int32_t pool_index = segment.small ? 1 : 0;
   if (segment.pool != 0) {
@@ -189,23 +210,16 @@ void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids
     if (!block.allocated) list(id);
     if (block.mapped) total_ += piece.size;
     if (block.allocated) ids.push_back(id);
-    for (PoolStatistics* s : {&record_.statistics.all, &own}) {
-      if (block.mapped) s->reserved_bytes.up(piece.size);
-      if (!block.allocated || (!record_.detailed && s == &own)) continue;
-      s->allocated_bytes.up(piece.size);
-      s->active_bytes.up(piece.size);
-    }
-    if (!record_.detailed) continue;
     const bool inactive_split =
         piece.kind == Piece::Kind::free && !expandable && segment.pieces.size() > 1;
-    for (PoolStatistics* s : {&record_.statistics.all, &own}) {
-      s->inactive_split.up(inactive_split ? 1 : 0);
-      s->inactive_split_bytes.up(inactive_split ? piece.size : 0);
-      if (!block.allocated) continue;
-      s->allocation.up(1);
-      s->active.up(1);
-      s->requested_bytes.up(piece.requested);
+    count_bytes(piece, record_.statistics.all);
+    if (record_.detailed || piece.kind != Piece::Kind::allocated) count_bytes(piece, own);
+    if (!record_.detailed) {
+      if (block.allocated) own.reserved_bytes.up(piece.size);
+      continue;
     }
+    count_blocks(piece, inactive_split, record_.statistics.all);
+    count_blocks(piece, inactive_split, own);
     if (block.allocated && piece.size >= options_.max_split_size)
       record_.statistics.oversize_allocations.up(1);
   }

@@ -202,7 +202,7 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
       return;
     case Op::kernel:
       e.kind = EntryKind::kernel;
-      if (!(i.flags & program::beside)) e.kernel = r.kernels[resource(i.stream)].issued++;
+      if (!(i.flags & program::beside)) e.kernel = r.launches.kernels[resource(i.stream)].issued++;
       e.after = {at(i.stream), 0};
       if (resource_of(i.stream) != Resource::cpu_cores) e.launch = r.launches.issued++;
       issue(c, r, i.stream, std::move(e));
@@ -250,7 +250,7 @@ bool Reference::ready(const Rank& r, std::size_t s, const Entry& e) const {
   const bool launched = e.launch >= 0;
   if (times_.single_queue && launched && e.launch != r.launches.started) return false;
   if (e.kind == EntryKind::kernel)
-    return e.kernel < 0 || e.kernel == r.kernels[resource(static_cast<Stream>(s))].done;
+    return e.kernel < 0 || e.kernel == r.launches.kernels[resource(static_cast<Stream>(s))].done;
   return r.reached(e.after);
 }
 
@@ -308,7 +308,7 @@ void Reference::finish(int c, std::size_t s) {
   assert(e.running);
   r.stream[s].last_end = now;
   if (e.kind == EntryKind::kernel) {
-    if (e.kernel >= 0) ++r.kernels[resource(static_cast<Stream>(s))].done;
+    if (e.kernel >= 0) ++r.launches.kernels[resource(static_cast<Stream>(s))].done;
     note_end(r, s, now);
   } else {
     Finished& f = r.stream[s].finished[static_cast<std::size_t>(r.stream[s].done)];

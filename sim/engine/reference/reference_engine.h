@@ -110,17 +110,17 @@ struct Rank {
   };
   std::array<StreamState, streams> stream;
   std::vector<Mark> events = std::vector<Mark>(program.events);
-  // Launches of all streams, for a single hardware queue.
+  // Launches of all streams, and the kernels among them.
   struct Launches {
     std::int64_t issued = 0, started = 0;
     Time last_start{};
     Account last_account = Account::host;
+    struct Kernels {
+      std::int64_t issued = 0, done = 0;
+    };
+    std::array<Kernels, resource_count> kernels;  // by resource
   };
   Launches launches;
-  struct Kernels {
-    std::int64_t issued = 0, done = 0;
-  };
-  std::array<Kernels, resource_count> kernels;
   Time main_tail{};  // end of the compute stream so far, waits included
   Timeline timeline;
 
