@@ -40,8 +40,8 @@ struct Moment {
   friend auto operator<=>(const Moment&, const Moment&) = default;
 };
 
-// Why a pass visits a unit. `recompute`: the forward pass of a recomputed layer inside a backward pass,
-// except the layer whose backward pass follows directly.
+// Why a pass visits a unit. `recompute`: the forward pass of a recomputed layer inside a backward
+// pass, except the layer whose backward pass follows directly.
 enum class Visit : std::uint8_t { forward, recompute, backward, weight };
 
 class Sharding {

@@ -470,13 +470,11 @@ class Search {
   answer::Sites& sites_;
   const Wanted& wanted_;
   const std::function<bool(const Progress&)>& go_on_;
-  // The bounds of all cores and what they are made of.
-  struct Bounds {
+  struct {
     std::map<LayerCostsKey, LayerCosts> layer_costs;
     std::unique_ptr<FirstBounds> first;
     bool all_known = false;
-  };
-  Bounds bounds_;
+  } bounds_;  // the bounds of all cores and what they are made of
   Queue queue_;
   Phase phase_ = Phase::seek;
   std::vector<std::int64_t> room_;  // by base
@@ -485,12 +483,10 @@ class Search {
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;
   Candidates candidates_{space_};
   std::vector<Entry> roomy_;  // entries whose first bound of memory leaves a tenth of the room
-  // The best replayed plan that fits.
-  struct Best {
+  struct {
     std::optional<Score> score;
     std::int64_t step_ps = 0;
-  };
-  Best best_;
+  } best_;  // the best replayed plan that fits
   Outcome out_;
 };
 
