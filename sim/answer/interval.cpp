@@ -19,6 +19,7 @@ namespace {
 constexpr double inside = 0.90;
 constexpr double tail = (1 - inside) / 2;
 constexpr std::size_t known_from = 8;
+constexpr std::size_t sources_from = 3;
 constexpr double ranks_from = 1 / tail - 1;  // 19: the first rank is the 5 % quantile
 
 struct Level {
@@ -75,12 +76,8 @@ class Distribution {
     for (const Weighted& one : values_) {
       sum_ += one.weight;
       squares += one.weight * one.weight;
-      mean_ += one.weight * one.value;
     }
     count_ = sum_ * sum_ / squares;
-    mean_ /= sum_;
-    for (const Weighted& one : values_)
-      variance_ += one.weight * (one.value - mean_) * (one.value - mean_) / sum_;
     double below = 0;
     for (const Weighted& one : values_) {
       below += one.weight;
@@ -111,26 +108,45 @@ class Distribution {
     return values_.back().value;
   }
 
-  // Centre and half width of Student's t prediction interval.
-  double mean() const { return mean_; }
+  double median() const { return middle(values_); }
+  // Half width of Student's t prediction interval around the median. The deviation is that of a
+  // normal distribution with the same median distance, so that one source far away, which no
+  // interval of use would hold, does not widen all others.
   double student() const {
-    const double n = std::max(count_, 2.0);
-    const double deviation = std::sqrt(variance_ * n / (n - 1));
+    const double n = std::max(count_, 2.0), centre = median();
+    std::vector<Weighted> distances;
+    for (const Weighted& one : values_)
+      distances.push_back({std::abs(one.value - centre), one.weight});
+    std::ranges::stable_sort(distances, {}, &Weighted::value);
+    constexpr double of_normal = 0.6745;  // median distance of a normal distribution, deviations
+    const double deviation = middle(distances) / of_normal * std::sqrt(n / (n - 1));
     const StudentsT distribution(n - 1);
     return boost::math::quantile(distribution, 1 - tail) * deviation * std::sqrt(1 + 1 / n);
   }
 
  private:
+  // The weighted median of sorted values.
+  double middle(const std::vector<Weighted>& sorted) const {
+    double below = 0;
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      below += sorted[i].weight;
+      if (below > sum_ / 2 * (1 + 1e-12)) return sorted[i].value;
+      if (below >= sum_ / 2 * (1 - 1e-12) && i + 1 < sorted.size())
+        return (sorted[i].value + sorted[i + 1].value) / 2;
+    }
+    return sorted.back().value;
+  }
+
   std::vector<Weighted> values_;
   std::vector<double> ranks_;
-  double sum_ = 0, count_ = 0, mean_ = 0, variance_ = 0;
+  double sum_ = 0, count_ = 0;
 };
 
 void bounds(const Distribution& all, Spread& out) {
   if (all.count() < ranks_from) {
     const double half = all.student();
-    out.low = std::min(0.0, all.mean() - half);
-    out.high = std::max(0.0, all.mean() + half);
+    out.low = std::min(0.0, all.median() - half);
+    out.high = std::max(0.0, all.median() + half);
     return;
   }
   const double at_prediction = all.share_below(0);
@@ -156,6 +172,7 @@ std::optional<Spread> of_level(const input::RunResiduals& residuals,
     samples += group.values.size();
   }
   if (samples < least) return std::nullopt;
+  if (sources.size() < sources_from && least >= known_from) return std::nullopt;
   const bool narrowest = level.context;
   std::vector<Weighted> values;
   for (const auto& [source, some] : sources) {
@@ -235,17 +252,17 @@ std::optional<Spread> elsewhere(const input::RunResiduals& residuals, input::Res
   return all;
 }
 
-// Clears a GPU or framework without measured runs.
-Situation known(const input::RunResiduals& residuals, Situation situation,
-                const std::string& without) {
-  bool gpu = false, framework = false;
+// Clears a GPU or framework that fewer than three sources measured.
+Situation known(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                Situation situation, const std::string& without) {
+  std::set<std::string> gpu, framework;
   for (const input::ResidualGroup& group : residuals.groups) {
-    if (group.source == without) continue;
-    gpu = gpu || group.profile == situation.profile;
-    framework = framework || group.framework == situation.framework;
+    if (group.source == without || group.quantity != quantity) continue;
+    if (group.profile == situation.profile) gpu.insert(group.source);
+    if (group.framework == situation.framework) framework.insert(group.source);
   }
-  if (!gpu) situation.profile.clear();
-  if (!framework) situation.framework.clear();
+  if (gpu.size() < sources_from) situation.profile.clear();
+  if (framework.size() < sources_from) situation.framework.clear();
   return situation;
 }
 
@@ -253,7 +270,7 @@ Situation known(const input::RunResiduals& residuals, Situation situation,
 
 std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
                              const Situation& asked, const std::string& without) {
-  const Situation situation = known(residuals, asked, without);
+  const Situation situation = known(residuals, quantity, asked, without);
   for (const bool fitted : {false, true}) {
     if (asked.framework.empty())
       if (const auto found = widest(residuals, quantity, situation, without, fitted)) return found;

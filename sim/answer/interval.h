@@ -6,8 +6,9 @@
 //
 // Invariants
 //  (1) An interval contains the prediction.
-//  (2) It comes from the narrowest class with at least 8 residuals. If no class has 8, it comes
-//      from all residuals, at least 3.
+//  (2) It comes from the narrowest class with at least 8 residuals of at least 3 sources: the run
+//      that is predicted is of another source. If there is no such class, it comes from all
+//      residuals, at least 3.
 //  (3) Rows that a profile was fitted to are used only if the other rows are too few.
 //  (4) With few residuals the interval is wider than the range of observed residuals.
 //
@@ -23,14 +24,15 @@
 // same weight. In wider classes each source has the same weight, because the rows of a source share
 // causes.
 //
-// If the GPU or the framework has no measured runs, classes 4, 5 and 6 are combined. The result is
-// as wide as the widest of them, and symmetric around the prediction. A plan without a framework
-// gets the widest interval of all measured frameworks with the same kind of plan.
+// If fewer than 3 sources measured the GPU or the framework, classes 4, 5 and 6 are combined. The
+// result is as wide as the widest of them, and symmetric around the prediction. A plan without a
+// framework gets the widest interval of all measured frameworks with the same kind of plan.
 //
 // Quantiles follow split conformal prediction (Lei et al., "Distribution-Free Predictive Inference
 // for Regression", JASA 2018, arXiv 1604.04173, section 2). With n residuals the i-th smallest is
 // the i / (n + 1) quantile. With weights, n is Kish's effective sample size, (sum w)^2 / sum w^2.
-// Below n = 19 the 5 % quantile does not exist; Student's t prediction interval replaces it. If all
+// Below n = 19 the 5 % quantile does not exist; Student's t prediction interval with a robust
+// deviation replaces it. If all
 // residuals of a class have the same sign, the whole 10 % lies in the tail on that side.
 #pragma once
 

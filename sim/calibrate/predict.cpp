@@ -42,6 +42,22 @@ void fill_memory(const RowPlan& mapped, const engine::RunReport& run, Prediction
   out.reserved_gib = gib(reserved);
 }
 
+// Why the row's plan cannot be what ran: between steps its rank held less than the weights,
+// gradients and optimizer state of that plan. "" if it can.
+std::string below_state(const Row& row, const RowPlan& mapped, const engine::RunReport& run) {
+  const auto held = number(cell(row, "cur_alloc_gib"));
+  if (!held || mapped.memory_stage < 0) return "";
+  std::optional<Bytes> least;
+  for (const engine::ClassReport& who : run.classes)
+    if (who.stage == mapped.memory_stage)
+      least = std::min(least.value_or(who.static_bytes), who.static_bytes);
+  if (!least || gib(*least) <= *held) return "";
+  return fmt::format(
+      "its rank held {:.1f} GiB between steps, less than the {:.1f} GiB of weights, gradients and "
+      "optimizer state of its plan",
+      *held, gib(*least));
+}
+
 // The same plan with equal stages. Embedding and head take no time; where they count as layers,
 // layers replace them. The zero-bubble paper computes its bubbles from one duration per pass, so
 // for equal stages [arXiv 2401.10241, section 5.3].
@@ -159,10 +175,15 @@ Prediction predict_row(const input::RunsRow& from, answer::Sites& sites,
     out.reason = joined(messages(checked.errors()));
     return out;
   }
+  const answer::Answer answer = answer::evaluate(*checked, {.memory = circumstances.memory});
+  if (std::string why = below_state(row, mapped, answer.run); !why.empty()) {
+    out.status = "unsupported";
+    out.reason = std::move(why);
+    return out;
+  }
   out.status = "predicted";
   describe(mapped, **site, out);
-  fill(mapped, answer::evaluate(*checked, {.memory = circumstances.memory}), untimed(row, **site),
-       out);
+  fill(mapped, answer, untimed(row, **site), out);
   if (const auto equal = with_equal_stages(row, mapped.plan); equal && out.bubble_pct)
     if (const auto possible = answer::check(*equal, **site))
       out.bubble_pct = answer::bubble_of_pass_times(*possible);

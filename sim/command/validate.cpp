@@ -17,6 +17,7 @@
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
 #include "sim/command/common/shard.h"
+#include "sim/command/leave_out.h"
 #include "sim/command/report.h"
 #include "sim/input/tables/runs_csv.h"
 #include "sim/input/tables/table_csv.h"
@@ -261,6 +262,18 @@ int validate_measured(const calibrate::MeasuredTable& kind, const input::Table& 
   return code_of(answers.size(), passed_over(answers));
 }
 
+LeaveOutWanted leave_out_of(const Options& options) {
+  for (const char* other : {"shard", "by", "report"})
+    if (options.has(other))
+      throw Stop{exit_usage, fmt::format("--{}: --leave-out has tables of its own", other)};
+  LeaveOutWanted wanted{options.text("leave-out"), options.text("output", "results-leave-out"),
+                        options.text("csv"), options.text("residuals"), ""};
+  wanted.words = fmt::format("rehearse validate {}", fmt::join(options.words(), " "));
+  for (const std::string& where : options.list("where")) wanted.words += " --where " + where;
+  wanted.words += fmt::format(" --leave-out {} --residuals {}", wanted.column, wanted.residuals);
+  return wanted;
+}
+
 // Writes the plan file of one row.
 int print_row(const std::vector<input::RunsRow>& table, const std::string& id) {
   std::vector<std::string> ids;
@@ -320,7 +333,13 @@ void declare_validate(Options& options) {
               "write what intervals are made of to FILE, which may be what they are made of now "
               "(calibration/residuals/runs.textproto)",
               true)
-      .value("output,o", "FOLDER", "with --shard: where the shares go (results-validate)")
+      .value("leave-out", "COLUMN",
+             "predict each group of rows with profiles that are fitted to all others: source, gpu, "
+             "framework, model or another column; half: each half of a source from the other; "
+             "an interrupted command goes on")
+      .value("output,o", "FOLDER",
+             "with --shard: where the shares go (results-validate); with --leave-out: its records "
+             "(results-leave-out)")
       .flag("overwrite", "with --shard: start over, whatever the share's folder holds")
       .words(1, 100);
   declare_shard(options);
@@ -371,6 +390,10 @@ int run_validate(const Arguments& arguments, Globals globals) {
   if (table.empty() && conditions.empty()) throw no_rows(options.words()[0]);
   if (table.empty()) throw Stop{exit_usage, "--where: no row is left"};
   if (options.has("print")) return print_row(table, options.text("print"));
+  if (options.has("leave-out")) {
+    catch_interrupts();
+    return run_leave_out(table, leave_out_of(options), share, globals);
+  }
   std::vector<calibrate::Row> rows;
   for (const input::RunsRow& row : table) rows.push_back(row.cells);
   const input::RunResiduals residuals = need(input::find_residuals());

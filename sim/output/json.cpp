@@ -238,6 +238,8 @@ void add_degrees(const program::Plan& p, Json& json) {
 void add_sharding(const program::Plan& p, Json& json) {
   json["data_parallel"] = text(p.sharding.data_parallel);
   json["fsdp"] = p.shards_parameters() ? fields(p.sharding.fsdp) : Json(nullptr);
+  if (p.shards_parameters() && p.sharding.fsdp.low_precision_parameters)
+    json["fsdp"]["low_precision_parameters"] = true;
   json["distributed_optimizer"] = p.sharding.distributed_optimizer;
   json["overlap_grad_reduce"] = p.sharding.overlap_grad_reduce;
   json["overlap_param_gather"] = p.sharding.overlap_param_gather;

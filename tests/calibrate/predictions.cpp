@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "sim/calibrate/tables/memory_rows.h"
 #include "sim/calibrate/validate.h"
 #include "sim/input/tables/runs_csv.h"
 
@@ -117,4 +118,24 @@ TEST_CASE("calibrate: a prediction has its rate by the row's convention, and wha
   CHECK_FALSE(out.iter_time_s);
   CHECK_FALSE(out.allocated_gib);
   CHECK_FALSE(out.reason.empty());
+}
+
+// 14 layers of DeepSeek-V3 with 64 experts over 16 ranks. With the model's 256 experts, a stage of
+// four layers has at least 4 x 16 x 3 x 7168 x 2048 weights of experts, 18 bytes each: 47 GiB.
+TEST_CASE("calibrate: a run that held less than its plan's state ran another plan") {
+  const input::RunsRow row = row_of("memory.csv", "M0359");
+  const auto as_run = [&](std::map<std::string, std::string> changes) {
+    input::RunsRow changed = row;
+    for (const auto& [column, text] : changes) changed.cells[column] = text;
+    changed.cells = run_row(changed.cells);
+    return predicted(changed, {});
+  };
+  const Prediction own = as_run({});
+  CHECK(own.status == "predicted");
+  CHECK(own.oom == false);
+  const Prediction whole = as_run({{"experts", "256"}});
+  CHECK(whole.status == "unsupported");
+  CHECK(whole.reason.starts_with("its rank held 18.5 GiB between steps, less than the 53."));
+  // Without that measurement nothing contradicts the plan.
+  CHECK(as_run({{"experts", "256"}, {"cur_alloc_gib", ""}}).status == "predicted");
 }

@@ -192,9 +192,9 @@ TEST_CASE("calibrate: the CSV has one line per row with the columns in order") {
 
 TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten of them") {
   // The measured rate is 100. The predictions are 100 e^x with x = -0.30, -0.29, ... 0.30. So
-  // ln(time measured / time predicted) = ln(rate predicted / rate measured) = x. The first row is
-  // left out. Of the other 59 rows the i-th value stands at i / 60 and the third at 5 %, so 3 rows
-  // lie outside on either side.
+  // ln(time measured / time predicted) = ln(rate predicted / rate measured) = x. One source
+  // makes no class, so all rows count, the fitted one too. Without a row, the i-th of 60 values
+  // stands at i / 61 and the third at 5 %, so 3 rows lie outside on either side.
   std::vector<Row> rows;
   std::vector<Prediction> said;
   for (int i = 0; i < 61; ++i) {
@@ -209,7 +209,7 @@ TEST_CASE("calibrate: residuals of the rows give intervals that hold nine in ten
   add_intervals(rows, said, residuals);
   const Errors e = errors(rows, said, quantities()[throughput]);
   CHECK(e.with_interval == 61);
-  CHECK(e.inside == 61 - 6 - 1);
+  CHECK(e.inside == 61 - 6);
   CHECK(e.with_interval_elsewhere == 0);  // one source: nothing is known without it
   const std::string text = output::text(validation_answer(rows, said));
   CHECK(text.find("fitted on      throughput     1 ") != std::string::npos);
@@ -260,24 +260,24 @@ TEST_CASE("calibrate: of the ranks of a stage, and of batches, the one with most
 }
 
 TEST_CASE("calibrate: the interval of a row knows nothing of the row") {
-  // Eight runs equal their predictions, two take 10 % longer; d is their residual. Student's
-  // interval over all ten reaches 1.01 d and would contain both. It has mean 0.2 d, deviation 0.42
-  // d, and 1.83 x 0.42 d x sqrt(1.1) = 0.81 d. The nine other runs give 0.11 d + 1.86 x 0.33 d x
-  // sqrt(10/9) = 0.77 d, which does not.
+  // Nine residuals -0.04, -0.03, ... 0.04 and one of 0.07. Over all ten the median is 0.005, the
+  // median distance 0.025 and the interval reaches 0.005 + 1.8331 x 0.025 / 0.6745 x sqrt(10 / 9) x
+  // sqrt(1.1) = 0.080. The nine others give 1.8595 x 0.02 / 0.6745 x sqrt(9 / 8) x sqrt(10 / 9) =
+  // 0.062, which does not hold the tenth.
   std::vector<Row> rows;
   std::vector<Prediction> said;
   for (int i = 0; i < 10; ++i) {
     rows.push_back(row(std::to_string(i), "100"));
-    said.push_back(predicted(std::to_string(i), 100 * std::exp(i < 8 ? 0.0001 * i : 0.1)));
+    said.push_back(predicted(std::to_string(i), 100 * std::exp(i < 9 ? 0.01 * (i - 4) : 0.07)));
   }
   const input::RunResiduals residuals = residuals_of(rows, said, "x");
   add_intervals(rows, said, residuals);
-  CHECK(errors(rows, said, quantities()[throughput]).inside == 8);
+  CHECK(errors(rows, said, quantities()[throughput]).inside == 9);
   CHECK(residuals.groups.front().values.size() == 10);
 
   // For a row without a residual all residuals count.
   rows = {row("new", "100")};
-  said = {predicted("new", 100 * std::exp(0.0995))};
+  said = {predicted("new", 100 * std::exp(0.0699))};
   add_intervals(rows, said, residuals);
   CHECK(errors(rows, said, quantities()[throughput]).inside == 1);
 }

@@ -136,6 +136,7 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "calibrate calibration/measured/nccl.csv --profile a100-80",
         "calibrate runs.csv",
         "validate small.csv",
+        "validate small.csv --leave-out source",
         "validate calibration/measured/nccl.csv --where nodes=1",
         "validate calibration/measured/usp_attention_8xA100.csv",
         "validate calibration/measured/deep_optimizer_states_runs.csv",

@@ -204,6 +204,24 @@ TEST_CASE("program: experts leave their inputs and what the activation reads") {
   }
 }
 
+// The module that predicts has the last group of each name, so every layer before it offloads its
+// own. Without it the last layer's groups stay.
+TEST_CASE("program: the groups of a module that predicts stay on the GPU") {
+  Plan plan = sample::mixture();
+  plan.mesh.pp = 1;
+  plan.mesh.dp = 8;
+  const std::int64_t rows = 2 * 2048, fc1 = 2 * rows * plan.architecture.hidden;
+  plan.policy.offload_modules = bits({expert_fc1});
+  for (const int predicted : {0, 1}) {
+    plan.architecture.predicted_tokens = predicted;
+    INFO(predicted);
+    REQUIRE(sample::rules(plan).empty());
+    const Moved bytes = moved(sample::job(plan).classes[0]);
+    CHECK(bytes.down == plan.microbatches() * (3 + predicted) * fc1);
+    CHECK(bytes.up == bytes.down);
+  }
+}
+
 TEST_CASE("program: what modules on the CPU ask of a plan") {
   const auto refused = [](auto change) {
     Plan p = sample::mixture();
@@ -228,6 +246,11 @@ TEST_CASE("program: what modules on the CPU ask of a plan") {
     p.policy.recompute_modules.moe = true;
   });
   says("write schedule 1f1b", [](Plan& p) { p.pipeline.schedule = "zb-h1"; });
+  says("write mtp_layers 1", [](Plan& p) { p.architecture.predicted_tokens = 2; });
+  says("follows directly; write schedule 1f1b", [](Plan& p) {
+    p.architecture.predicted_tokens = 1;
+    p.pipeline.schedule = "gpipe";
+  });
   says("write fp8 false", [](Plan& p) { p.numerics.fp8 = true; });
   says("must be 0 or more", [](Plan& p) { p.policy.offload_min_elements = -1; });
   says("this model's layers have none of these",

@@ -64,6 +64,10 @@ std::map<std::string, std::string> verdicts() {
       REQUIRE(row.size() == 2);
       CHECK(row[0] == asked[i]);
       CHECK(!row[1].empty());
+      if (i == 1) {
+        INFO("write what was read of the source: 'Read: ...' or 'Not read: ...'");
+        CHECK(std::regex_search(row[1], std::regex("[Rr]ead( for this box)?: ")));
+      }
     }
     std::string verdict = cells(lines[4 + asked.size() - 1])[1];
     std::erase(verdict, '*');

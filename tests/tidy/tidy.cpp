@@ -57,7 +57,7 @@ const std::map<std::string, std::set<std::string>> floors = {
     {"calibrate", {"calibrate/readers", "calibrate/rows", "calibrate/tables"}},
     {"calibrate/fit", {"calibrate/readers", "calibrate/rows"}},
     {"calibrate/readers", {"calibrate/rows"}},
-    {"calibrate/runs", {"calibrate", "calibrate/fit"}},
+    {"calibrate/runs", {"calibrate", "calibrate/fit", "calibrate/rows"}},
     {"calibrate/tables", {"calibrate/rows"}},
     {"calibrate/trace", {"calibrate/fit", "calibrate/readers"}},
     {"cluster/network/simgrid", {"cluster/network"}},

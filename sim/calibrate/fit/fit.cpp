@@ -76,6 +76,7 @@ class Predictor {
       : gpu_(gpu), profile_(draft.device()), run_(profile_) {
     // Tables of kernels come from short runs: the sustained rate does not apply.
     profile_.gemm.sustained = 1;
+    profile_.gemm.alone = true;
     for (device::AttentionProfile& one : profile_.attention) one.sustained = 1;
     for (std::size_t i = 0; i < profile_.attention.size(); ++i) {
       device::Profile turned = profile_;

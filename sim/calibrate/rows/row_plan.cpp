@@ -79,9 +79,18 @@ void read_scope(const Row& row, RowPlan& out) {
     out.memory_cp_rank = static_cast<int>(*rank / out.plan.mesh.tp % out.plan.mesh.cp);
 }
 
-// FLOP convention of the row's TFLOP/s: that of its column, else the paper's.
+// FLOP convention of the row's TFLOP/s: that of its framework's log if the column says that the log
+// has it, else that of the column, else the paper's.
 void read_convention(Reading& reading, RowPlan& out) {
-  out.convention = model::convention_for(cell(reading.row, "tflops_kind"));
+  const std::string& kind = cell(reading.row, "tflops_kind");
+  const input::Framework* framework =
+      input::framework_called(cell(reading.row, "framework"), cell(reading.row, "version"));
+  const bool logged = contains(kind, " log") || contains(kind, "as reported") ||
+                      contains(kind, "as printed") || contains(kind, "per_gpu");
+  if (logged && framework != nullptr)
+    out.convention = model::find_flop_convention(
+        input::log_convention(*framework, cell(reading.row, "version")));
+  if (out.convention == nullptr) out.convention = model::convention_for(kind);
   if (out.convention != nullptr) return;
   out.convention = model::find_flop_convention("paper");
   if (!cell(reading.row, "tflops_gpu").empty())

@@ -217,6 +217,11 @@ void read_sharding(Reading& reading) {
   } else {
     reading.refuse(fmt::format("sharding '{}' is not represented", text));
   }
+  // "bf16 (pure, ...)": the model itself is of that type. Composer's PURE names the types of
+  // communication alone.
+  if (reading.said("data_parallel").starts_with("fsdp") &&
+      contains(cell(reading.row, "precision"), "(pure"))
+    reading.say("fsdp.low_precision_parameters", true);
   // InternEvo's "zero1 size=8": groups of 8 ranks shard the optimizer state; -1: all ranks.
   if (!text.starts_with(size)) return;
   const std::int64_t ranks = leading_number(text.substr(size.size())).value_or(0);

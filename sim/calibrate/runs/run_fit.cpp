@@ -133,15 +133,43 @@ double objective(const std::vector<Factor>& factors, const std::vector<double>& 
   return sum;
 }
 
-std::vector<double> held_out(const Linear& linear, double noise) {
-  std::vector<double> all(linear.here.size());
-  const std::size_t parts = std::min(folds, all.size());
+std::vector<double> times(std::vector<double> x, double share) {
+  for (double& one : x) one *= share;
+  return x;
+}
+
+// Residuals of runs that the fit did not see, with each of `shares` of the factors that it found.
+std::vector<std::vector<double>> held_out(const Linear& linear, double noise,
+                                          const std::vector<double>& shares) {
+  std::vector<std::vector<double>> all(shares.size(), std::vector<double>(linear.here.size()));
+  const std::size_t runs = linear.here.size(), parts = std::min(folds, runs);
   for (std::size_t part = 0; part < parts; ++part) {
     const std::vector<double> x =
         linear.best(noise, [&](std::size_t i) { return i % parts != part; });
-    for (std::size_t i = part; i < all.size(); i += parts) all[i] = linear.predicted(i, x.data());
+    for (std::size_t s = 0; s < shares.size(); ++s) {
+      const std::vector<double> taken = times(x, shares[s]);
+      for (std::size_t i = part; i < runs; i += parts)
+        all[s][i] = linear.predicted(i, taken.data());
+    }
   }
   return all;
+}
+
+// The share of the factors that predicts unseen runs best; 1 if there are too few to tell.
+double best_share(const Linear& linear, double noise) {
+  constexpr std::size_t least = 4;
+  if (linear.here.size() < least) return 1;
+  const std::vector<double> shares = {0, 0.25, 0.5, 0.75, 1};
+  double best = 1, least_sum = std::numeric_limits<double>::infinity();
+  const auto unseen = held_out(linear, noise, shares);
+  for (std::size_t s = 0; s < shares.size(); ++s) {
+    double sum = 0;
+    for (const double r : unseen[s]) sum += std::abs(r);
+    if (sum > least_sum) continue;
+    least_sum = sum;
+    best = shares[s];
+  }
+  return best;
 }
 
 // Robust standard deviation around 0: the median absolute value of a normal distribution is 0.6745
@@ -236,7 +264,7 @@ Result<RunFit> fit_runs(const std::vector<input::RunsRow>& rows, const std::vect
     if (!other) return other.errors();
     base.take_communication(*other);
   }
-  RunFit out{{}, {}, {}, first_noise, base};
+  RunFit out{{}, {}, {}, first_noise, 1, base};
   const std::vector<input::RunsRow> runs = usable(rows, base, wanted, out.left_out);
   if (runs.empty()) {
     Diagnostics problems;
@@ -251,10 +279,11 @@ Result<RunFit> fit_runs(const std::vector<input::RunsRow>& rows, const std::vect
   for (int round = 0; round < rounds; ++round) {
     linear.J = replayed.derivatives(base, moved, linear.at,
                                     Residuals(linear.here.begin(), linear.here.end()));
-    out.noise = noise_of(held_out(linear, out.noise));
-    step(replayed, base, linear, linear.best(out.noise, all), out.noise);
+    out.noise = noise_of(held_out(linear, out.noise, {1}).front());
+    out.share = best_share(linear, out.noise);
+    step(replayed, base, linear, times(linear.best(out.noise, all), out.share), out.noise);
   }
-  const std::vector<double> unseen = held_out(linear, out.noise);
+  const std::vector<double> unseen = held_out(linear, out.noise, {out.share}).front();
   for (std::size_t i = 0; i < runs.size(); ++i)
     out.runs.push_back({runs[i].text("row_id"), before[i], linear.here[i], unseen[i], linear.J[i]});
   out.factors = fitted_factors(linear, linear.at, out.noise);

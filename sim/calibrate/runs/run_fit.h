@@ -10,6 +10,9 @@
 // the maximum of a posterior: one run moves what it depends on, a little; many runs move it as far
 // as they agree. The runs are replayed again with the factors found, and J is taken again there.
 //
+// Runs may be wrong in a way that no factor explains. So only that share of the factors is taken
+// (0, 1/4, ... 1) that predicts runs best that the fit did not see.
+//
 // Invariants
 // (1) The same runs and the same profile give the same bytes, on any number of threads.
 // (2) The replayed objective at the result is not above that of the base.
@@ -48,6 +51,7 @@ struct RunFit {
   std::vector<FittedRun> runs;
   std::vector<LeftOut> left_out;
   double noise = 0;  // standard deviation of a run's residual that no factor explains
+  double share = 1;  // of the factors found that was taken, 0 to 1
   input::ProfileDraft profile;
 };
 

@@ -25,6 +25,7 @@ answer::Site* site_of(const std::string& gpu, answer::Sites& sites, Timing& timi
 device::Profile benchmark_profile(const answer::Site& site) {
   device::Profile profile = site.profile.device;
   profile.gemm.sustained = 1;
+  profile.gemm.alone = true;
   for (device::AttentionProfile& a : profile.attention) a.sustained = 1;
   return profile;
 }

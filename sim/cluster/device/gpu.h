@@ -20,6 +20,7 @@ struct Gpu {
   double fp32_flops = 0;
   double fp8_flops = 0;         // 0: not supported
   int compute_capability = 80;  // 80, 90, 100
+  double power_w = 0;           // limit that the site sets for a board, W; 0: none
 
   bool operator==(const Gpu&) const = default;
   double peak(model::Precision p) const {

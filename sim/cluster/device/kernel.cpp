@@ -46,12 +46,20 @@ double hbm_seconds(double bytes, const Gpu& gpu, double fraction) {
   return bytes / (static_cast<double>(gpu.hbm.bytes_per_second) * fraction);
 }
 
+// Share of the rate that the power limit leaves to long work.
+double long_rate(const Gpu& gpu, const GemmProfile& gemm) {
+  const bool capped = gpu.power_w > 0 && gemm.power_w > 0;
+  return gemm.throttled * (capped ? std::min(1.0, gpu.power_w / gemm.power_w) : 1.0);
+}
+
 // Monotone: the factor never falls as the product gets longer.
-double throttled(double main, const GemmProfile& gemm) {
+double throttled(double main, const Gpu& gpu, const GemmProfile& gemm) {
+  const double rate = long_rate(gpu, gemm);
+  if (!gemm.alone) return main / rate;
   const double boost = sim::seconds(gemm.boost);
   if (boost <= 0) return main;
   const double share = std::clamp(main / boost - 1, 0.0, 1.0);
-  return main / (1 - (1 - gemm.throttled) * share);
+  return main / (1 - (1 - rate) * share);
 }
 
 double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) {
@@ -84,7 +92,7 @@ double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) 
       main = std::min(main, seconds);
     }
   }
-  main = throttled(main, gemm);
+  main = throttled(main, gpu, gemm);
   if (o.accumulates_fp32) {
     main += gemm.exposed_accumulation * hbm_seconds(8.0 * results, gpu, gemm.hbm);
   }

@@ -81,11 +81,15 @@ struct GemmProfile {
   // does not hide. [0, 1].
   double exposed_accumulation = 1;
   double hbm = 1;  // fraction of HBM peak in memory-bound products, (0, 1]
-  // Products up to `boost` long run at the boost clock. Products of twice that length or more run
-  // at `throttled` of the rate, with linear interpolation between: the power limit reacts slowly.
-  // 0: not observed.
+  // Share of the rate that the power limit leaves to work without pauses, (0, 1]; physical: 0.7-1.
+  // Runs have no pauses: all their products run at this share.
+  double throttled = 1;
+  // For kernels that are timed alone. Up to `boost` long they run at the boost clock; of twice that
+  // length or more at `throttled`, with linear interpolation between. 0: not observed.
   Duration boost{};
-  double throttled = 1;  // (0, 1]; physical: 0.7-1
+  bool alone = false;  // products are timed alone, as tables of kernels are
+  // Power limit of the board that `throttled` was measured under, W; 0: not known.
+  double power_w = 0;
   // Relative rate of products whose rows are not a multiple of 16 bytes (n or k): narrower loads
   // feed the tensor cores. (0, 1]; physical: 0.1-0.6.
   double misaligned = 1;

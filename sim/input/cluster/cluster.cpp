@@ -262,6 +262,7 @@ device::Gpu gpu(const v1::Gpu& from, Load& load) {
   to.memory_marketing_gb = static_cast<double>(to_bytes(from.memory_marketing()).n) / 1e9;
   to.hbm = to_bandwidth(from.memory_bandwidth());
   to.sms = from.sms();
+  to.power_w = from.power_w();
   to.bf16_flops = to_flop_rate(from.bf16());
   to.tf32_flops = to_flop_rate(from.tf32());
   to.fp32_flops = to_flop_rate(from.fp32());

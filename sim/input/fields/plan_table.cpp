@@ -250,6 +250,10 @@ constexpr std::array plan_rows{
     Field{.name = "fsdp.fp32_parameters",
           .place = at<&Plan::sharding, &ShardingPlan::fsdp, &FsdpOptions::fp32_parameters>(),
           .line = "Parameters are gathered in fp32 and cast by autocast."},
+    Field{
+        .name = "fsdp.low_precision_parameters",
+        .place = at<&Plan::sharding, &ShardingPlan::fsdp, &FsdpOptions::low_precision_parameters>(),
+        .line = "Parameters, gradients and moments are held in `precision`, without fp32 copies."},
     Field{.name = "fsdp.forward_prefetch",
           .place = at<&Plan::sharding, &ShardingPlan::fsdp, &FsdpOptions::forward_prefetch>(),
           .unit = "units",

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <ranges>
 
 #include "sim/base/ascii.h"
 #include "sim/base/text.h"
@@ -383,6 +384,16 @@ const Framework* framework_called(std::string_view name, std::string_view versio
     }
   }
   return best;
+}
+
+std::string log_convention(const Framework& framework, std::string_view version) {
+  for (const auto& file : std::views::reverse(framework.files))
+    for (const v1::Log& log : file->log()) {
+      const auto occurs = [&](const std::string& one) { return contains(version, one); };
+      if (log.version().empty() || std::ranges::any_of(log.version(), occurs))
+        return log.convention();
+    }
+  return "";
 }
 
 std::vector<std::string> statements_text(const Framework& framework) {

@@ -56,6 +56,9 @@ std::vector<std::string> framework_names();  // including the other names
 // problems.
 const Framework* framework_called(std::string_view name, std::string_view version);
 
+// The FLOP convention of the TFLOP/s that the framework's log prints in a version; "": not known.
+std::string log_convention(const Framework& framework, std::string_view version);
+
 // The statements as text, one element each.
 std::vector<std::string> statements_text(const Framework& framework);
 

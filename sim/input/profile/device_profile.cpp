@@ -55,6 +55,7 @@ device::GemmProfile gemm(const v1::GemmProfile& from) {
   if (from.has_boost()) to.boost = to_duration(from.boost());
   if (from.has_throttled()) to.throttled = from.throttled();
   if (from.has_misaligned()) to.misaligned = from.misaligned();
+  to.power_w = from.power_w();
   return to;
 }
 

@@ -111,6 +111,9 @@ struct FsdpOptions {
   bool limit_all_gathers = true;      // fsdp1: the CPU waits before a third gather is in flight
   bool no_sync = false;               // only the last microbatch reduces gradients
   bool fp32_parameters = false;       // gathered in fp32, cast by autocast
+  // Parameters, their gradients and moments are held in the plan's precision, without fp32 copies
+  // (model.to(bfloat16); Lightning's bf16-true).
+  bool low_precision_parameters = false;
   int forward_prefetch = 0;           // units gathered ahead; 0: as far as the CPU runs ahead
   int backward_prefetch = 1;
   int replicas = 1;  // copies of the parameters: dp / replicas x cp ranks share one (hybrid)

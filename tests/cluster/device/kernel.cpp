@@ -23,6 +23,29 @@ TEST_CASE("device: a large matrix product takes tiles times block time") {
   CHECK(time(o, sample::gpu(), sample::profile()) == 8192_us + 2_us);
 }
 
+TEST_CASE("device: a power limit slows runs in proportion, and kernels alone after their boost") {
+  // 8192 us as above; `throttled` 0.8 is measured at 1,000 W.
+  const Operation o = model::gemm("x", 12800, 25600, 900);
+  Profile p = sample::profile();
+  p.gemm.throttled = 0.8;
+  p.gemm.power_w = 1000;
+  Gpu gpu = sample::gpu();
+  const auto us = [&] { return 1e6 * seconds(time(o, gpu, p)); };
+  CHECK(us() == Approx(8192 / 0.8 + 2));
+  gpu.power_w = 750;
+  CHECK(us() == Approx(8192 / 0.6 + 2));
+  gpu.power_w = 1200;  // above the limit that was measured nothing is known
+  CHECK(us() == Approx(8192 / 0.8 + 2));
+  p.gemm.alone = true;
+  p.gemm.boost = Duration{8192'000'000};
+  CHECK(us() == Approx(8192 + 2));
+  p.gemm.boost = Duration{4096'000'000};
+  CHECK(us() == Approx(8192 / 0.8 + 2));
+  p.gemm.power_w = 0;  // not known, so the site's limit changes nothing
+  gpu.power_w = 500;
+  CHECK(us() == Approx(8192 / 0.8 + 2));
+}
+
 TEST_CASE("device: an fp32 weight gradient pays its role and part of the accumulation") {
   // The block time above over 0.9; the result, 12800 x 25600, read and written as fp32 is
   // 2.62144e9 bytes at 0.8 TB/s = 3276.8 us, half of it exposed.

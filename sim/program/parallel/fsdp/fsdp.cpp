@@ -62,7 +62,7 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
     // FSDP2 keeps frozen parameters in the type in which they were loaded and are used; a flat
     // parameter has a single type. DeepSpeed keeps fp32 parameters beside 16-bit shards.
     const bool as_gathered = p.frozen || plan_.sharding.deepspeed_optimizer;
-    m.stored = as_gathered && !flat() ? m.gathered : 4;
+    m.stored = as_gathered && !flat() ? m.gathered : held_bytes();
     m.tensor = index;
     m.frozen = p.frozen;
     m.matrix = p.matrix || !p.owner.empty();
@@ -86,8 +86,9 @@ void Fsdp::measure(Group& u) const {
   if (flat()) {
     u.elements = round_up(u.elements, shards_);
     u.bytes = parameter_bytes() * u.elements;
-    u.cast_from = parameter_bytes() == 4 ? 0 : 4 * u.elements;
-    u.cast_to = parameter_bytes() == 4 ? 0 : u.bytes;
+    const bool casts = parameter_bytes() != held_bytes();
+    u.cast_from = casts ? held_bytes() * u.elements : 0;
+    u.cast_to = casts ? u.bytes : 0;
   }
   u.cast_from /= shards_;
   u.cast_to /= shards_;
@@ -130,15 +131,16 @@ void Fsdp::set_up(Emitter& e) {
       e.alloc(fixed_slot(u.second), second_bytes(u), Category::weights, "secondary shard");
     if (flat()) {
       // A unit is created whole, flattened and sharded.
-      e.alloc(local_slot(before_cut), 4 * u.elements, Category::temporaries, "unit before cut");
-      e.alloc(fixed_slot(u.shards.front()), 4 * (u.elements / shards_), Category::master_weights,
+      e.alloc(local_slot(before_cut), held_bytes() * u.elements, Category::temporaries,
+              "unit before cut");
+      e.alloc(fixed_slot(u.shards.front()), held_bytes() * (u.elements / shards_), of_parameters(),
               "sharded parameter");
       e.free(local_slot(before_cut));
       return;
     }
     for (std::size_t i = 0; i < u.members.size(); ++i)
       e.alloc(fixed_slot(u.shards[i]), u.members[i].stored * (u.members[i].elements / shards_),
-              deepspeed_ ? Category::weights : Category::master_weights, "sharded parameter");
+              deepspeed_ ? Category::weights : of_parameters(), "sharded parameter");
   });
   if (deepspeed_) deepspeed_->set_up(e);
   wait_for_all(rank_, e, "set-up", "barrier");
@@ -155,9 +157,11 @@ void Fsdp::begin_step(Emitter& e, bool /*first*/) {
 
 void Fsdp::allocate_moments(Emitter& e, const Group& u) {
   const auto pair = [&](std::size_t i, std::int64_t elements) {
-    e.alloc(fixed_slot(u.first_moments[i]), 4 * elements, Category::optimizer, "exp_avg");
-    e.alloc(fixed_slot(u.second_moments[i]), 4 * elements, Category::optimizer, "exp_avg_sq");
-    e.memory_bound(OperationKind::copy, "clear moments", 8 * elements, optimizer_work);
+    for (const auto& [slot, name] :
+         {std::pair{u.first_moments[i], "exp_avg"}, std::pair{u.second_moments[i], "exp_avg_sq"}})
+      e.alloc(fixed_slot(slot), held_bytes() * elements, Category::optimizer, name);
+    e.memory_bound(OperationKind::copy, "clear moments", 2 * held_bytes() * elements,
+                   optimizer_work);
   };
   if (flat()) {
     if (u.updated > 0) pair(0, u.updated);
@@ -186,7 +190,7 @@ void Fsdp::scale_matrices(Emitter& e) {
       }
   });
   if (count == 0) return;
-  memory_bound(e, OperationKind::reduction, "maxima of weights", 4 * elements);
+  memory_bound(e, OperationKind::reduction, "maxima of weights", held_bytes() * elements);
   if (shards_ > 1) e.collective(Kind::all_reduce, Stream::shard, 4 * count, "scale all-reduce");
 }
 
@@ -202,12 +206,13 @@ void Fsdp::end_step(Emitter& e, bool first) {
     return wait_for_all(rank_, e, "interval timer", "loss all-reduce");
   }
   const std::int64_t table = round_up(rank_.dim.vocab * rank_.dim.hidden, shards_) / shards_;
-  if (!plan_.trains_adapters()) sum_tied_embeddings(rank_, e, 4 * table);
+  if (!plan_.trains_adapters()) sum_tied_embeddings(rank_, e, held_bytes() * table);
   clip_gradients(rank_, e, updated_elements(), false);
   if (first) each_unit([&](const Group& u) { allocate_moments(e, u); });
-  // Adam on fp32 shards reads parameter, gradient and moments, and writes all except the gradient.
+  // Adam on shards reads parameter, gradient and moments, and writes all except the gradient.
   if (plan_.stack.fused_optimizer)
-    e.memory_bound(OperationKind::optimizer, "adam", 28 * updated_elements(), optimizer_work);
+    e.memory_bound(OperationKind::optimizer, "adam", 7 * held_bytes() * updated_elements(),
+                   optimizer_work);
   else
     each_unit([&](const Group& u) {
       if (u.updated > 0) adam_by_operators(e, u.updated);

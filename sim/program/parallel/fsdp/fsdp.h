@@ -86,7 +86,7 @@ class Fsdp final : public Sharding {
     std::uint32_t second = 0;       // this rank's part of the neighbours' second copy
     std::uint32_t reduction = 0;    // FSDP2: the input of the reduce-scatter
     std::uint32_t accumulated = 0;  // without reduction: whole gradients of earlier microbatches
-    std::uint32_t gradient = 0;     // sharded, fp32
+    std::uint32_t gradient = 0;     // sharded, in the type of the shard
     Held held = Held::shard;
   };
   struct Chunk {
@@ -111,16 +111,30 @@ class Fsdp final : public Sharding {
   }
   int root() const { return static_cast<int>(units().size()) - 1; }
   Group& unit(int u) { return units()[static_cast<std::size_t>(u)]; }
-  bool flat() const { return plan_.sharding.data_parallel == DataParallelism::fsdp1; }
+  bool flat() const {
+    return plan_.sharding.data_parallel == DataParallelism::fsdp1 && !keeps_parameters();
+  }
+  // One GPU that computes with the parameters that it holds: nothing is gathered or reduced.
+  bool keeps_parameters() const {
+    return plan_.mesh.dp * plan_.mesh.cp == 1 && !staged_ && !plan_.sharding.deepspeed_optimizer &&
+           parameter_bytes() == held_bytes();
+  }
   // A unit is resharded after its forward pass, except the root, whose backward pass follows
   // immediately.
   bool reshards(int u) const { return plan_.sharding.fsdp.reshard_after_forward && u != root(); }
-  // Bytes per element of a gathered parameter, and of a reduced gradient.
+  // Bytes per element of a held parameter and its gradient and moments, of a gathered parameter,
+  // and of a reduced gradient.
+  std::int64_t held_bytes() const {
+    return plan_.sharding.fsdp.low_precision_parameters ? rank_.dim.element : 4;
+  }
   std::int64_t parameter_bytes() const {
     return plan_.sharding.fsdp.fp32_parameters ? 4 : rank_.dim.element;
   }
   std::int64_t reduce_bytes() const {
     return plan_.numerics.fp32_gradients ? 4 : rank_.dim.element;
+  }
+  Category of_parameters() const {
+    return held_bytes() == 4 ? Category::master_weights : Category::weights;
   }
   void memory_bound(Emitter& e, model::OperationKind kind, std::string_view name,
                     std::int64_t bytes, Stream stream = Stream::compute);
@@ -163,6 +177,7 @@ class Fsdp final : public Sharding {
   void communicate(Emitter& e, const Group& u);
   void exchange_quantized(Emitter& e, const Group& u);
   void keep_shard(Emitter& e, Group& u);
+  void keep_whole(Emitter& e, Group& u);
   void reduce_all(Emitter& e);
   void end_reduction(Emitter& e);
 

@@ -121,7 +121,7 @@ void Fsdp::prefetch(Emitter& e, int from, bool forward) {
       forward ? plan_.sharding.fsdp.forward_prefetch : plan_.sharding.fsdp.backward_prefetch;
   for (int k = 1; k <= depth; ++k) {
     const int u = forward ? from + k : from - k;
-    if (u >= 0 && u < root() && unit(u).held == Held::shard) gather(e, u);
+    if (u >= 0 && u < root() && unit(u).held == Held::shard && !keeps_parameters()) gather(e, u);
   }
 }
 
@@ -143,7 +143,7 @@ void Fsdp::copy_out(Emitter& e, Group& u) {
 // before (forward) or of this unit (backward).
 void Fsdp::obtain(Emitter& e, int index, bool forward) {
   Group& u = unit(index);
-  if (u.members.empty() || u.held == Held::whole) return;
+  if (u.members.empty() || u.held == Held::whole || keeps_parameters()) return;
   if (u.held == Held::shard) gather(e, index);
   if (forward && gathered_ >= 0) drop_gathered(e, gathered_);
   e.wait(gathered_event(index));

@@ -69,6 +69,7 @@ void Fsdp::finish_unit(Emitter& e, int index) {
       at_end_ ? false : !flat() || syncs() || plan_.sharding.fsdp.reshard_after_forward;
   if (frees) reshard(e, index, false);
   if (u.reduced == 0) return;
+  if (keeps_parameters()) return keep_whole(e, u);
   if (accumulates_) accumulate(e, u);
   if (at_end_ || !syncs()) return;
   const bool from_accumulated = accumulates_ && !moment_.first;
@@ -287,7 +288,18 @@ void Fsdp::communicate(Emitter& e, const Group& u) {
                  "gradient all-reduce", flags, 0, Stream::reduce);
 }
 
-// The shard's fp32 gradient, new or added to that of earlier microbatches.
+// Without shards autograd itself keeps the gradients, or adds them to those of earlier
+// microbatches.
+void Fsdp::keep_whole(Emitter& e, Group& u) {
+  if (moment_.first)
+    e.alloc(fixed_slot(u.gradient), held_bytes() * u.reduced, Category::gradients, "gradients");
+  else
+    memory_bound(e, OperationKind::elementwise, "add gradients", 3 * held_bytes() * u.reduced);
+  for (const Member& m : u.members)
+    if (!m.frozen) e.free(fixed_slot(m.gradient));
+}
+
+// The shard's gradient, new or added to that of earlier microbatches.
 void Fsdp::keep_shard(Emitter& e, Group& u) {
   const std::int64_t elements = u.reduced / shards_;
   Slot shard = local_slot(reduced);
@@ -296,11 +308,11 @@ void Fsdp::keep_shard(Emitter& e, Group& u) {
     for (const Member& m : u.members) tensors.push_back(m.tensor);
     return deepspeed_->take(e, tensors, shard, moment_);
   }
-  if (reduce_bytes() != 4) {
-    e.alloc(local_slot(sharded_gradient), 4 * elements, Category::gradients, "sharded gradient",
-            Stream::reduce);
-    memory_bound(e, OperationKind::copy, "shard to fp32", (reduce_bytes() + 4) * elements,
-                 Stream::reduce);
+  if (reduce_bytes() != held_bytes()) {
+    e.alloc(local_slot(sharded_gradient), held_bytes() * elements, Category::gradients,
+            "sharded gradient", Stream::reduce);
+    memory_bound(e, OperationKind::copy, held_bytes() == 4 ? "shard to fp32" : "shard to its type",
+                 (reduce_bytes() + held_bytes()) * elements, Stream::reduce);
     e.free(shard);
     shard = local_slot(sharded_gradient);
   }
@@ -308,8 +320,8 @@ void Fsdp::keep_shard(Emitter& e, Group& u) {
     e.move(shard, fixed_slot(u.gradient));
     return;
   }
-  memory_bound(e, OperationKind::elementwise, "add to sharded gradient", 12 * elements,
-               Stream::reduce);
+  memory_bound(e, OperationKind::elementwise, "add to sharded gradient",
+               3 * held_bytes() * elements, Stream::reduce);
   e.free(shard);
 }
 

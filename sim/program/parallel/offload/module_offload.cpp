@@ -35,6 +35,18 @@ bool offloads(const Rank& rank, OffloadModule module, const LayerKind& kind) {
          !policy.recompute_modules.core_attention;
 }
 
+// A module that predicts a token further is the last layer of its pass. Its groups are the last of
+// their names, so they stay on the GPU [core transformer/multi_token_prediction.py:
+// MultiTokenPredictionLayer runs a whole transformer layer].
+bool stays_for_prediction(const Rank& rank, int chunk, OffloadModule module) {
+  const model::Architecture& a = rank.plan.architecture;
+  if (a.predicted_tokens == 0 || !rank.is_last_part(chunk)) return false;
+  const std::vector<std::uint8_t> mixture = model::mixture_layers(a);
+  LayerKind kind;
+  kind.mixture = !mixture.empty() && mixture.back() != 0;
+  return offloads(rank, module, kind);
+}
+
 std::int64_t elements(const Writer& w, const Tensor& t) {
   return t.bytes / (t.fp32 ? 4 : w.dim.element);
 }
@@ -119,7 +131,9 @@ std::vector<std::size_t> in_order_of_starts(const std::vector<ModuleOffload::Gro
 }  // namespace
 
 OffloadGroup::OffloadGroup(Writer& w, OffloadModule module)
-    : w_(w), module_(module), on_(w.keep && w.forward && offloads(w.rank, module, w.variant.kind)) {
+    : w_(w),
+      module_(module),
+      on_(w.keep && w.forward && w.depth == 0 && offloads(w.rank, module, w.variant.kind)) {
   if (!on_) return;
   w.set.group = &saved_;
   if (module == OffloadModule::expert_fc1 || module == OffloadModule::moe_act) return;
@@ -167,7 +181,9 @@ void OffloadGroup::commit() {
 
 void wait_for_group(Writer& w, OffloadModule module) {
   const LayerOffload& offload = w.variant.offload;
-  if (!offloads(w.rank, module, w.variant.kind) || (offload.kept & bit_of(module)) != 0) return;
+  if (w.depth > 0 || !offloads(w.rank, module, w.variant.kind) ||
+      (offload.kept & bit_of(module)) != 0)
+    return;
   if ((offload.late & bit_of(module)) != 0)
     bring(w.e, *w.rank.graphs.layer.at(w.variant.kind.number()), module, 0, offload.kept,
           offload.behind_forward);
@@ -175,6 +191,7 @@ void wait_for_group(Writer& w, OffloadModule module) {
 }
 
 void bring_next_group(Writer& w, OffloadModule module) {
+  if (w.depth > 0) return;
   const LayerOffload& offload = w.variant.offload;
   if (const auto& next = offload.next[at(module)])
     bring(w.e, *w.rank.graphs.layer.at(next->kind.number()), next->module, next->layers_down,
@@ -359,10 +376,11 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
     m.behind_forward = before.at({m.step.chunk, m.step.microbatch}) == i;
     forward[i].layers.resize(static_cast<std::size_t>(rank_.layers(m.step.chunk)));
     if (m.behind_forward || i == 0)
-      for (int module = 0; module < offload_module_count; ++module) {
-        const auto last = std::ranges::find(m.groups.rbegin(), m.groups.rend(),
-                                            static_cast<OffloadModule>(module), &Group::module);
-        if (last == m.groups.rend()) continue;
+      for (int number = 0; number < offload_module_count; ++number) {
+        const auto module = static_cast<OffloadModule>(number);
+        const auto last =
+            std::ranges::find(m.groups.rbegin(), m.groups.rend(), module, &Group::module);
+        if (last == m.groups.rend() || stays_for_prediction(rank_, m.step.chunk, module)) continue;
         m.kept[static_cast<std::size_t>(m.groups.rend() - last) - 1] = 1;
         forward[i].layers[static_cast<std::size_t>(last->layer)].kept |= bit_of(last->module);
       }

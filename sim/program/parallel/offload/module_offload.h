@@ -7,7 +7,8 @@
 // Groups come up in the order in which they are needed, one at each start. After the last group of
 // a microbatch, the groups of the next one follow, if its forward pass is done. Each copy is thus
 // one layer's worth of groups ahead of its use. The last group of each name stays on the GPU if its
-// backward pass follows directly; this gives the copies their lead.
+// backward pass follows directly; this gives the copies their lead. A module that predicts a token
+// further has the last groups, so all of its groups stay.
 //
 // A stage keeps the first of the remaining groups, in the order of backward passes, up to
 // `offload_delta_bytes` times its number. Each pass then offloads only the share

@@ -61,13 +61,15 @@ void together(const Plan& plan, Diagnostics& problems) {
          "recompute_modules, or qkv_linear and core_attn out of offload_modules");
   refuse(plan.architecture.input_norms != model::InputNorms::each,
          "with a norm in front of each half; leave offload_modules out");
-  refuse(plan.architecture.predicted_tokens > 0,
-         "without those that predict more tokens; leave offload_modules out");
+  refuse(plan.architecture.predicted_tokens > 1,
+         "with one module that predicts at most; write mtp_layers 1");
   refuse(plan.experts.overlaps_all_to_all,
          "one microbatch at a time; leave the overlap of all-to-all out");
   refuse(plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1,
          "whose weights lie over tp ranks alone; write tensor_columns 1 and tensor_depth 1");
   const std::string& schedule = plan.pipeline.schedule;
+  refuse(plan.architecture.predicted_tokens > 0 && schedule == "gpipe",
+         "that predict where a backward pass follows directly; write schedule 1f1b");
   refuse(schedule != "gpipe" && schedule != "1f1b" && schedule != "interleaved-1f1b",
          "in its own schedules; write schedule 1f1b or interleaved-1f1b");
 }

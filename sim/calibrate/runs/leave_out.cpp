@@ -1,0 +1,372 @@
+#include "sim/calibrate/runs/leave_out.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "sim/calibrate/rows/row_plan.h"
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/input/tables/table_csv.h"
+#include "sim/input/text/locate.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+constexpr double moved_by = 0.1;      // a factor, for a derivative
+constexpr double run_noise = 0.05;    // of a run's residual that no factor explains
+constexpr double largest_move = 0.7;  // that a factor may move
+constexpr int reweightings = 30;
+constexpr double huber_noises = 1.345;  // noises; Huber's constant for 95 % efficiency
+
+Result<input::ProfileDraft> draft(const std::string& profile, const std::string& communication) {
+  const Result<std::string> path = input::locate(input::Kind::profile, profile);
+  if (!path) return path.errors();
+  const Result<input::ProfileDraft> loaded = input::ProfileDraft::load(*path);
+  if (!loaded || communication.empty() || communication == profile) return loaded;
+  input::ProfileDraft base = *loaded;
+  const Result<std::string> other = input::locate(input::Kind::profile, communication);
+  if (!other) return other.errors();
+  const Result<input::ProfileDraft> fabric = input::ProfileDraft::load(*other);
+  if (!fabric) return fabric.errors();
+  base.take_communication(*fabric);
+  return base;
+}
+
+}  // namespace
+
+std::optional<double> time_residual(const Row& row, const Prediction& prediction) {
+  if (prediction.status != "predicted" || cell(row, "oom") == "1" || prediction.assumes_gpus)
+    return std::nullopt;
+  if (const auto error = relative_error(row, prediction, quantities()[throughput]))
+    return std::log1p(*error);
+  if (const auto error = relative_error(row, prediction, quantities()[iteration_time]))
+    return -std::log1p(*error);
+  return std::nullopt;
+}
+
+struct Sensitivities::Moved {
+  answer::Sites sites;
+};
+
+Sensitivities::Sensitivities(std::vector<Factor> factors) : factors_(std::move(factors)) {}
+Sensitivities::~Sensitivities() = default;
+
+Sensitivities::Moved& Sensitivities::moved(const std::string& profile,
+                                           const std::string& communication, std::size_t factor) {
+  std::unique_ptr<Moved>& one = moved_[fmt::format("{}\n{}\n{}", profile, communication, factor)];
+  if (one) return *one;
+  one = std::make_unique<Moved>();
+  const Result<input::ProfileDraft> base = draft(profile, communication);
+  if (!base) return *one;  // the row was predicted with it, so it loads
+  std::vector<double> x(factors_.size());
+  x[factor] = moved_by;
+  const input::ProfileDraft changed = scaled(*base, factors_, x);
+  input::ProfileFile file;
+  file.device = changed.device();
+  file.has_communication = changed.has_communication();
+  file.communication = changed.communication();
+  file.path = profile;
+  file.text = changed.text("");
+  one->sites.use(std::move(file));
+  return *one;
+}
+
+SensitiveRow Sensitivities::of(const input::RunsRow& row) {
+  SensitiveRow out{predict(row, sites_), "", std::vector<double>(factors_.size())};
+  if (!time_residual(row.cells, out.given)) return out;
+  // Times alone: the moved profiles are replayed without the allocator, so the base is too.
+  const Circumstances times = {nullptr, engine::MemoryDetail::none};
+  const std::optional<double> here = time_residual(row.cells, predict(row, sites_, times));
+  if (!here) return out;
+  const RowPlan mapped = plan_of(row.cells);
+  out.profile = mapped.machine.gpu.profile;
+  for (std::size_t k = 0; k < factors_.size(); ++k) {
+    Moved& with = moved(out.profile, mapped.machine.communication, k);
+    if (const auto changed = time_residual(row.cells, predict(row, with.sites, times)))
+      out.sensitivity[k] = (*here - *changed) / moved_by;
+  }
+  return out;
+}
+
+output::Json to_json(const SensitiveRow& row) {
+  return {{"prediction", to_text(row.given)},
+          {"profile", row.profile},
+          {"sensitivity", row.sensitivity}};
+}
+
+SensitiveRow sensitive_row(const output::Json& json) {
+  return {from_text(json.at("prediction")), json.at("profile"),
+          json.at("sensitivity").get<std::vector<double>>()};
+}
+
+std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column) {
+  if (column == "source" || column == "half") return cell(row, "source_group");
+  if (given.given.status != "predicted") return "(refused)";
+  if (column == "gpu") return given.profile.empty() ? "(no time)" : given.profile;
+  if (column == "framework") return given.given.situation.framework;
+  return cell(row, column);
+}
+
+namespace {
+
+// The rows of one profile that can be compared.
+struct Known {
+  std::vector<std::size_t> rows;
+  std::vector<double> residuals;  // ln(measured / predicted)
+};
+
+std::map<std::string, Known> by_profile(const std::vector<Row>& rows,
+                                        const std::vector<SensitiveRow>& given) {
+  std::map<std::string, Known> all;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (const auto r = time_residual(rows[i], given[i].given); r && !given[i].profile.empty()) {
+      all[given[i].profile].rows.push_back(i);
+      all[given[i].profile].residuals.push_back(*r);
+    }
+  return all;
+}
+
+// The first value of a factor in a profile; 0 if it has none.
+double level_of(const input::ProfileDraft& profile, const Factor& factor) {
+  for (const ScaledField& field : factor.fields)
+    for (const std::string& path : profile.paths(field.pattern))
+      if (const double value = profile.get(path); value > 0)
+        return field.duration ? value : 1 / value;
+  return 0;
+}
+
+// Where the priors of a profile's factors have their centre: for factors that runs decided, the
+// mean of the other profiles' logarithms.
+std::vector<double> centre(const std::string& profile,
+                           const std::map<std::string, input::ProfileDraft>& all,
+                           const std::vector<Factor>& factors) {
+  std::vector<double> towards(factors.size());
+  for (std::size_t k = 0; k < factors.size(); ++k) {
+    if (!factors[k].decided_by_runs) continue;
+    const double own = level_of(all.at(profile), factors[k]);
+    double sum = 0;
+    int others = 0;
+    for (const auto& [name, other] : all) {
+      const double level = level_of(other, factors[k]);
+      if (name == profile || level <= 0 || own <= 0) continue;
+      sum += std::log(level / own);
+      ++others;
+    }
+    if (others > 0) towards[k] = sum / others;
+  }
+  return towards;
+}
+
+// The normal equations of a source's rows: information A and pull b of its factors.
+struct Equations {
+  Eigen::MatrixXd information;
+  Eigen::VectorXd pull;
+};
+
+// With Huber's weights around the factors `at`.
+Equations equations(const Known& known, const std::vector<std::size_t>& of,
+                    const std::vector<SensitiveRow>& given, const Eigen::VectorXd& at) {
+  Equations sum{Eigen::MatrixXd::Zero(at.size(), at.size()), Eigen::VectorXd::Zero(at.size())};
+  for (const std::size_t i : of) {
+    const Eigen::Map<const Eigen::VectorXd> j(given[known.rows[i]].sensitivity.data(), at.size());
+    const double left = std::abs(known.residuals[i] - j.dot(at)) / run_noise;
+    const double weight =
+        (left > huber_noises ? huber_noises / left : 1.0) / (run_noise * run_noise);
+    sum.information += weight * j * j.transpose();
+    sum.pull += weight * known.residuals[i] * j;
+  }
+  return sum;
+}
+
+// The factors that all sources share. A source's own factors differ from them by a normal deviation
+// of the prior's width P, so its rows tell (A^-1 + P)^-1 about the shared ones, however many they
+// are. The shared factors have the same prior around `towards`. `sources`: rows of each.
+std::vector<double> fit(const Known& known,
+                        const std::map<std::string, std::vector<std::size_t>>& sources,
+                        const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors,
+                        const std::vector<double>& towards) {
+  const auto n = static_cast<Eigen::Index>(factors.size());
+  Eigen::VectorXd width(n);
+  for (Eigen::Index k = 0; k < n; ++k) width(k) = factors[static_cast<std::size_t>(k)].prior;
+  const Eigen::VectorXd P = width.cwiseAbs2();
+  const Eigen::VectorXd prior = P.cwiseInverse();
+  const Eigen::Map<const Eigen::VectorXd> centre(towards.data(), n);
+  const Eigen::MatrixXd one = Eigen::MatrixXd::Identity(n, n);
+  Eigen::VectorXd shared = centre;
+  std::map<std::string, Eigen::VectorXd> own;
+  for (const auto& [source, rows] : sources) own.emplace(source, centre);
+  for (int round = 0; round < reweightings; ++round) {
+    Eigen::MatrixXd information = prior.asDiagonal();
+    Eigen::VectorXd pull = prior.cwiseProduct(centre);
+    for (const auto& [source, rows] : sources) {
+      const Equations e = equations(known, rows, given, own.at(source));
+      const Eigen::MatrixXd told = (one + e.information * P.asDiagonal()).inverse();
+      information += told * e.information;
+      pull += told * e.pull;
+      const Eigen::MatrixXd alone = e.information + Eigen::MatrixXd(prior.asDiagonal());
+      own.at(source) = alone.ldlt().solve(e.pull + prior.cwiseProduct(shared));
+    }
+    shared = information.partialPivLu().solve(pull);
+  }
+  std::vector<double> out(factors.size());
+  for (Eigen::Index k = 0; k < n; ++k)
+    out[static_cast<std::size_t>(k)] = std::clamp(shared(k), -largest_move, largest_move);
+  return out;
+}
+
+// The factors of one source, from its rows `of` alone.
+std::vector<double> fit_source(const Known& known, const std::vector<std::size_t>& of,
+                               const std::vector<SensitiveRow>& given,
+                               const std::vector<Factor>& factors) {
+  const auto n = static_cast<Eigen::Index>(factors.size());
+  Eigen::MatrixXd prior = Eigen::MatrixXd::Zero(n, n);
+  for (Eigen::Index k = 0; k < n; ++k)
+    prior(k, k) = 1 / std::pow(factors[static_cast<std::size_t>(k)].prior, 2);
+  Eigen::VectorXd x = Eigen::VectorXd::Zero(n);
+  for (int round = 0; round < reweightings; ++round) {
+    const Equations e = equations(known, of, given, x);
+    x = (e.information + prior).ldlt().solve(e.pull);
+  }
+  return {x.data(), x.data() + n};
+}
+
+// A prediction whose time is exp(shift) times as long.
+Prediction shifted(Prediction prediction, double shift) {
+  if (prediction.iter_time_s) *prediction.iter_time_s *= std::exp(shift);
+  if (prediction.tflops_gpu) *prediction.tflops_gpu *= std::exp(-shift);
+  prediction.fitted = false;
+  return prediction;
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
+  return sum;
+}
+
+// The rows of a profile that are not in a group, by source.
+std::map<std::string, std::vector<std::size_t>> others(const Known& known,
+                                                       const std::vector<Row>& rows,
+                                                       const std::vector<std::string>& groups,
+                                                       const std::string& group) {
+  std::map<std::string, std::vector<std::size_t>> all;
+  for (std::size_t i = 0; i < known.rows.size(); ++i)
+    if (groups[known.rows[i]] != group) all[cell(rows[known.rows[i]], "source_group")].push_back(i);
+  return all;
+}
+
+Result<std::map<std::string, input::ProfileDraft>> all_profiles() {
+  std::map<std::string, input::ProfileDraft> all;
+  const std::filesystem::path folder = input::repository_root() + "/calibration";
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".textproto") files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (const std::filesystem::path& file : files) {
+    const Result<input::ProfileDraft> one = input::ProfileDraft::load(file.string());
+    if (!one) return one.errors();
+    all.emplace(file.stem().string(), *one);
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<SensitiveRow>& given,
+                           const std::vector<std::string>& groups,
+                           const std::vector<Factor>& factors) {
+  const auto profiles = all_profiles();
+  if (!profiles) return profiles.errors();
+  LeaveOut out;
+  for (const SensitiveRow& one : given) out.unseen.push_back(one.given);
+  for (const auto& [profile, known] : by_profile(rows, given)) {
+    std::set<std::string> here, sources;
+    for (const std::size_t i : known.rows) {
+      here.insert(groups[i]);
+      sources.insert(cell(rows[i], "source_group"));
+    }
+    const std::vector<double> towards = centre(profile, *profiles, factors);
+    for (const std::string& group : here) {
+      const std::vector<double> x =
+          fit(known, others(known, rows, groups, group), given, factors, towards);
+      for (const std::size_t i : known.rows)
+        if (groups[i] == group)
+          out.unseen[i] = shifted(given[i].given, dot(given[i].sensitivity, x));
+    }
+    out.profiles.push_back({profile, towards, known.rows.size(), sources.size()});
+  }
+  return out;
+}
+
+namespace {
+
+// The share of the factors that predicts rows best that the fit did not see, in folds of the rows
+// (as in run_fit.cpp).
+double best_share(const Known& known, const std::vector<std::size_t>& of,
+                  const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors) {
+  constexpr std::size_t folds = 10, least = 4;
+  constexpr std::array shares = {0.0, 0.25, 0.5, 0.75, 1.0};
+  if (of.size() < least) return 1;
+  std::array<double, shares.size()> sums{};
+  for (std::size_t part = 0; part < std::min(folds, of.size()); ++part) {
+    std::vector<std::size_t> kept, held;
+    for (std::size_t n = 0; n < of.size(); ++n) (n % folds == part ? held : kept).push_back(of[n]);
+    const std::vector<double> x = fit_source(known, kept, given, factors);
+    for (const std::size_t i : held) {
+      const double shift = dot(given[known.rows[i]].sensitivity, x);
+      for (std::size_t s = 0; s < shares.size(); ++s)
+        sums[s] += std::abs(known.residuals[i] - shares[s] * shift);
+    }
+  }
+  return shares[static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin())];
+}
+
+}  // namespace
+
+Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
+                                const std::vector<SensitiveRow>& given,
+                                const std::vector<Factor>& factors) {
+  LeaveOut out;
+  for (const SensitiveRow& one : given) out.unseen.push_back(one.given);
+  const std::vector<double> towards(factors.size());
+  for (const auto& [profile, all] : by_profile(rows, given)) {
+    std::map<std::string, Known> sources;
+    for (std::size_t i = 0; i < all.rows.size(); ++i) {
+      Known& known = sources[cell(rows[all.rows[i]], "source_group")];
+      known.rows.push_back(all.rows[i]);
+      known.residuals.push_back(all.residuals[i]);
+    }
+    for (const auto& [source, known] : sources)
+      for (const std::size_t half : {0u, 1u}) {
+        std::vector<std::size_t> other;
+        for (std::size_t i = 1 - half; i < known.rows.size(); i += 2) other.push_back(i);
+        const std::vector<double> x = fit_source(known, other, given, factors);
+        const double share = best_share(known, other, given, factors);
+        for (std::size_t i = half; i < known.rows.size(); i += 2) {
+          const std::size_t row = known.rows[i];
+          out.unseen[row] = shifted(given[row].given, share * dot(given[row].sensitivity, x));
+        }
+      }
+    out.profiles.push_back({profile, towards, all.rows.size(), sources.size()});
+  }
+  return out;
+}
+
+Result<std::vector<FittedNumbers>> find_fitted_numbers() {
+  const std::string path = input::repository_root() + "/calibration/fitted.csv";
+  const Result<input::Table> table = input::load_table(path);
+  if (!table) return table.errors();
+  std::vector<FittedNumbers> all;
+  for (const input::TableRow& row : table->rows)
+    all.push_back({row.cells.at("file"), row.cells.at("numbers"), row.cells.at("decided_by"),
+                   std::atoi(row.cells.at("count").c_str())});
+  return all;
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,106 @@
+// leave_out.h — how well runs of a source are predicted that nothing was fitted to.
+//
+// `validate --leave-out COLUMN` calls it. For each group of rows (a source, a GPU, a framework, a
+// model) the physical factors of every profile (factors.h) are fitted again to the rows of all
+// other groups, and the group is predicted with them.
+//
+// The fit is a hierarchical one. Factors of a source are those that all sources share plus a normal
+// deviation; both have the prior widths of calibration/factors.csv. So a source tells little of the
+// next one, however many rows it has, and several that agree tell much. A factor that runs decided
+// (the column `decided`) is pulled towards its mean over the other profiles, and not towards the
+// profile's own number, which the group may have decided. Huber's weights bound single rows.
+//
+// The group's times follow from derivatives of the replay: ln t = ln t0 + sum_k J_k x_k.
+//
+// Left in: choices of workloads/frameworks, memory outside of the allocator, and shape terms of
+// kernels, which come from documents and kernel tables. calibration/fitted.csv counts what runs
+// decided.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/calibrate/runs/factors.h"
+#include "sim/calibrate/validate.h"
+
+namespace sim::calibrate {
+
+// ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted or
+// ran out of memory.
+std::optional<double> time_residual(const Row& row, const Prediction& prediction);
+
+// A row as predicted today, and how its time follows the factors of its profile.
+struct SensitiveRow {
+  Prediction given;
+  std::string profile;              // that it was predicted with; "" if it was not
+  std::vector<double> sensitivity;  // d ln(time) / dx, one per factor of `factors`
+};
+
+// Serialisation, between the process and its workers.
+output::Json to_json(const SensitiveRow& row);
+SensitiveRow sensitive_row(const output::Json& json);
+
+// Predicts rows with the profiles as they are and with each factor moved. Holds a set of sites for
+// each profile and factor.
+class Sensitivities {
+ public:
+  explicit Sensitivities(std::vector<Factor> factors);
+  ~Sensitivities();
+  SensitiveRow of(const input::RunsRow& row);
+
+ private:
+  struct Moved;
+  Moved& moved(const std::string& profile, const std::string& communication, std::size_t factor);
+
+  std::vector<Factor> factors_;
+  answer::Sites sites_;
+  std::map<std::string, std::unique_ptr<Moved>> moved_;
+};
+
+struct LeaveOut {
+  // In the order of the rows: each predicted without its group.
+  std::vector<Prediction> unseen;
+  // Factors of each profile with all rows, for the record.
+  struct ProfileFactors {
+    std::string profile;
+    std::vector<double> towards;  // where the prior pulls each factor
+    std::size_t rows = 0, sources = 0;
+  };
+  std::vector<ProfileFactors> profiles;
+};
+
+// `groups`: the group of each row. Errors: an unreadable profile.
+Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<SensitiveRow>& given,
+                           const std::vector<std::string>& groups,
+                           const std::vector<Factor>& factors);
+
+// Each run predicted from the other half of its own source's runs on the same profile: every second
+// row, in the order of the tables. What a user gains who fits a profile to some of his runs. The
+// priors have their centres at the profiles' own numbers, and the share of the factors is chosen
+// as in run_fit.h.
+Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
+                                const std::vector<SensitiveRow>& given,
+                                const std::vector<Factor>& factors);
+
+// The group of a row by a column; `framework` and `gpu` are those of the prediction.
+std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column);
+
+// Numbers that runs decided, by file: calibration/fitted.csv.
+struct FittedNumbers {
+  std::string file, numbers, decided_by;
+  int count = 0;
+};
+Result<std::vector<FittedNumbers>> find_fitted_numbers();
+
+// The table of given and left-out errors, by group and in total. `result.unseen` has intervals
+// (add_intervals of validate.h).
+output::Document leave_out_document(const std::vector<Row>& rows,
+                                    const std::vector<SensitiveRow>& given, const LeaveOut& result,
+                                    const std::vector<std::string>& groups,
+                                    const std::vector<FittedNumbers>& fitted,
+                                    const std::string& column);
+
+}  // namespace sim::calibrate

@@ -1,0 +1,163 @@
+// leave_out_document.cpp — errors of runs as given and as predicted without their group.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/calibrate/rows/row_text.h"
+#include "sim/calibrate/runs/leave_out.h"
+#include "sim/output/document.h"
+
+namespace sim::calibrate {
+
+namespace {
+
+using output::Json;
+using output::Rows;
+
+// Rows of a group, and what happened to them.
+struct Tally {
+  std::size_t rows = 0, refused = 0, false_oom = 0, false_fit = 0, with_interval = 0, inside = 0;
+  std::vector<double> given, unseen;  // |predicted / measured - 1|, percent
+};
+
+double mean(const std::vector<double>& all) {
+  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+double median(std::vector<double> all) {
+  std::ranges::sort(all);
+  const std::size_t n = all.size();
+  return n % 2 == 1 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2;
+}
+
+// Whether the measured time is in the interval that is known without the row's source.
+std::optional<bool> inside(const Row& row, const Prediction& prediction) {
+  for (const QuantityIndex index : {throughput, iteration_time}) {
+    const std::optional<double> truth = measured(row, quantities()[index]);
+    if (!truth || prediction.intervals_elsewhere.size() <= index) continue;
+    if (const auto& interval = prediction.intervals_elsewhere[index])
+      return interval->low <= *truth && *truth <= interval->high;
+  }
+  return std::nullopt;
+}
+
+void count(Tally& tally, const Row& row, const SensitiveRow& given, const Prediction& unseen) {
+  ++tally.rows;
+  if (given.given.status != "predicted") {
+    ++tally.refused;
+    return;
+  }
+  const std::optional<bool> ran_out = measured_out_of_memory(row);
+  if (given.given.oom == true && ran_out == false) ++tally.false_oom;
+  if (given.given.oom == false && ran_out == true) ++tally.false_fit;
+  const auto before = time_residual(row, given.given), after = time_residual(row, unseen);
+  if (!before || !after) return;
+  tally.given.push_back(100 * std::abs(std::exp(-*before) - 1));
+  tally.unseen.push_back(100 * std::abs(std::exp(-*after) - 1));
+  if (const auto found = inside(row, unseen)) {
+    ++tally.with_interval;
+    tally.inside += *found;
+  }
+}
+
+std::vector<Json> line(const std::string& name, const Tally& tally) {
+  const auto number = [](const std::vector<double>& all, double (*of)(std::vector<double>)) {
+    return all.empty() ? Json(nullptr) : Json(of(all));
+  };
+  const auto mean_of = [](std::vector<double> all) { return mean(all); };
+  return {name,
+          tally.rows,
+          tally.refused,
+          tally.false_oom,
+          tally.false_fit,
+          number(tally.given, mean_of),
+          number(tally.given, median),
+          number(tally.unseen, mean_of),
+          number(tally.unseen, median),
+          tally.with_interval == 0 ? Json(nullptr)
+                                   : Json(100.0 * static_cast<double>(tally.inside) /
+                                          static_cast<double>(tally.with_interval))};
+}
+
+Rows table(const std::string& column) {
+  return {"groups",
+          "errors of the step time, as given and predicted without the group",
+          {{"group", column, "", 0, true},
+           {"rows", "rows"},
+           {"refused", "refused"},
+           {"false_oom", "false OOM"},
+           {"false_fit", "false fit"},
+           {"given_mean_pct", "given", "", 1, false, " %"},
+           {"given_median_pct", "median", "", 1, false, " %"},
+           {"unseen_mean_pct", "left out", "", 1, false, " %"},
+           {"unseen_median_pct", "median", "", 1, false, " %"},
+           {"inside_pct", "in 90 %", "", 0, false, " %"}},
+          {}};
+}
+
+// Mean over groups: each counts the same, however many rows it has.
+std::string over_groups(const std::map<std::string, Tally>& groups, const std::string& column) {
+  double given = 0, unseen = 0, covered = 0;
+  int compared = 0, with_interval = 0;
+  for (const auto& [name, tally] : groups) {
+    if (!tally.unseen.empty()) {
+      given += mean(tally.given);
+      unseen += mean(tally.unseen);
+      ++compared;
+    }
+    if (tally.with_interval > 0) {
+      covered += static_cast<double>(tally.inside) / static_cast<double>(tally.with_interval);
+      ++with_interval;
+    }
+  }
+  if (compared == 0) return "  nothing could be compared\n";
+  std::string text = fmt::format("  mean over {} groups by {}: given {:.1f} %, left out {:.1f} %",
+                                 compared, column, given / compared, unseen / compared);
+  if (with_interval > 0)
+    text += fmt::format("; in the 90 % interval {:.0f} %", 100 * covered / with_interval);
+  return text + "\n";
+}
+
+Rows fitted_numbers(const std::vector<FittedNumbers>& all) {
+  Rows rows{"fitted",
+            "numbers that runs decided",
+            {{"file", "file", "", 0, true},
+             {"numbers", "numbers", "", 0, true},
+             {"count", "count"},
+             {"decided_by", "decided by", "", 0, true}},
+            {}};
+  int sum = 0;
+  for (const FittedNumbers& one : all) {
+    rows.cells.push_back({one.file, one.numbers, one.count, one.decided_by});
+    sum += one.count;
+  }
+  rows.footnote = fmt::format("  {} numbers\n", sum);
+  return rows;
+}
+
+}  // namespace
+
+output::Document leave_out_document(const std::vector<Row>& rows,
+                                    const std::vector<SensitiveRow>& given, const LeaveOut& result,
+                                    const std::vector<std::string>& groups,
+                                    const std::vector<FittedNumbers>& fitted,
+                                    const std::string& column) {
+  std::map<std::string, Tally> tallies;
+  Tally all;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    count(tallies[groups[i]], rows[i], given[i], result.unseen[i]);
+    count(all, rows[i], given[i], result.unseen[i]);
+  }
+  Rows lines = table(column);
+  for (const auto& [name, tally] : tallies) lines.cells.push_back(line(name, tally));
+  lines.cells.push_back(line("all rows", all));
+  lines.footnote = over_groups(tallies, column);
+  output::Document document;
+  document.blocks.emplace_back(std::move(lines));
+  document.blocks.emplace_back(fitted_numbers(fitted));
+  return document;
+}
+
+}  // namespace sim::calibrate

@@ -1,0 +1,142 @@
+// leave_out.cpp — a group of runs is predicted by what the other groups say, and a profile that no
+// other group measured takes the numbers of the other profiles.
+#include "sim/calibrate/runs/leave_out.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+
+#include "sim/answer/site.h"
+#include "sim/input/text/locate.h"
+#include "sim/output/document.h"
+
+using namespace sim;
+using namespace sim::calibrate;
+
+namespace {
+
+// One factor that kernels decided, so its prior has its centre at the profile's own number.
+std::vector<Factor> one_factor() {
+  Factor factor;
+  factor.name = "memory";
+  factor.fields = {{"norm.hbm", false}};
+  factor.prior = 0.1;
+  return {factor};
+}
+
+struct Runs {
+  std::vector<Row> rows;
+  std::vector<SensitiveRow> given;
+  std::vector<std::string> sources;
+
+  // A run that took exp(residual) times as long as predicted.
+  void add(const std::string& source, double residual, double sensitivity) {
+    const std::string id = "X" + std::to_string(rows.size());
+    rows.push_back({{"row_id", id},
+                    {"source_group", source},
+                    {"iter_time_s", std::to_string(std::exp(residual))},
+                    {"oom", "0"}});
+    SensitiveRow row;
+    row.given.row_id = id;
+    row.given.status = "predicted";
+    row.given.iter_time_s = 1;
+    row.given.oom = false;
+    row.profile = "a100-80";
+    row.sensitivity = {sensitivity};
+    given.push_back(row);
+    sources.push_back(source);
+  }
+};
+
+double unseen_time(const Runs& runs, const std::vector<std::string>& groups, std::size_t row) {
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  const auto result = leave_out(runs.rows, runs.given, groups, one_factor());
+  REQUIRE(result);
+  REQUIRE(result->unseen[row].iter_time_s);
+  return *result->unseen[row].iter_time_s;
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: a source that is left out is predicted from the others, exactly") {
+  // Nine runs of one source are exp(0.04) slower, with sensitivity 1; noise 0.05, prior 0.1. They
+  // tell A = 9 / 0.0025 = 3600 about their own factor, and w = 1 / (1 / A + 0.01) about the shared
+  // one, whose posterior mean is 0.04 w / (w + 1 / 0.01).
+  Runs runs;
+  for (int i = 0; i < 9; ++i) runs.add("known", 0.04, 1);
+  runs.add("new", 0.5, 0.5);
+  const double w = 1 / (1 / 3600.0 + 0.01), x = 0.04 * w / (w + 100);
+  CHECK(unseen_time(runs, runs.sources, 9) == Approx(std::exp(0.5 * x)).epsilon(1e-6));
+}
+
+TEST_CASE("calibrate: sources that disagree cancel, however many rows they have") {
+  Runs runs;
+  for (int i = 0; i < 1000; ++i) runs.add("large", 0.04, 1);
+  for (int i = 0; i < 1000; ++i) runs.add("opposite", -0.04, 1);
+  runs.add("new", 0, 1);
+  CHECK(unseen_time(runs, runs.sources, 2000) == Approx(1).epsilon(1e-6));
+  // Ten rows tell nearly as much as a thousand.
+  Runs fewer;
+  for (int i = 0; i < 1000; ++i) fewer.add("large", 0.04, 1);
+  for (int i = 0; i < 10; ++i) fewer.add("small", -0.04, 1);
+  fewer.add("new", 0, 1);
+  const double large = 1 / (1 / 4e5 + 0.01), small = 1 / (1 / 4e3 + 0.01);
+  CHECK(unseen_time(fewer, fewer.sources, 1010) ==
+        Approx(std::exp(0.04 * (large - small) / (large + small + 100))).epsilon(1e-6));
+}
+
+TEST_CASE("calibrate: with no other group the prior alone predicts") {
+  Runs runs;
+  for (int i = 0; i < 5; ++i) runs.add("one", 0.3, 1);
+  CHECK(unseen_time(runs, std::vector<std::string>(5, "a100-80"), 0) == Approx(1));
+}
+
+TEST_CASE("calibrate: what runs decided is taken from the other profiles when left out") {
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  std::vector<Factor> factors = one_factor();
+  factors[0].fields = {{"host.kernel", true}};
+  factors[0].decided_by_runs = true;
+  Runs runs;
+  runs.add("one", 0, 1);
+  const auto result = leave_out(runs.rows, runs.given, {"g"}, factors);
+  REQUIRE(result);
+  REQUIRE(result->profiles.size() == 1);
+  // The mean of the logarithms of the other profiles' launches over that of a100-80.
+  double sum = 0;
+  int others = 0;
+  const auto level = [](const char* name) {
+    const auto draft = input::ProfileDraft::load(*input::locate(input::Kind::profile, name));
+    REQUIRE(draft);
+    return draft->get("host.kernel");
+  };
+  for (const char* other : {"a100-40", "a100-pcie", "b200", "gb200", "gh200", "h100-80", "h100-94",
+                            "h100-96", "v100"}) {
+    sum += std::log(level(other) / level("a100-80"));
+    ++others;
+  }
+  CHECK(result->profiles[0].towards[0] == Approx(sum / others));
+  CHECK(*result->unseen[0].iter_time_s == Approx(std::exp(sum / others)));
+}
+
+TEST_CASE("calibrate: derivatives of a replay predict a moved profile") {
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
+  const auto table = input::load_runs(REHEARSE_SOURCE_DIR "/calibration/measured/paper_grid.csv");
+  const auto factors = find_factors();
+  REQUIRE(table);
+  REQUIRE(factors);
+  const auto row = std::ranges::find_if(
+      table->rows, [](const input::RunsRow& one) { return one.text("row_id") == "T01482"; });
+  REQUIRE(row != table->rows.end());
+  Sensitivities sensitivities(*factors);
+  const SensitiveRow found = sensitivities.of(*row);
+  REQUIRE(found.profile == "h100-94");
+  // Products and the rest take all of the time between them, so no derivative is above 1 or
+  // (beyond rounding and queues) below 0, and products take at least a third.
+  for (const double one : found.sensitivity) {
+    CHECK(one < 1);
+    CHECK(one > -0.05);
+  }
+  CHECK(found.sensitivity[0] > 0.33);
+  CHECK(to_json(sensitive_row(to_json(found))) == to_json(found));
+}
