@@ -133,7 +133,7 @@ std::vector<std::size_t> in_order_of_starts(const std::vector<ModuleOffload::Gro
 OffloadGroup::OffloadGroup(Writer& w, OffloadModule module)
     : w_(w),
       module_(module),
-      on_(w.keep && w.forward && w.depth == 0 && offloads(w.rank, module, w.variant.kind)) {
+      on_(w.keep && w.forward && w.set.depth == 0 && offloads(w.rank, module, w.variant.kind)) {
   if (!on_) return;
   w.set.group = &saved_;
   if (module == OffloadModule::expert_fc1 || module == OffloadModule::moe_act) return;
@@ -181,7 +181,7 @@ void OffloadGroup::commit() {
 
 void wait_for_group(Writer& w, OffloadModule module) {
   const LayerOffload& offload = w.variant.offload;
-  if (w.depth > 0 || !offloads(w.rank, module, w.variant.kind) ||
+  if (w.set.depth > 0 || !offloads(w.rank, module, w.variant.kind) ||
       (offload.kept & bit_of(module)) != 0)
     return;
   if ((offload.late & bit_of(module)) != 0)
@@ -191,7 +191,7 @@ void wait_for_group(Writer& w, OffloadModule module) {
 }
 
 void bring_next_group(Writer& w, OffloadModule module) {
-  if (w.depth > 0) return;
+  if (w.set.depth > 0) return;
   const LayerOffload& offload = w.variant.offload;
   if (const auto& next = offload.next[at(module)])
     bring(w.e, *w.rank.graphs.layer.at(next->kind.number()), next->module, next->layers_down,
