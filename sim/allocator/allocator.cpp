@@ -36,7 +36,8 @@ const char* name(Action action) {
 }
 
 Allocator::Allocator(Driver& driver, Options options, Rules rules)
-    : driver_(&driver), options_(std::move(options)), rules_(rules), clock_(driver.clock()) {
+    : driver_(&driver), options_(std::move(options)), rules_(rules) {
+  streams_.clock = driver.clock();
   pools_.push_back({.small = false, .sub_pools = {}});
   pools_.push_back({.small = true, .sub_pools = {}});
   if (rules_ == Rules::newer) set_memory_fraction(options_.per_process_memory_fraction);
@@ -44,11 +45,11 @@ Allocator::Allocator(Driver& driver, Options options, Rules rules)
 }
 
 void Allocator::refresh() {
-  collecting_ = limit_ != unlimited && options_.garbage_collection_threshold > 0.0;
-  counted_ |= collecting_;
-  choosy_ |= options_.expandable_segments || options_.max_split_size != unlimited;
-  divided_ = std::any_of(options_.roundup_divisions.begin(), options_.roundup_divisions.end(),
-                         [](int n) { return n > 1; });
+  derived_.collecting = limit_ != unlimited && options_.garbage_collection_threshold > 0.0;
+  derived_.counted |= derived_.collecting;
+  derived_.choosy |= options_.expandable_segments || options_.max_split_size != unlimited;
+  derived_.divided = std::any_of(options_.roundup_divisions.begin(),
+                                 options_.roundup_divisions.end(), [](int n) { return n > 1; });
 }
 
 void Allocator::set_memory_fraction(double fraction) {
@@ -97,9 +98,9 @@ std::int32_t Allocator::add_sub_pool(std::int32_t pool_index, int stream) {
 // An open private pool serves all streams. If several are open, the newer rules use the one opened
 // last, 2.4.0 the one opened first.
 std::int32_t Allocator::pool_for(bool small) const {
-  if (open_regions_.empty()) return small ? default_small : default_large;
-  const int number = rules_ == Rules::newer ? open_regions_.back() : open_regions_.front();
-  const PrivatePool& own = private_pools_.at(number);
+  if (captures_.open.empty()) return small ? default_small : default_large;
+  const int number = rules_ == Rules::newer ? captures_.open.back() : captures_.open.front();
+  const PrivatePool& own = captures_.pools.at(number);
   return small ? own.small : own.large;
 }
 
@@ -110,7 +111,8 @@ std::int32_t Allocator::pool_for(bool small) const {
   assert(requested <= largest_request);
   poll();
 
-  const std::int64_t size = divided_ ? round_size(requested, options_) : whole_blocks(requested);
+  const std::int64_t size =
+      derived_.divided ? round_size(requested, options_) : whole_blocks(requested);
   const bool small = size <= small_size;
   const Request request{size, 0, sub_pool_for(pool_for(small), stream), small};
   const FreeList& free = sub_pool(request.sub_pool).free;
@@ -132,9 +134,9 @@ std::int32_t Allocator::pool_for(bool small) const {
 // Best fit among the free blocks of the request's sub-pool, or the end.
 FreeList::Position Allocator::find(const Request& request) {
   SubPool& home = sub_pool(request.sub_pool);
-  if (collecting_) ++pool(home.pool).searches;
+  if (derived_.collecting) ++pool(home.pool).searches;
   FreeList::Position p = home.free.first_fit(request.size);
-  if (choosy_ && !home.free.at_end(p) && !acceptable(request, p)) return {};
+  if (derived_.choosy && !home.free.at_end(p) && !acceptable(request, p)) return {};
   return p;
 }
 
@@ -180,11 +182,11 @@ bool Allocator::choose_expandable(const Request& request, FreeList::Position& p)
 
 // No free block fits: asks the driver for memory, and gives cached memory back if that fails.
 bool Allocator::obtain(Request& request, int stream, Found& found) {
-  if (collecting_) collect_garbage();
+  if (derived_.collecting) collect_garbage();
   if (grow(request, /*retry=*/false, found)) return true;
   if (rules_ == Rules::newer && find_in_spare_pools(request, stream, found)) return true;
   if (release_available(request) && grow(request, /*retry=*/false, found)) return true;
-  if (!open_regions_.empty()) return false;
+  if (!captures_.open.empty()) return false;
   release_all();
   return grow(request, /*retry=*/true, found);
 }
@@ -196,7 +198,7 @@ bool Allocator::expandable_on(const Request& request) const {
 
 inline bool Allocator::worth_splitting(const Request& request, const Block& block) const {
   const std::int64_t rest = block.size - request.size;
-  if (!private_pools_.empty() && pool_of(block).no_split) return false;
+  if (!captures_.pools.empty() && pool_of(block).no_split) return false;
   if (request.small || (options_.expandable_segments && expandable_on(request)))
     return rest >= minimum_block;
   return request.size < options_.max_split_size && rest > small_size;
@@ -227,14 +229,14 @@ BlockId Allocator::hand_out(const Request& request, std::int64_t requested, Foun
   block.allocated = true;
   past(id).requested = requested;
   trace(Action::alloc, block.address, requested, sub_pool(request.sub_pool).stream);
-  statistics_.all.allocated_bytes.up(block.size);
-  statistics_.all.active_bytes.up(block.size);
-  if (!detailed_) return id;
+  record_.statistics.all.allocated_bytes.up(block.size);
+  record_.statistics.all.active_bytes.up(block.size);
+  if (!record_.detailed) return id;
 
   PoolStatistics& own = pool_statistics(request.small);
   own.allocated_bytes.up(block.size);
   own.active_bytes.up(block.size);
-  for (PoolStatistics* s : {&statistics_.all, &own}) {
+  for (PoolStatistics* s : {&record_.statistics.all, &own}) {
     s->allocation.up(1);
     s->active.up(1);
     s->requested_bytes.up(requested);
@@ -247,7 +249,7 @@ BlockId Allocator::hand_out(const Request& request, std::int64_t requested, Foun
       s->inactive_split.up(1);
     }
   }
-  if (block.size >= options_.max_split_size) statistics_.oversize_allocations.up(1);
+  if (block.size >= options_.max_split_size) record_.statistics.oversize_allocations.up(1);
   return id;
 }
 
@@ -263,7 +265,7 @@ BlockId Allocator::cut(BlockId id, std::int64_t size) {
   rest.size = front.size - size;
   rest.left = id;
   past(back).requested = past(id).requested;
-  if (counted_) past(back).stamp = pool_of(front).searches;
+  if (derived_.counted) past(back).stamp = pool_of(front).searches;
   front.size = size;
   front.right = back;
   if (rest.right != no_block) at(rest.right).left = back;
@@ -291,23 +293,23 @@ void Allocator::absorb(BlockId left, BlockId right) {
   Block& block = at(id);
   assert(block.allocated);
   block.allocated = false;
-  statistics_.all.allocated_bytes.down(block.size);
-  if (detailed_) {
+  record_.statistics.all.allocated_bytes.down(block.size);
+  if (record_.detailed) {
     PoolStatistics& own = pool_statistics(block.small);
-    statistics_.all.allocation.down(1);
+    record_.statistics.all.allocation.down(1);
     own.allocation.down(1);
     own.allocated_bytes.down(block.size);
-    if (block.size >= options_.max_split_size) statistics_.oversize_allocations.down(1);
+    if (block.size >= options_.max_split_size) record_.statistics.oversize_allocations.down(1);
   }
   trace(Action::free_requested, block.address, past(id).requested, sub_pool(block.sub_pool).stream);
 
   if (!block.used) return complete(id);
-  pending_ = true;
-  if (open_regions_.empty()) {
+  streams_.pending = true;
+  if (captures_.open.empty()) {
     record_events(id);
   } else {
-    deferred_.push_back(id);
-    soonest_ = INT64_MIN;  // process it at the next poll, whatever the clock says
+    streams_.deferred.push_back(id);
+    streams_.soonest = INT64_MIN;  // process it at the next poll, whatever the clock says
   }
 }
 
@@ -344,18 +346,18 @@ void Allocator::complete(BlockId id) {
     merged = left;
   }
   Block& result = at(merged);
-  if (counted_) past(merged).stamp = pool_of(result).searches;
+  if (derived_.counted) past(merged).stamp = pool_of(result).searches;
   if (listed != no_block) {
     free.move(position, result.size, result.address, merged);
   } else {
     free.insert(result.size, result.address, merged);
   }
 
-  statistics_.all.active_bytes.down(size);
-  if (!detailed_) return;
+  record_.statistics.all.active_bytes.down(size);
+  if (!record_.detailed) return;
   const std::int64_t blocks_change = (result.split() ? 1 : 0) - blocks_gone;
   const std::int64_t bytes_change = (result.split() ? result.size : 0) - bytes_gone;
-  for (PoolStatistics* s : {&statistics_.all, &pool_statistics(small)}) {
+  for (PoolStatistics* s : {&record_.statistics.all, &pool_statistics(small)}) {
     if (counts_split) {
       s->inactive_split.change(blocks_change);
       s->inactive_split_bytes.change(bytes_change);

@@ -136,9 +136,9 @@ class Allocator {
   std::int64_t requested(BlockId block) const { return past(block).requested; }
   const Options& options() const { return options_; }
   Rules rules() const { return rules_; }
-  const Statistics& statistics() const { return statistics_; }
-  void reset_peaks() { statistics_.reset_peaks(); }
-  const OutOfMemory& last_out_of_memory() const { return last_oom_; }
+  const Statistics& statistics() const { return record_.statistics; }
+  void reset_peaks() { record_.statistics.reset_peaks(); }
+  const OutOfMemory& last_out_of_memory() const { return record_.last_oom; }
   Bytes reserved() const { return {total_}; }
   // The largest free block of the default large (or small) pool on a stream; 0 if there is none.
   Bytes largest_free_block(int stream = 0, bool small = false) const;
@@ -148,10 +148,10 @@ class Allocator {
   bool takes_what_fits() const;
   // False keeps only allocated, active and reserved bytes and the counts of rare events, which is
   // faster. Segments and blocks do not depend on it.
-  void set_detailed_statistics(bool detailed) { detailed_ = detailed; }
+  void set_detailed_statistics(bool detailed) { record_.detailed = detailed; }
 
   // Appends the actions of the memory history to `sink` from now on; nullptr turns this off.
-  void set_trace(std::vector<TraceEntry>* sink) { trace_ = sink; }
+  void set_trace(std::vector<TraceEntry>* sink) { record_.trace = sink; }
 
   std::vector<SegmentView> segments() const;  // by address
   // All segments without a copy. For each segment it calls begin(view), where the view has neither
@@ -182,25 +182,25 @@ class Allocator {
   // Appends a few numbers that are equal in equal states: a cheap test before save_state.
   void save_outline(std::vector<std::int64_t>& out) const;
   // Adds allocation retries of steps that were skipped instead of replayed.
-  void add_retries(std::int64_t count) { statistics_.num_alloc_retries += count; }
+  void add_retries(std::int64_t count) { record_.statistics.num_alloc_retries += count; }
   // Calls visit(event) for every outstanding event, in the order of save_state. The second form may
   // change the events.
   template <class Visit>
   void visit_events(const Visit& visit) const {
-    for (const EventQueue& queue : queues_)
+    for (const EventQueue& queue : streams_.queues)
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
   }
   template <class Visit>
   void visit_events(const Visit& visit) {
-    soonest_ = INT64_MIN;
-    for (EventQueue& queue : queues_)
+    streams_.soonest = INT64_MIN;
+    for (EventQueue& queue : streams_.queues)
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i) visit(queue.waiting[i].first);
   }
 
   // Calls visit(event, block that waits for it) in the same order.
   template <class Visit>
   void visit_waiting(const Visit& visit) const {
-    for (const EventQueue& queue : queues_)
+    for (const EventQueue& queue : streams_.queues)
       for (std::size_t i = queue.head; i < queue.waiting.size(); ++i)
         visit(queue.waiting[i].first, queue.waiting[i].second);
   }
@@ -208,8 +208,8 @@ class Allocator {
   // Completes the frees whose events the driver reports as reached. Every allocation starts with
   // it.
   void poll() {
-    if (!pending_ || !open_regions_.empty()) return;
-    if (clock_ == nullptr || *clock_ >= soonest_) process_events();
+    if (!streams_.pending || !captures_.open.empty()) return;
+    if (streams_.clock == nullptr || *streams_.clock >= streams_.soonest) process_events();
   }
   // Gives one cached segment back to the driver, as an allocation retry would. False if the segment
   // is unknown, expandable or in use.
@@ -265,7 +265,7 @@ class Allocator {
   struct Past {
     std::int64_t requested = 0;
     std::int64_t stamp = 0;    // Pool::searches at the last free (age for garbage collection)
-    std::int32_t uses = none;  // index into stream_uses_, when used
+    std::int32_t uses = none;  // index into streams_.uses, when used
   };
 
   struct StreamUse {
@@ -344,11 +344,11 @@ class Allocator {
   Pool& pool_of(const Block& block) { return pool(sub_pool(block.sub_pool).pool); }
   const Pool& pool_of(const Block& block) const { return pool(sub_pool(block.sub_pool).pool); }
   PoolStatistics& pool_statistics(bool small) {
-    return small ? statistics_.small_pool : statistics_.large_pool;
+    return small ? record_.statistics.small_pool : record_.statistics.large_pool;
   }
   void refresh();
   void trace(Action action, std::int64_t address, std::int64_t size, int stream) {
-    if (trace_ != nullptr) trace_->push_back({action, address, size, stream});
+    if (record_.trace != nullptr) record_.trace->push_back({action, address, size, stream});
   }
 
   // allocator.cpp: the hot path.
@@ -415,28 +415,45 @@ class Allocator {
   std::vector<SubPool> sub_pools_;
   std::vector<Pool> pools_;  // 0: default large, 1: default small, then the private ones
   std::map<std::int64_t, Segment> segments_;  // by address
-  std::map<int, PrivatePool> private_pools_;
-  std::vector<int> open_regions_;  // oldest first
+
+  // Private pools, for captured graphs and for users.
+  struct Captures {
+    std::map<int, PrivatePool> pools;
+    std::vector<int> open;  // regions, oldest first
+  };
+  Captures captures_;
 
   std::int64_t total_ = 0;
   std::int64_t limit_ = unlimited;
-  bool divided_ = false;     // roundup_power2_divisions is set
-  bool counted_ = false;     // searches were counted at some time: freed blocks get a stamp
-  bool choosy_ = false;      // options may refuse the first fit: see acceptable()
-  bool collecting_ = false;  // garbage collection is on: searches are counted
+  // What the options imply for the hot path.
+  struct Derived {
+    bool divided = false;     // roundup_power2_divisions is set
+    bool counted = false;     // searches were counted at some time: freed blocks get a stamp
+    bool choosy = false;      // options may refuse the first fit: see acceptable()
+    bool collecting = false;  // garbage collection is on: searches are counted
+  };
+  Derived derived_;
 
-  const std::int64_t* clock_;         // the driver's; may be null
-  std::int64_t soonest_ = INT64_MAX;  // with a clock: no event is reached before this time
-  std::vector<EventQueue> queues_;    // by stream; empty ones stay
-  std::vector<BlockId> deferred_;     // freed during a capture
-  std::vector<std::vector<StreamUse>> stream_uses_;
-  std::vector<std::int32_t> unused_stream_uses_;
-  bool pending_ = false;  // a freed block may wait for a stream
+  // Freed blocks that streams still use.
+  struct Streams {
+    const std::int64_t* clock = nullptr;  // the driver's; may be null
+    std::int64_t soonest = INT64_MAX;     // with a clock: no event is reached before this time
+    std::vector<EventQueue> queues;       // by stream; empty ones stay
+    std::vector<BlockId> deferred;        // freed during a capture
+    std::vector<std::vector<StreamUse>> uses;
+    std::vector<std::int32_t> unused_uses;
+    bool pending = false;  // a freed block may wait for a stream
+  };
+  Streams streams_;
 
-  bool detailed_ = true;
-  Statistics statistics_;
-  OutOfMemory last_oom_;
-  std::vector<TraceEntry>* trace_ = nullptr;
+  // What is reported to the caller.
+  struct Record {
+    bool detailed = true;
+    Statistics statistics;
+    OutOfMemory last_oom;
+    std::vector<TraceEntry>* trace = nullptr;
+  };
+  Record record_;
 };
 
 }  // namespace sim::allocator

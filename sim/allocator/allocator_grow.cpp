@@ -10,7 +10,7 @@
 namespace sim::allocator {
 
 bool Allocator::grow(const Request& request, bool retry, Found& found) {
-  if (retry) ++statistics_.num_alloc_retries;
+  if (retry) ++record_.statistics.num_alloc_retries;
   if (limit_ != unlimited && total_ + request.segment > limit_) return false;
   const bool default_pool = pool(sub_pool(request.sub_pool).pool).number == 0;
   if (expandable_on(request) && (rules_ == Rules::newer || default_pool)) {
@@ -29,12 +29,12 @@ bool Allocator::grow(const Request& request, bool retry, Found& found) {
   block.sub_pool = request.sub_pool;
   block.small = request.small;
   segments_[*address] = {request.segment, 0, id};
-  for (PoolStatistics* s : {&statistics_.all, &pool_statistics(request.small)}) {
+  for (PoolStatistics* s : {&record_.statistics.all, &pool_statistics(request.small)}) {
     s->segment.up(1);
     s->reserved_bytes.up(request.segment);
   }
-  if (request.segment >= options_.max_split_size) statistics_.oversize_segments.up(1);
-  ++statistics_.num_device_alloc;
+  if (request.segment >= options_.max_split_size) record_.statistics.oversize_segments.up(1);
+  ++record_.statistics.num_device_alloc;
   trace(Action::segment_alloc, *address, request.segment, sub_pool(request.sub_pool).stream);
   found = {id, {}};
   return true;
@@ -129,9 +129,9 @@ BlockId Allocator::map(BlockId id, std::int64_t bytes) {
   list(result);
 
   total_ += mapped;
-  statistics_.all.reserved_bytes.up(mapped);
+  record_.statistics.all.reserved_bytes.up(mapped);
   pool_statistics(small).reserved_bytes.up(mapped);
-  ++statistics_.num_device_alloc;
+  ++record_.statistics.num_device_alloc;
   trace(Action::segment_map, start, mapped, stream);
   return result;
 }
@@ -176,8 +176,8 @@ void Allocator::unlist(BlockId id) {
 
 void Allocator::report_oom(const Request& request, std::int64_t requested, int stream) {
   const std::int64_t device_free = driver_->free_memory().n;
-  last_oom_ = {requested, request.size, request.segment, device_free, stream};
-  ++statistics_.num_ooms;
+  record_.last_oom = {requested, request.size, request.segment, device_free, stream};
+  ++record_.statistics.num_ooms;
   trace(Action::oom, device_free, request.size, stream);
 }
 

@@ -42,12 +42,12 @@ bool Allocator::release_available(const Request& request) {
 }
 
 void Allocator::release_all() {
-  if (open_regions_.empty()) {
+  if (captures_.open.empty()) {
     synchronize_and_free();
     release_pool_blocks(0);
     release_pool_blocks(1);
   }
-  for (const auto& [number, own] : private_pools_) {
+  for (const auto& [number, own] : captures_.pools) {
     if (own.users > 0) continue;
     release_pool_blocks(own.small);
     release_pool_blocks(own.large);
@@ -85,15 +85,15 @@ void Allocator::release_block(BlockId id) {
   const Block block = at(id);
   assert(!block.expandable);
   assert(!block.split());
-  ++statistics_.num_device_free;
+  ++record_.statistics.num_device_free;
   trace(Action::segment_free, block.address, block.size, sub_pool(block.sub_pool).stream);
   driver_->cuda_free(block.address, {block.size});
   total_ -= block.size;
-  for (PoolStatistics* s : {&statistics_.all, &pool_statistics(block.small)}) {
+  for (PoolStatistics* s : {&record_.statistics.all, &pool_statistics(block.small)}) {
     s->segment.down(1);
     s->reserved_bytes.down(block.size);
   }
-  if (block.size >= options_.max_split_size) statistics_.oversize_segments.down(1);
+  if (block.size >= options_.max_split_size) record_.statistics.oversize_segments.down(1);
   unlist(id);
   segments_.erase(block.address);
   delete_block(id);
@@ -129,9 +129,9 @@ BlockId Allocator::unmap(BlockId id) {
   list(middle);
 
   total_ -= end - begin;
-  statistics_.all.reserved_bytes.down(end - begin);
+  record_.statistics.all.reserved_bytes.down(end - begin);
   pool_statistics(small).reserved_bytes.down(end - begin);
-  ++statistics_.num_device_free;
+  ++record_.statistics.num_device_free;
   trace(Action::segment_unmap, begin, end - begin, stream);
   return middle;
 }
@@ -193,7 +193,7 @@ void Allocator::collect_garbage() {
 // Newer rules: searches private pools with use_on_oom, but never grows them.
 bool Allocator::find_in_spare_pools(Request& request, int stream, Found& found) {
   if (pool(sub_pool(request.sub_pool).pool).number != 0) return false;
-  for (const auto& [number, own] : private_pools_) {
+  for (const auto& [number, own] : captures_.pools) {
     if (!own.use_on_oom) continue;
     Request there = request;
     there.sub_pool = sub_pool_for(request.small ? own.small : own.large, stream);

@@ -46,8 +46,8 @@ Bytes Allocator::largest_free_block(int stream, bool small) const {
 }
 
 bool Allocator::takes_what_fits() const {
-  return !collecting_ && !divided_ && options_.max_split_size == unlimited &&
-         open_regions_.empty() && private_pools_.empty();
+  return !derived_.collecting && !derived_.divided && options_.max_split_size == unlimited &&
+         captures_.open.empty() && captures_.pools.empty();
 }
 
 std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) const {
@@ -72,25 +72,25 @@ std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) 
       out.push_back(block.size);
       out.push_back(flags);
       if (active) out.push_back(past(id).requested);
-      if (!active && collecting_) out.push_back(own.searches - past(id).stamp);
+      if (!active && derived_.collecting) out.push_back(own.searches - past(id).stamp);
       if (used) {
-        const auto& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
+        const auto& uses = streams_.uses[static_cast<std::size_t>(past(id).uses)];
         out.push_back(static_cast<std::int64_t>(uses.size()));
         for (const StreamUse& use : uses) out.push_back(use.stream * 2 + (use.in_capture ? 1 : 0));
       }
     }
   }
-  for (const EventQueue& queue : queues_) {
+  for (const EventQueue& queue : streams_.queues) {
     if (queue.empty()) continue;
     out.push_back(queue.stream);
     out.push_back(static_cast<std::int64_t>(queue.waiting.size() - queue.head));
     for (std::size_t i = queue.head; i < queue.waiting.size(); ++i)
       out.push_back(number_of(queue.waiting[i].second));
   }
-  out.push_back(static_cast<std::int64_t>(deferred_.size()));
-  for (const BlockId id : deferred_) out.push_back(number_of(id));
-  for (const int number : open_regions_) out.push_back(number);
-  for (const auto& [number, own] : private_pools_) out.insert(out.end(), {number, own.users});
+  out.push_back(static_cast<std::int64_t>(streams_.deferred.size()));
+  for (const BlockId id : streams_.deferred) out.push_back(number_of(id));
+  for (const int number : captures_.open) out.push_back(number);
+  for (const auto& [number, own] : captures_.pools) out.insert(out.end(), {number, own.users});
   // Options that a program can change at run time.
   out.insert(out.end(), {options_.max_split_size, options_.max_non_split_rounding,
                          options_.large_segment, options_.expandable_segments ? 1 : 0,
@@ -102,12 +102,12 @@ std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) 
 void Allocator::save_outline(std::vector<std::int64_t>& out) const {
   out.insert(out.end(), {total_, static_cast<std::int64_t>(segments_.size()),
                          static_cast<std::int64_t>(blocks_.size() - unused_blocks_.size()),
-                         statistics_.all.allocated_bytes.current});
+                         record_.statistics.all.allocated_bytes.current});
   for (const SubPool& own : sub_pools_) out.push_back(own.free.largest_size());
 }
 
 void Allocator::forget_segments() {
-  assert(private_pools_.empty() && deferred_.empty());
+  assert(captures_.pools.empty() && streams_.deferred.empty());
   blocks_.clear();
   pasts_.clear();
   unused_blocks_.clear();
@@ -116,17 +116,17 @@ void Allocator::forget_segments() {
     own.unmapped.clear();
   }
   segments_.clear();
-  queues_.clear();
-  stream_uses_.clear();
-  unused_stream_uses_.clear();
-  pending_ = false;
-  soonest_ = INT64_MAX;
+  streams_.queues.clear();
+  streams_.uses.clear();
+  streams_.unused_uses.clear();
+  streams_.pending = false;
+  streams_.soonest = INT64_MAX;
   total_ = 0;
 }
 
 void Allocator::rebuild(std::span<const InitialSegment> segments, std::vector<BlockId>& ids) {
   forget_segments();
-  const Statistics before = std::exchange(statistics_, {});
+  const Statistics before = std::exchange(record_.statistics, {});
   for (const InitialSegment& segment : segments) restore(segment, ids);
   const auto go_on = [](Statistic& s, const Statistic& old) {
     s.peak = old.peak;
@@ -143,17 +143,38 @@ void Allocator::rebuild(std::span<const InitialSegment> segments, std::vector<Bl
     go_on(s.inactive_split_bytes, old.inactive_split_bytes);
     go_on(s.requested_bytes, old.requested_bytes);
   };
-  pool(statistics_.all, before.all);
-  pool(statistics_.small_pool, before.small_pool);
-  pool(statistics_.large_pool, before.large_pool);
-  go_on(statistics_.oversize_allocations, before.oversize_allocations);
-  go_on(statistics_.oversize_segments, before.oversize_segments);
-  statistics_.num_alloc_retries = before.num_alloc_retries;
-  statistics_.num_ooms = before.num_ooms;
-  statistics_.num_sync_all_streams = before.num_sync_all_streams;
-  statistics_.num_device_alloc = before.num_device_alloc;
-  statistics_.num_device_free = before.num_device_free;
+  pool(record_.statistics.all, before.all);
+  pool(record_.statistics.small_pool, before.small_pool);
+  pool(record_.statistics.large_pool, before.large_pool);
+  go_on(record_.statistics.oversize_allocations, before.oversize_allocations);
+  go_on(record_.statistics.oversize_segments, before.oversize_segments);
+  record_.statistics.num_alloc_retries = before.num_alloc_retries;
+  record_.statistics.num_ooms = before.num_ooms;
+  record_.statistics.num_sync_all_streams = before.num_sync_all_streams;
+  record_.statistics.num_device_alloc = before.num_device_alloc;
+  record_.statistics.num_device_free = before.num_device_free;
 }
+
+namespace {
+
+// Counts the bytes of a restored piece; below, its block and requests.
+void count_bytes(const Allocator::Piece& piece, PoolStatistics& to) {
+  if (piece.kind != Allocator::Piece::Kind::unmapped) to.reserved_bytes.up(piece.size);
+  if (piece.kind != Allocator::Piece::Kind::allocated) return;
+  to.allocated_bytes.up(piece.size);
+  to.active_bytes.up(piece.size);
+}
+
+void count_blocks(const Allocator::Piece& piece, bool inactive_split, PoolStatistics& to) {
+  to.inactive_split.up(inactive_split ? 1 : 0);
+  to.inactive_split_bytes.up(inactive_split ? piece.size : 0);
+  if (piece.kind != Allocator::Piece::Kind::allocated) return;
+  to.allocation.up(1);
+  to.active.up(1);
+  to.requested_bytes.up(piece.requested);
+}
+
+}  // namespace
 
 void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids) {
   std::int32_t pool_index = segment.small ? 1 : 0;
@@ -164,7 +185,7 @@ void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids
   const std::int32_t sub_pool_index = sub_pool_for(pool_index, segment.stream);
   PoolStatistics& own = pool_statistics(segment.small);
   const bool expandable = segment.page > 0;
-  choosy_ |= expandable;
+  derived_.choosy |= expandable;
   std::int64_t address = segment.address;
   BlockId left = no_block;
   for (const Piece& piece : segment.pieces) {
@@ -189,31 +210,25 @@ void Allocator::restore(const InitialSegment& segment, std::vector<BlockId>& ids
     if (!block.allocated) list(id);
     if (block.mapped) total_ += piece.size;
     if (block.allocated) ids.push_back(id);
-    for (PoolStatistics* s : {&statistics_.all, &own}) {
-      if (block.mapped) s->reserved_bytes.up(piece.size);
-      if (!block.allocated || (!detailed_ && s == &own)) continue;
-      s->allocated_bytes.up(piece.size);
-      s->active_bytes.up(piece.size);
-    }
-    if (!detailed_) continue;
     const bool inactive_split =
         piece.kind == Piece::Kind::free && !expandable && segment.pieces.size() > 1;
-    for (PoolStatistics* s : {&statistics_.all, &own}) {
-      s->inactive_split.up(inactive_split ? 1 : 0);
-      s->inactive_split_bytes.up(inactive_split ? piece.size : 0);
-      if (!block.allocated) continue;
-      s->allocation.up(1);
-      s->active.up(1);
-      s->requested_bytes.up(piece.requested);
+    count_bytes(piece, record_.statistics.all);
+    if (record_.detailed || piece.kind != Piece::Kind::allocated) count_bytes(piece, own);
+    if (!record_.detailed) {
+      if (block.allocated) own.reserved_bytes.up(piece.size);
+      continue;
     }
+    count_blocks(piece, inactive_split, record_.statistics.all);
+    count_blocks(piece, inactive_split, own);
     if (block.allocated && piece.size >= options_.max_split_size)
-      statistics_.oversize_allocations.up(1);
+      record_.statistics.oversize_allocations.up(1);
   }
   segments_[segment.address].size = address - segment.address;
   if (expandable) return;
-  statistics_.all.segment.up(1);
+  record_.statistics.all.segment.up(1);
   own.segment.up(1);
-  if (address - segment.address >= options_.max_split_size) statistics_.oversize_segments.up(1);
+  if (address - segment.address >= options_.max_split_size)
+    record_.statistics.oversize_segments.up(1);
 }
 
 }  // namespace sim::allocator

@@ -17,19 +17,19 @@ void Allocator::record_stream(BlockId id, int stream) {
   Past& uses_of = past(id);
   if (!block.used) {
     block.used = true;
-    if (unused_stream_uses_.empty()) {
-      uses_of.uses = static_cast<std::int32_t>(stream_uses_.size());
-      stream_uses_.emplace_back();
+    if (streams_.unused_uses.empty()) {
+      uses_of.uses = static_cast<std::int32_t>(streams_.uses.size());
+      streams_.uses.emplace_back();
     } else {
-      uses_of.uses = unused_stream_uses_.back();
-      unused_stream_uses_.pop_back();
+      uses_of.uses = streams_.unused_uses.back();
+      streams_.unused_uses.pop_back();
     }
   }
-  std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
+  std::vector<StreamUse>& uses = streams_.uses[static_cast<std::size_t>(past(id).uses)];
   auto place = std::lower_bound(uses.begin(), uses.end(), stream,
                                 [](const StreamUse& use, int s) { return use.stream < s; });
   if (place == uses.end() || place->stream != stream) place = uses.insert(place, {stream, false});
-  if (!open_regions_.empty()) place->in_capture = true;
+  if (!captures_.open.empty()) place->in_capture = true;
 }
 
 void Allocator::EventQueue::push(const Event& event, BlockId id) {
@@ -47,10 +47,10 @@ void Allocator::EventQueue::pop() {
 }
 
 Allocator::EventQueue& Allocator::queue_of(int stream) {
-  auto place = std::find_if(queues_.begin(), queues_.end(),
+  auto place = std::find_if(streams_.queues.begin(), streams_.queues.end(),
                             [&](const EventQueue& queue) { return queue.stream >= stream; });
-  if (place == queues_.end() || place->stream != stream) {
-    place = queues_.insert(place, EventQueue{});
+  if (place == streams_.queues.end() || place->stream != stream) {
+    place = streams_.queues.insert(place, EventQueue{});
     place->stream = stream;
   }
   return *place;
@@ -59,63 +59,63 @@ Allocator::EventQueue& Allocator::queue_of(int stream) {
 // Records one event on each stream that used the block.
 void Allocator::record_events(BlockId id) {
   Block& block = at(id);
-  std::vector<StreamUse>& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
+  std::vector<StreamUse>& uses = streams_.uses[static_cast<std::size_t>(past(id).uses)];
   for (const StreamUse& use : uses) {
     const Event event = driver_->record_event(use.stream);
-    soonest_ = std::min(soonest_, event.ticket);
+    streams_.soonest = std::min(streams_.soonest, event.ticket);
     queue_of(use.stream).push(event, id);
     ++block.events;
   }
   uses.clear();
-  unused_stream_uses_.push_back(past(id).uses);
+  streams_.unused_uses.push_back(past(id).uses);
   block.used = false;
 }
 
 void Allocator::free_behind(BlockId id, std::span<const Event> events) {
   Block& block = at(id);
-  assert(block.allocated && !block.used && open_regions_.empty());
+  assert(block.allocated && !block.used && captures_.open.empty());
   block.allocated = false;
-  statistics_.all.allocated_bytes.down(block.size);
+  record_.statistics.all.allocated_bytes.down(block.size);
   for (const Event& event : events) {
-    soonest_ = std::min(soonest_, event.ticket);
+    streams_.soonest = std::min(streams_.soonest, event.ticket);
     queue_of(event.stream).push(event, id);
     ++block.events;
   }
-  pending_ = true;
+  streams_.pending = true;
   if (events.empty()) complete(id);
 }
 
 // After a capture: its own uses are over, the uses recorded before it get their events now.
 void Allocator::record_deferred() {
-  for (const BlockId id : deferred_) {
-    auto& uses = stream_uses_[static_cast<std::size_t>(past(id).uses)];
+  for (const BlockId id : streams_.deferred) {
+    auto& uses = streams_.uses[static_cast<std::size_t>(past(id).uses)];
     std::erase_if(uses, [](const StreamUse& use) { return use.in_capture; });
     record_events(id);
     if (at(id).events == 0) complete(id);
   }
-  deferred_.clear();
+  streams_.deferred.clear();
 }
 
 void Allocator::process_events() {
-  if (!deferred_.empty()) record_deferred();
-  pending_ = false;
-  soonest_ = INT64_MAX;
-  for (EventQueue& queue : queues_) {
+  if (!streams_.deferred.empty()) record_deferred();
+  streams_.pending = false;
+  streams_.soonest = INT64_MAX;
+  for (EventQueue& queue : streams_.queues) {
     while (!queue.empty() && driver_->event_reached(queue.waiting[queue.head].first)) {
       const BlockId id = queue.waiting[queue.head].second;
       queue.pop();
       finish_event(id);
     }
     if (queue.empty()) continue;
-    pending_ = true;
-    soonest_ = std::min(soonest_, queue.waiting[queue.head].first.ticket);
+    streams_.pending = true;
+    streams_.soonest = std::min(streams_.soonest, queue.waiting[queue.head].first.ticket);
   }
 }
 
 void Allocator::synchronize_and_free() {
-  ++statistics_.num_sync_all_streams;
+  ++record_.statistics.num_sync_all_streams;
   record_deferred();
-  for (EventQueue& queue : queues_) {
+  for (EventQueue& queue : streams_.queues) {
     while (!queue.empty()) {
       const auto [event, id] = queue.waiting[queue.head];
       queue.pop();
@@ -123,7 +123,7 @@ void Allocator::synchronize_and_free() {
       finish_event(id);
     }
   }
-  pending_ = false;
+  streams_.pending = false;
 }
 
 void Allocator::finish_event(BlockId id) {
@@ -132,7 +132,7 @@ void Allocator::finish_event(BlockId id) {
 
 Allocator::PrivatePool& Allocator::private_pool(int number, const PoolOptions& options) {
   assert(number > 0);
-  auto [it, fresh] = private_pools_.try_emplace(number);
+  auto [it, fresh] = captures_.pools.try_emplace(number);
   PrivatePool& own = it->second;
   if (!fresh) return own;
   for (const bool small : {true, false}) {
@@ -149,25 +149,25 @@ Allocator::PrivatePool& Allocator::private_pool(int number, const PoolOptions& o
 
 void Allocator::begin_pool(int number, PoolOptions options) {
   ++private_pool(number, options).users;
-  open_regions_.push_back(number);
+  captures_.open.push_back(number);
 }
 
 void Allocator::end_pool(int number) {
-  const auto region = std::find(open_regions_.begin(), open_regions_.end(), number);
-  assert(region != open_regions_.end());
-  open_regions_.erase(region);
+  const auto region = std::find(captures_.open.begin(), captures_.open.end(), number);
+  assert(region != captures_.open.end());
+  captures_.open.erase(region);
 }
 
 void Allocator::release_pool(int number) {
-  const auto it = private_pools_.find(number);
-  assert(it != private_pools_.end());
+  const auto it = captures_.pools.find(number);
+  assert(it != captures_.pools.end());
   assert(it->second.users > 0);
   --it->second.users;
 }
 
 int Allocator::users_of(int number) const {
-  const auto it = private_pools_.find(number);
-  return it == private_pools_.end() ? 0 : it->second.users;
+  const auto it = captures_.pools.find(number);
+  return it == captures_.pools.end() ? 0 : it->second.users;
 }
 
 }  // namespace sim::allocator

@@ -10,6 +10,7 @@
 #include "sim/answer/answer.h"
 #include "sim/cluster/device/kernel.h"
 #include "sim/input/fields/places.h"
+#include "sim/job/schedule/order_rules.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/model/flops.h"
 #include "sim/program/parallel/offload/host_memory.h"
@@ -104,6 +105,20 @@ std::string queue_problem(const program::Plan& plan, const Site& site) {
       "{} runs {} microbatches of a chunk in a row; the GPU queues {} messages, and {} stages wait "
       "for each other beyond {}; use fewer microbatches or another schedule",
       row.name, behind - order.begin(), each, plan.mesh.pp, held);
+}
+
+// The rule of schedules that the order of the plan's passes breaks, and its place, or "". Orders of
+// the catalog break none; a schedule that somebody adds may.
+std::string order_problem(const program::Plan& plan) {
+  const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
+  for (const int microbatches : {plan.warm_up_microbatches(), plan.microbatches()}) {
+    const schedule::Shape shape = program::pipeline_shape(plan, microbatches);
+    if (const std::string broken = schedule::broken_rule(row, shape, row.orders(shape));
+        !broken.empty())
+      return fmt::format("the order of {} breaks a rule of schedules, with {} microbatches: {}",
+                         row.name, microbatches, broken);
+  }
+  return "";
 }
 
 }  // namespace
@@ -234,6 +249,8 @@ Result<CheckedPlan> check(const program::ValidPlan& plan, Site& site) {
   if (Diagnostics found = missing_hardware(plan, site); !found.empty()) return found;
   if (std::string longer = too_long(plan, site); !longer.empty())
     return Diagnostics{{"global_batch", std::move(longer)}};
+  if (std::string broken = order_problem(plan); !broken.empty())
+    return Diagnostics{{"schedule", std::move(broken)}};
   if (std::string waits = queue_problem(plan, site); !waits.empty())
     return Diagnostics{{"schedule", std::move(waits)}};
   Diagnostics found;

@@ -5,7 +5,8 @@
 // is another plan and is checked again.
 //
 // Rules of a plan on a site: precisions that the GPUs have, the number of GPUs, the length of a
-// step, launch queues, host memory, and how many kinds of replicas there are.
+// step, the order of passes (job/schedule/order_rules.h), launch queues, host memory, and how many
+// kinds of replicas there are.
 #pragma once
 
 #include <memory>

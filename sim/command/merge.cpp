@@ -11,6 +11,7 @@
 #include "sim/command/common/shard.h"
 #include "sim/output/documents/sweep_document.h"
 #include "sim/output/record.h"
+#include "sim/study/sweep/records.h"
 #include "sim/study/sweep/sweep.h"
 
 namespace sim::command {
@@ -30,7 +31,7 @@ void keep_other_records(const study::Merged& merged, const std::string& into) {
     same = there == lines;
   } else {
     path = into + "/results.csv";
-    same = !std::filesystem::exists(path, error);
+    same = study::contents_of(into) == study::FolderContents::none;
   }
   if (!same)
     throw Stop{exit_data, path +

@@ -30,6 +30,7 @@
 #include "sim/study/plan/document.h"
 #include "sim/study/plan/search.h"
 #include "sim/study/sweep/answers.h"
+#include "sim/study/sweep/records.h"
 
 namespace sim::command {
 
@@ -362,7 +363,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
 }
 
 // The command line of the same question.
-Arguments again(const Options& options) {
+Arguments words_to_repeat(const Options& options) {
   Arguments words = options.words();
   for (const char* name :
        {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom", "best"})
@@ -422,7 +423,7 @@ int answer_share(const Task& task, const Options& options, const Share& share,
                  const Globals& globals) {
   const study::Shard& shard = *share.shard;
   const std::string whole = options.text("output", "results-plan");
-  const Arguments words = again(options);
+  const Arguments words = words_to_repeat(options);
   const std::vector<std::string> ids = share_ids(task, words, shard.of);
   const study::Manifest manifest = study::manifest("plan", ids, shard, words);
   const bool overwrite = options.has("overwrite");
@@ -442,11 +443,8 @@ int answer_share(const Task& task, const Options& options, const Share& share,
 }  // namespace
 
 void keep_sweep(const std::string& folder) {
-  std::error_code error;
-  const auto there = [&](const char* file) {
-    return std::filesystem::exists(folder + file, error);
-  };
-  if (there("/results.jsonl") || (there("/results.csv") && !there("/plan.json")))
+  const study::FolderContents there = study::contents_of(folder);
+  if (there == study::FolderContents::sweep || there == study::FolderContents::foreign_table)
     throw Stop{exit_data, folder +
                               " holds what a sweep found, and --output would write over it; "
                               "name another folder, or --overwrite"};
@@ -460,7 +458,7 @@ void print_plan(const study::Merged& merged, const std::string& into, const Glob
   Task task = task_of(all);
   task.wanted.workers = cores();
   const auto of = static_cast<int>(merged.lines.size());
-  const std::vector<std::string> ids = share_ids(task, again(*all.options), of);
+  const std::vector<std::string> ids = share_ids(task, words_to_repeat(*all.options), of);
   planner::Sharing sharing;
   for (std::size_t i = 0; i < merged.lines.size(); ++i) {
     if (study::record_id(merged.lines[i]) != ids[i])

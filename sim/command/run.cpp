@@ -23,8 +23,9 @@
 
 namespace sim::command {
 
-int run_run(const Arguments& arguments, Globals globals) {
-  Options options("run");
+namespace {
+
+void declare_run(Options& options) {
   declare_plan(options);
   declare_watch(options);
   declare_report(options);
@@ -42,26 +43,25 @@ int run_run(const Arguments& arguments, Globals globals) {
       .value("jobs", "N", "with --seeds: processes at once, all cores by default")
       .flag("timelines", "with --json: passes and memory over time as columns of numbers")
       .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
-      .words(0, 1000)
-      .parse(arguments, globals);
+      .words(0, 1000);
+}
+
+// The options of the replay. Stops if two options contradict each other, or if the plan is too
+// large for one of them.
+engine::Options replay_options(const Options& options, const program::Plan& plan) {
   std::string other;  // name of an option that needs tensors
   for (const char* name :
        {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "seeds"})
     if (options.has(name)) other = std::string("--") + name;
-  if (options.has("timelines") && !globals.json)
-    throw Stop{exit_usage, "--timelines: columns of numbers are for --json"};
-  const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
-  const input::PlanFile file = load_plan(options, globals);
-  answer::CheckedPlan plan = checked(file, kept_sites());
-  const answer::Site& site = plan.site();
   engine::Options how;
   how.couple = options.choice("network", "isolated", {"isolated", "coupled"}) == "coupled";
-  if (how.couple && plan->world() > study::most_coupled_gpus)
+  if (how.couple && plan.world() > study::most_coupled_gpus)
     throw Stop{
         exit_usage,
         fmt::format("--network coupled: the plan has {} GPUs; the limit is {}. Leave it out, "
                     "or use fewer replicas",
-                    plan->world(), study::most_coupled_gpus)};
+                    plan.world(), study::most_coupled_gpus)};
+  const bool reference = options.choice("method", "fast", {"fast", "reference"}) == "reference";
   how.method = reference ? engine::Method::reference : engine::Method::fast;
   how.steps = static_cast<int>(options.number("steps", how.steps, 2, 100));
   if (how.couple) other = "--network coupled";
@@ -73,77 +73,119 @@ int run_run(const Arguments& arguments, Globals globals) {
                fmt::format("--fixes: --memory {} does not replay whether it fits; leave out one of "
                            "them",
                            options.text("memory"))};
-  const bool all_ranks = options.has("all-ranks");
-  if (all_ranks && plan->world() > 4096)
+  if (options.has("all-ranks") && plan.world() > 4096)
     throw Stop{exit_usage,
-               fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096", plan->world())};
+               fmt::format("--all-ranks: the plan has {} ranks; the limit is 4096", plan.world())};
+  return how;
+}
+
+// Stops if --seeds meets an option of a single run.
+int number_of_seeds(const Options& options) {
+  for (const char* of_one :
+       {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "fixes", "all-ranks"})
+    if (options.has(of_one))
+      throw Stop{exit_usage, fmt::format("--{} is of one run, --seeds are many", of_one)};
+  return static_cast<int>(options.number("seeds", 100, 1, 100'000));
+}
+
+// The files, the page and the timelines that a run writes beside its text.
+class Recordings {
+ public:
+  // Opens the files before the replay, so errors appear early. Watched plans are balanced first,
+  // because the files show the layers as they were replayed.
+  Recordings(const Options& options, answer::CheckedPlan& plan)
+      : timelines_(options.has("timelines")) {
+    if (Watch::wanted(options)) {
+      plan = answer::resolve_balanced(plan);
+      watch_ = std::make_unique<Watch>(options, *answer::timed_job(plan, options.has("all-ranks")));
+      if (watch_->observer() != nullptr) all_.all.push_back(watch_->observer());
+    }
+    if (options.has("report")) {
+      page_ = std::make_unique<RunPage>(options.text("report"));
+      for (engine::Observer* one : page_->observers()) all_.all.push_back(one);
+    }
+    if (timelines_) all_.all.insert(all_.all.end(), {&passes_, &memory_});
+  }
+
+  // nullptr if nothing is recorded.
+  engine::Observer* observer() { return all_.all.empty() ? nullptr : &all_; }
+
+  void finish(const input::PlanFile& file, const answer::CheckedPlan& plan,
+              const answer::Answer& answer, const std::string& intervals) {
+    if (watch_) watch_->finish(answer);
+    if (page_) page_->finish(file, plan, answer, intervals);
+  }
+
+  void add_timelines(const answer::Answer& answer, output::Document& document) const {
+    if (timelines_)
+      document.blocks.emplace_back(
+          output::Data{"timelines", output::timelines(answer, passes_, memory_)});
+  }
+
+ private:
+  bool timelines_;
+  std::unique_ptr<Watch> watch_;
+  std::unique_ptr<RunPage> page_;
+  output::PassTimeline passes_;
+  output::MemoryTimeline memory_;
+  engine::Observers all_;
+};
+
+void add_assumptions(const input::PlanFile& file, output::Document& document) {
+  std::vector<std::string> assumed = file.assumed;
+  for (const input::Assumption& one : file.assumptions) assumed.push_back(one.text);
+  if (assumed.empty()) return;
+  std::ranges::stable_sort(assumed, {}, [](const std::string& text) { return text.size(); });
+  document.blocks.emplace_back(output::Data{"assumed", output::Json(assumed)});
+  document.blocks.emplace_back(
+      output::Note{"", fmt::format("assumed: {}", fmt::join(assumed, "; "))});
+}
+
+void add_fixes(const answer::CheckedPlan& plan, bool wanted, output::Document& document) {
+  if (!wanted) {
+    document.blocks.emplace_back(
+        output::Note{"", "`--fixes` replays single changes of the plan and says which would fit"});
+    return;
+  }
+  for (output::Block& block : study::fixes_blocks(study::find_fixes(plan, false), "single_changes"))
+    document.blocks.push_back(std::move(block));
+}
+
+}  // namespace
+
+int run_run(const Arguments& arguments, Globals globals) {
+  Options options("run");
+  declare_run(options);
+  options.parse(arguments, globals);
+  if (options.has("timelines") && !globals.json)
+    throw Stop{exit_usage, "--timelines: columns of numbers are for --json"};
+  const input::PlanFile file = load_plan(options, globals);
+  answer::CheckedPlan plan = checked(file, kept_sites());
+  const answer::Site& site = plan.site();
+  engine::Options how = replay_options(options, plan.plan());
   const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
-  if (options.has("seeds")) {
-    for (const char* of_one :
-         {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "fixes", "all-ranks"})
-      if (options.has(of_one))
-        throw Stop{exit_usage, fmt::format("--{} is of one run, --seeds are many", of_one)};
-    const int seeds = static_cast<int>(options.number("seeds", 100, 1, 100'000));
-    return run_seeds(file, plan, how, seeds, jobs, globals.json);
-  }
+  if (options.has("seeds"))
+    return run_seeds(file, plan, how, number_of_seeds(options), jobs, globals.json);
   how.threads = cores();
-  std::unique_ptr<Watch> watch;
-  if (Watch::wanted(options)) {
-    plan = answer::resolve_balanced(plan);
-    watch = std::make_unique<Watch>(options, *answer::timed_job(plan, all_ranks));
-    how.observer = watch->observer();
-  }
-  std::unique_ptr<RunPage> page;
-  engine::Observers watchers;
-  if (options.has("report")) {
-    page = std::make_unique<RunPage>(options.text("report"));
-    watchers.all = page->observers();
-    if (how.observer != nullptr) watchers.all.push_back(how.observer);
-    how.observer = &watchers;
-  }
-  output::PassTimeline passes;
-  output::MemoryTimeline memory;
-  const bool timelines = options.has("timelines");
-  if (timelines) {
-    if (!page && how.observer != nullptr) watchers.all.push_back(how.observer);
-    watchers.all.push_back(&passes);
-    watchers.all.push_back(&memory);
-    how.observer = &watchers;
-  }
+  Recordings recordings(options, plan);
+  how.observer = recordings.observer();
   // Residuals are needed only at the end, so they are read during the replay.
   auto residuals = std::async([] { return &kept_residuals(); });
-  const answer::Answer answer = answer::evaluate(plan, how, all_ranks);
-  if (watch) watch->finish(answer);
+  const answer::Answer answer = answer::evaluate(plan, how, options.has("all-ranks"));
   const answer::Basis basis =
       answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
   const answer::Intervals intervals = answer::intervals(answer, *residuals.get(), basis, "paper");
-  if (page) page->finish(file, plan, answer, answer::intervals_text(intervals));
-  const bool fixing = options.has("fixes") && !answer.run.fits();
-  study::Fixes fixes;
-  if (fixing) fixes = study::find_fixes(plan, false);
-  output::Document document = output::answer_document(answer, answer::intervals_text(intervals));
-  if (answer.run.fits())
+  const std::string interval_text = answer::intervals_text(intervals);
+  recordings.finish(file, plan, answer, interval_text);
+  const bool fits = answer.run.fits();
+  output::Document document = output::answer_document(answer, interval_text);
+  if (fits)
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});
-  std::vector<std::string> assumed = file.assumed;
-  for (const input::Assumption& one : file.assumptions) assumed.push_back(one.text);
-  if (!assumed.empty()) {
-    std::ranges::stable_sort(assumed, {}, [](const std::string& text) { return text.size(); });
-    document.blocks.emplace_back(output::Data{"assumed", output::Json(assumed)});
-    document.blocks.emplace_back(
-        output::Note{"", fmt::format("assumed: {}", fmt::join(assumed, "; "))});
-  }
-  if (timelines)
-    document.blocks.emplace_back(
-        output::Data{"timelines", output::timelines(answer, passes, memory)});
-  if (fixing) {
-    for (output::Block& block : study::fixes_blocks(fixes, "single_changes"))
-      document.blocks.push_back(std::move(block));
-  } else if (!answer.run.fits()) {
-    document.blocks.emplace_back(
-        output::Note{"", "`--fixes` replays single changes of the plan and says which would fit"});
-  }
+  add_assumptions(file, document);
+  recordings.add_timelines(answer, document);
+  if (!fits) add_fixes(plan, options.has("fixes"), document);
   say(globals, "run", std::move(document));
-  return answer.run.fits() ? exit_yes : exit_no;
+  return fits ? exit_yes : exit_no;
 }
 
 }  // namespace sim::command

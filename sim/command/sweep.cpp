@@ -105,10 +105,7 @@ study::SweepResult made(const study::Points& points, const study::SweepSettings&
   }
 }
 
-}  // namespace
-
-int run_sweep(const Arguments& arguments, Globals globals) {
-  Options options("sweep");
+void declare_sweep(Options& options) {
   options.value("output,o", "FOLDER", "where results.jsonl and results.csv go (results-<grid>)")
       .flag("resume", "go on with what the folder holds")
       .flag("overwrite",
@@ -118,6 +115,34 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   declare_detail(options);
   declare_shard(options);
   declare_report(options);
+}
+
+// The points of this process and their folder.
+struct OwnPoints {
+  study::Points points;
+  std::string folder;
+  std::string shard_words;  // of the command that resumes
+};
+
+// All points in the folder of the sweep or, with --shard, a share of them in a folder below it.
+OwnPoints own_points(study::Points all, const std::string& whole, const Share& share,
+                     std::vector<std::string> said, bool overwrite) {
+  if (!share.shard) return {std::move(all), whole, ""};
+  const study::Shard& shard = *share.shard;
+  said.emplace_back("--resume");
+  OwnPoints own;
+  own.folder =
+      prepare(whole, study::manifest("sweep", study::point_ids(all), shard, said), overwrite);
+  own.points = study::share_of(all, shard);
+  if (!share.of_step) own.shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
+  return own;
+}
+
+}  // namespace
+
+int run_sweep(const Arguments& arguments, Globals globals) {
+  Options options("sweep");
+  declare_sweep(options);
   options.parse(arguments, globals);
   const engine::MemoryDetail memory = detail_of(options);
   const Share share = share_of(options);
@@ -135,18 +160,8 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   for (const auto& machine : grid.machines()) need(sites.of(*machine));
   catch_interrupts();
 
-  study::Points points = grid_points(grid, sites, memory);
-  std::string folder = whole;
-  std::string shard_words;
-  if (share.shard) {
-    const study::Shard& shard = *share.shard;
-    std::vector<std::string> again = said;
-    again.emplace_back("--resume");
-    folder = prepare(whole, study::manifest("sweep", study::point_ids(points), shard, again),
-                     options.has("overwrite"));
-    points = study::share_of(points, shard);
-    if (!share.of_step) shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
-  }
+  const auto [points, folder, shard_words] =
+      own_points(grid_points(grid, sites, memory), whole, share, said, options.has("overwrite"));
   study::SweepCalls calls;
   calls.evaluate = evaluation(memory);
   Progress progress("sweep", points.count, globals.quiet);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "sim/base/json_text.h"
 #include "sim/base/text.h"
@@ -319,8 +320,9 @@ void print_validation(const std::vector<std::string>& lines, const std::string& 
   say(globals, "validate", calibrate::validation_answer(rows, predictions));
 }
 
-int run_validate(const Arguments& arguments, Globals globals) {
-  Options options("validate");
+namespace {
+
+void declare_validate(Options& options) {
   options
       .values("where", "COLUMN=TEXT",
               "only rows whose cell in that column holds TEXT (!=: does not); may be given again: "
@@ -347,6 +349,39 @@ int run_validate(const Arguments& arguments, Globals globals) {
       .words(1, 100);
   declare_shard(options);
   declare_report(options);
+}
+
+// Validates a table of other measurements than runs, such as timings. No value: the table has runs.
+std::optional<int> validate_other_table(const Options& options,
+                                        const std::vector<Where>& conditions, bool by,
+                                        const Globals& globals) {
+  const Result<input::Table> any = input::load_table(options.words()[0]);
+  if (!any || (calibrate::measured_table(*any) == nullptr &&
+               calibrate::timing_table(*any) == calibrate::TimingTable::none))
+    return std::nullopt;
+  if (by) throw Stop{exit_usage, fmt::format("--by: {} is no table of runs", options.words()[0])};
+  input::Table table = *any;
+  if (table.rows.empty()) throw no_rows(table.path);
+  keep(conditions, table.columns, table.path, table.rows);
+  if (table.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
+  if (const calibrate::MeasuredTable* kind = calibrate::measured_table(table))
+    return validate_measured(*kind, table, options.text("csv"), globals);
+  return validate_timings(table, options.text("csv"), globals);
+}
+
+// The words of the command with its conditions, for the commands that continue or repeat it.
+std::vector<std::string> words_with_conditions(const Options& options) {
+  std::vector<std::string> words = options.words();
+  for (const std::string& where : options.list("where"))
+    words.insert(words.end(), {"--where", where});
+  return words;
+}
+
+}  // namespace
+
+int run_validate(const Arguments& arguments, Globals globals) {
+  Options options("validate");
+  declare_validate(options);
   options.parse(arguments, globals);
   const Share share = share_of(options);
   const std::vector<Where> conditions = conditions_of(options);
@@ -354,19 +389,8 @@ int run_validate(const Arguments& arguments, Globals globals) {
   if (share.shard && !by.empty())
     throw Stop{exit_usage, "--by: shares are merged by source and by GPU; leave it out"};
   if (options.has("residuals")) keep_others(options.text("residuals"));
-  if (const Result<input::Table> any = input::load_table(options.words()[0]);
-      any && (calibrate::measured_table(*any) != nullptr ||
-              calibrate::timing_table(*any) != calibrate::TimingTable::none)) {
-    if (!by.empty())
-      throw Stop{exit_usage, fmt::format("--by: {} is no table of runs", options.words()[0])};
-    input::Table table = *any;
-    if (table.rows.empty()) throw no_rows(table.path);
-    keep(conditions, table.columns, table.path, table.rows);
-    if (table.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
-    if (const calibrate::MeasuredTable* kind = calibrate::measured_table(table))
-      return validate_measured(*kind, table, options.text("csv"), globals);
-    return validate_timings(table, options.text("csv"), globals);
-  }
+  if (const auto code = validate_other_table(options, conditions, !by.empty(), globals))
+    return *code;
   const std::vector<input::RunsRow> table = load_tables(options.words(), conditions, by, globals);
   if (table.empty() && conditions.empty()) throw no_rows(options.words()[0]);
   if (table.empty()) throw Stop{exit_usage, "--where: no row is left"};
@@ -379,21 +403,17 @@ int run_validate(const Arguments& arguments, Globals globals) {
   for (const input::RunsRow& row : table) rows.push_back(row.cells);
   const input::RunResiduals residuals = need(input::find_residuals());
   catch_interrupts();
-  if (share.shard) {
-    std::vector<std::string> again = options.words();
-    for (const std::string& where : options.list("where"))
-      again.insert(again.end(), {"--where", where});
-    return predict_shard(table, options.text("output", "results-validate"), share, again,
-                         options.has("overwrite"), globals);
-  }
+  if (share.shard)
+    return predict_shard(table, options.text("output", "results-validate"), share,
+                         words_with_conditions(options), options.has("overwrite"), globals);
   Predicted predicted = predict_all(table, share, globals);
   if (share.ranks != nullptr && share.ranks->rank() > 0)
     return interrupted() ? exit_interrupted : exit_yes;
   if (!predicted.complete) throw Stop{exit_interrupted, "interrupted"};
   if (options.has("residuals")) {
-    std::string command = fmt::format("rehearse validate {}", fmt::join(options.words(), " "));
-    for (const std::string& where : options.list("where")) command += " --where " + where;
-    command += " --residuals " + options.text("residuals");
+    const std::string command =
+        fmt::format("rehearse validate {} --residuals {}",
+                    fmt::join(words_with_conditions(options), " "), options.text("residuals"));
     save(options.text("residuals"),
          input::to_text(calibrate::residuals_of(rows, predicted.rows, command)));
   }

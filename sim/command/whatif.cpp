@@ -43,26 +43,10 @@ void ask(const input::Setting& setting, const study::WhatifSettings& settings,
     problems.push_back(std::move(problem));
 }
 
-}  // namespace
-
-int run_whatif(const Arguments& arguments, Globals globals) {
-  Options options("whatif");
-  options
-      .values("vary", "KEY=V1,V2",
-              "a setting of the plan or its cluster; may be given again: all "
-              "combinations")
-      .value("variants", "FILE", "variants with names, schema whatif.proto")
-      .value("price", "NUMBER", "what a GPU costs per hour: adds the cost of a million tokens")
-      .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
-      .value("seeds", "N",
-             "draws of chance per variant: mean and 90 % range over N seeds of flow hashes and of "
-             "jitter (default 1)")
-      .value("jobs,j", "N", "worker processes (default: the cores)")
-      .words(0, 1000);
-  declare_detail(options);
-  declare_report(options);
-  options.parse(arguments, globals);
-  study::WhatifSettings settings;
+// The variants of --variants and --vary. Settings of the file and of the command line go to
+// `settings`. A value that no plan can have is an input error. A value that only this plan cannot
+// have is a row with its reason.
+std::vector<input::Variant> variants_of(const Options& options, study::WhatifSettings& settings) {
   std::vector<input::Variant> variants;
   if (options.has("variants")) {
     const input::WhatifFile file = need(input::load_whatif(options.text("variants")));
@@ -75,8 +59,6 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   if (!from.name.empty()) settings.plan = from.name;
   if (settings.plan.empty() && settings.settings.empty()) throw Stop{exit_usage, "name a plan"};
   if (!settings.plan.empty()) settings.plan = workload_path(settings.plan);
-  // A value that no plan can have is an input error. A value that only this plan cannot have is a
-  // row with its reason.
   Diagnostics problems;
   std::set<std::string> asked;
   for (const input::Variant& variant : variants)
@@ -101,8 +83,10 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   variants.insert(variants.end(), more.begin(), more.end());
   if (variants.empty())
     throw Stop{exit_usage, "nothing varies: --vary KEY=V1,V2 or --variants FILE"};
-  settings.seeds = static_cast<int>(options.number("seeds", 1, 1, 1000));
-  settings.workers = static_cast<int>(options.number("jobs", cores(), 1, 1024));
+  return variants;
+}
+
+bool is_coupled(const Options& options) {
   const std::string network =
       options.choice("network", "isolated", {"isolated", "coupled", "ns-3"});
   if (network == "ns-3")
@@ -110,7 +94,33 @@ int run_whatif(const Arguments& arguments, Globals globals) {
         exit_usage,
         "--network ns-3: a step has too many packets; topo time --network ns-3 follows those "
         "of one collective"};
-  settings.coupled = network == "coupled";
+  return network == "coupled";
+}
+
+}  // namespace
+
+int run_whatif(const Arguments& arguments, Globals globals) {
+  Options options("whatif");
+  options
+      .values("vary", "KEY=V1,V2",
+              "a setting of the plan or its cluster; may be given again: all "
+              "combinations")
+      .value("variants", "FILE", "variants with names, schema whatif.proto")
+      .value("price", "NUMBER", "what a GPU costs per hour: adds the cost of a million tokens")
+      .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
+      .value("seeds", "N",
+             "draws of chance per variant: mean and 90 % range over N seeds of flow hashes and of "
+             "jitter (default 1)")
+      .value("jobs,j", "N", "worker processes (default: the cores)")
+      .words(0, 1000);
+  declare_detail(options);
+  declare_report(options);
+  options.parse(arguments, globals);
+  study::WhatifSettings settings;
+  const std::vector<input::Variant> variants = variants_of(options, settings);
+  settings.seeds = static_cast<int>(options.number("seeds", 1, 1, 1000));
+  settings.workers = static_cast<int>(options.number("jobs", cores(), 1, 1024));
+  settings.coupled = is_coupled(options);
   settings.memory = detail_of(options, settings.coupled ? "--network coupled" : "");
   settings.price_per_gpu_hour = price_of(options);
 

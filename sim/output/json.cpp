@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/ascii.h"
 #include "sim/base/version.h"
+#include "sim/output/json_fields.h"
 #include "sim/program/parallel/offload/module_offload.h"
 #include "sim/program/plan/layer_choices.h"
 
@@ -105,17 +107,11 @@ const char* text(program::DataParallelism kind) {
   return "fsdp2";
 }
 
-Json fsdp_json(const program::FsdpOptions& o) {
-  Json json = {{"reshard_after_forward", o.reshard_after_forward},
-               {"limit_all_gathers", o.limit_all_gathers},
-               {"no_sync", o.no_sync},
-               {"fp32_parameters", o.fp32_parameters},
-               {"forward_prefetch", o.forward_prefetch},
-               {"backward_prefetch", o.backward_prefetch},
-               {"replicas", o.replicas}};
-  if (o.low_precision_parameters) json["low_precision_parameters"] = true;
-  return json;
-}
+JSON_FIELDS(program::FsdpOptions, reshard_after_forward, limit_all_gathers, no_sync,
+            fp32_parameters, forward_prefetch, backward_prefetch, replicas)
+JSON_FIELDS(program::OptimizerOptions, precision_aware, main_parameter_bytes, exp_avg_bytes,
+            exp_avg_sq_bytes, offload_fraction, sub_group, gpu_stride, async_gradient_copy)
+JSON_FIELDS(model::Latent, kv_rank, q_rank, content, rotated, value)
 
 const char* text(model::Precision precision) {
   switch (precision) {
@@ -140,14 +136,6 @@ Json experts_json(const model::Experts& e) {
           {"ffn", e.ffn},
           {"shared_ffn", e.shared_ffn},
           {"layers", e.layers}};
-}
-
-Json latent_json(const model::Latent& l) {
-  return {{"kv_rank", l.kv_rank},
-          {"q_rank", l.q_rank},
-          {"content", l.content},
-          {"rotated", l.rotated},
-          {"value", l.value}};
 }
 
 Json routing_json(const program::ExpertsPlan& e) {
@@ -204,7 +192,7 @@ Json architecture_json(const model::Architecture& a) {
                {"attention_dropout", a.attention_dropout},
                {"hidden_dropout", a.hidden_dropout}};
   if (a.is_mixture()) json["experts"] = experts_json(a.experts);
-  if (a.is_latent()) json["latent"] = latent_json(a.latent);
+  if (a.is_latent()) json["latent"] = fields(a.latent);
   return json;
 }
 
@@ -229,83 +217,93 @@ Json document(const std::string& command, Json result) {
 }
 
 namespace {
-Json settings_json(const program::Plan& p) {
-  Json json = {
-      {"architecture", architecture_json(p.architecture)},
-      {"tp", p.mesh.tp},
-      {"cp", p.mesh.cp},
-      {"pp", p.mesh.pp},
-      {"dp", p.mesh.dp},
-      {"virtual_stages", p.pipeline.virtual_stages},
-      {"micro_batch", p.batch.micro_batch},
-      {"global_batch", p.batch.global_batch},
-      {"sequence", p.batch.sequence},
-      {"schedule", p.pipeline.schedule},
-      {"sequence_parallel", p.mesh.sequence_parallel},
-      {"data_parallel", text(p.sharding.data_parallel)},
-      {"fsdp", p.shards_parameters() ? fsdp_json(p.sharding.fsdp) : Json(nullptr)},
-      {"distributed_optimizer", p.sharding.distributed_optimizer},
-      {"overlap_grad_reduce", p.sharding.overlap_grad_reduce},
-      {"overlap_param_gather", p.sharding.overlap_param_gather},
-      {"recompute", text(p.policy.recompute)},
-      {"recompute_method",
-       p.policy.recompute_method == program::RecomputeMethod::uniform ? "uniform" : "block"},
-      {"recompute_layers", p.policy.recompute_layers},
-      {"attention", text(p.stack.attention)},
-      {"precision", text(p.numerics.precision)},
-      {"fp32_gradients", p.numerics.fp32_gradients},
-      {"swiglu_fusion", p.stack.swiglu_fusion},
-      {"rope_fusion", p.stack.rope_fusion},
-      {"batch_first_core", p.stack.batch_first_core},
-      {"cross_entropy", text(p.stack.cross_entropy)},
-      {"fp8", p.numerics.fp8},
-      {"recompute_modules",
-       {{"core_attn", p.policy.recompute_modules.core_attention},
-        {"mlp", p.policy.recompute_modules.mlp},
-        {"operators", p.policy.recompute_modules.operators}}},
-      {"layer_kernels", text(p.stack.layer_kernels)},
-      {"fused_optimizer", p.stack.fused_optimizer},
-      {"logit_metrics", p.stack.logit_metrics},
-      {"launch_blocking", p.environment.launch_blocking},
-      {"checkpoint_early_stop", p.stack.checkpoint_early_stop},
-      {"norm_fusion", p.stack.norm_fusion},
-      {"optimizer",
-       {{"precision_aware", p.optimizer.precision_aware},
-        {"main_parameter_bytes", p.optimizer.main_parameter_bytes},
-        {"exp_avg_bytes", p.optimizer.exp_avg_bytes},
-        {"exp_avg_sq_bytes", p.optimizer.exp_avg_sq_bytes},
-        {"offload_fraction", p.optimizer.offload_fraction},
-        {"sub_group", p.optimizer.sub_group},
-        {"gpu_stride", p.optimizer.gpu_stride},
-        {"async_gradient_copy", p.optimizer.async_gradient_copy}}},
-      {"first_stage_layers", p.pipeline.first_stage_layers},
-      {"last_stage_layers", p.pipeline.last_stage_layers},
-      {"account_for_embedding", p.pipeline.account_for_embedding},
-      {"account_for_loss", p.pipeline.account_for_loss},
-      {"gradient_accumulation_fusion", p.stack.gradient_accumulation_fusion},
-      {"attention_mask", p.stack.attention_mask},
-      {"reset_attention_mask", p.stack.reset_attention_mask},
-      {"data_workers", p.stack.data_workers},
-      {"check_for_nan", p.stack.check_for_nan},
-      {"avoid_record_streams", p.environment.avoid_record_streams},
-      {"kept_gradient_handles", p.stack.kept_gradient_handles},
-      {"separate_products", p.stack.separate_products},
-      {"deterministic", p.stack.deterministic},
-      {"gradient_clipping", p.stack.gradient_clipping},
-      {"tp_comm_overlap", p.stack.tp_comm_overlap},
-      {"logs_optimizer_state", p.stack.logs_optimizer_state},
-      {"allocator_options", p.environment.allocator_options},
-      {"rank_order", p.mesh.rank_order}};
-  if (!p.architecture.is_mixture()) return json;
+
+// The settings of a plan are one object. These functions append its parts in the order of its
+// keys.
+
+void add_degrees(const program::Plan& p, Json& json) {
+  json["architecture"] = architecture_json(p.architecture);
+  json["tp"] = p.mesh.tp;
+  json["cp"] = p.mesh.cp;
+  json["pp"] = p.mesh.pp;
+  json["dp"] = p.mesh.dp;
+  json["virtual_stages"] = p.pipeline.virtual_stages;
+  json["micro_batch"] = p.batch.micro_batch;
+  json["global_batch"] = p.batch.global_batch;
+  json["sequence"] = p.batch.sequence;
+  json["schedule"] = p.pipeline.schedule;
+  json["sequence_parallel"] = p.mesh.sequence_parallel;
+}
+
+void add_sharding(const program::Plan& p, Json& json) {
+  json["data_parallel"] = text(p.sharding.data_parallel);
+  json["fsdp"] = p.shards_parameters() ? fields(p.sharding.fsdp) : Json(nullptr);
+  if (p.shards_parameters() && p.sharding.fsdp.low_precision_parameters)
+    json["fsdp"]["low_precision_parameters"] = true;
+  json["distributed_optimizer"] = p.sharding.distributed_optimizer;
+  json["overlap_grad_reduce"] = p.sharding.overlap_grad_reduce;
+  json["overlap_param_gather"] = p.sharding.overlap_param_gather;
+}
+
+void add_kernels(const program::Plan& p, Json& json) {
+  const bool uniform = p.policy.recompute_method == program::RecomputeMethod::uniform;
+  json["recompute"] = text(p.policy.recompute);
+  json["recompute_method"] = uniform ? "uniform" : "block";
+  json["recompute_layers"] = p.policy.recompute_layers;
+  json["attention"] = text(p.stack.attention);
+  json["precision"] = text(p.numerics.precision);
+  json["fp32_gradients"] = p.numerics.fp32_gradients;
+  json["swiglu_fusion"] = p.stack.swiglu_fusion;
+  json["rope_fusion"] = p.stack.rope_fusion;
+  json["batch_first_core"] = p.stack.batch_first_core;
+  json["cross_entropy"] = text(p.stack.cross_entropy);
+  json["fp8"] = p.numerics.fp8;
+  json["recompute_modules"] = {{"core_attn", p.policy.recompute_modules.core_attention},
+                               {"mlp", p.policy.recompute_modules.mlp},
+                               {"operators", p.policy.recompute_modules.operators}};
+  json["layer_kernels"] = text(p.stack.layer_kernels);
+  json["fused_optimizer"] = p.stack.fused_optimizer;
+  json["logit_metrics"] = p.stack.logit_metrics;
+  json["launch_blocking"] = p.environment.launch_blocking;
+  json["checkpoint_early_stop"] = p.stack.checkpoint_early_stop;
+  json["norm_fusion"] = p.stack.norm_fusion;
+}
+
+void add_optimizer_and_split(const program::Plan& p, Json& json) {
+  json["optimizer"] = fields(p.optimizer);
+  json["first_stage_layers"] = p.pipeline.first_stage_layers;
+  json["last_stage_layers"] = p.pipeline.last_stage_layers;
+  json["account_for_embedding"] = p.pipeline.account_for_embedding;
+  json["account_for_loss"] = p.pipeline.account_for_loss;
+}
+
+void add_runtime(const program::Plan& p, Json& json) {
+  json["gradient_accumulation_fusion"] = p.stack.gradient_accumulation_fusion;
+  json["attention_mask"] = p.stack.attention_mask;
+  json["reset_attention_mask"] = p.stack.reset_attention_mask;
+  json["data_workers"] = p.stack.data_workers;
+  json["check_for_nan"] = p.stack.check_for_nan;
+  json["avoid_record_streams"] = p.environment.avoid_record_streams;
+  json["kept_gradient_handles"] = p.stack.kept_gradient_handles;
+  json["separate_products"] = p.stack.separate_products;
+  json["deterministic"] = p.stack.deterministic;
+  json["gradient_clipping"] = p.stack.gradient_clipping;
+  json["tp_comm_overlap"] = p.stack.tp_comm_overlap;
+  json["logs_optimizer_state"] = p.stack.logs_optimizer_state;
+  json["allocator_options"] = p.environment.allocator_options;
+  json["rank_order"] = p.mesh.rank_order;
+}
+
+void add_experts(const program::Plan& p, Json& json) {
+  if (!p.architecture.is_mixture()) return;
   json["ep"] = p.mesh.ep;
   json["etp"] = p.expert_tp();
   json["experts"] = routing_json(p.experts);
-  return json;
 }
-}  // namespace
 
-Json to_json(const program::Plan& p) {
-  Json json = settings_json(p);
+// The rest has keys only in plans that differ from the default.
+
+void add_layers_and_batch(const program::Plan& p, Json& json) {
   if (p.policy.offload_layers > 0) json["offload_layers"] = p.policy.offload_layers;
   if (p.policy.offload_modules != 0)
     json["offload_modules"] = program::offload_modules_text(p.policy, ",");
@@ -313,6 +311,9 @@ Json to_json(const program::Plan& p) {
   if (!p.batch.replica_microbatches.empty())
     json["replica_microbatches"] = p.batch.replica_microbatches;
   if (!p.pipeline.slice_lengths.empty()) json["slices"] = p.pipeline.slice_lengths;
+}
+
+void add_numerics(const program::Plan& p, Json& json) {
   const collective::Codecs& codec = p.codec.found;
   const auto name = [](const std::optional<collective::Codec>& one) {
     return one ? one->name : "";
@@ -333,6 +334,9 @@ Json to_json(const program::Plan& p) {
     json["fake_quantization_clips"] = p.numerics.fake_quantization_clips;
   }
   if (p.batch.packed_document > 0) json["packed_document"] = p.batch.packed_document;
+}
+
+void add_parts(const program::Plan& p, Json& json) {
   const program::PipelinePlan& pipeline = p.pipeline;
   if (pipeline.layer_split != program::LayerSplit::even) {
     constexpr std::array names{"even", "padded", "weighted", "balanced"};
@@ -344,6 +348,9 @@ Json to_json(const program::Plan& p) {
   if (pipeline.kept_outputs != program::KeptOutputs::no_stage)
     json["kept_outputs"] = text(pipeline.kept_outputs);
   if (pipeline.kept_input_gradients) json["kept_input_gradients"] = true;
+}
+
+void add_framework_code(const program::Plan& p, Json& json) {
   if (p.optimizer.post_validation) json["post_validation"] = true;
   if (p.sharding.optimizer_replicas > 1) json["optimizer_replicas"] = p.sharding.optimizer_replicas;
   if (p.numerics.tf32) json["tf32"] = true;
@@ -361,13 +368,26 @@ Json to_json(const program::Plan& p) {
   }
   if (p.stack.joined_halves) json["joined_halves"] = true;
   if (p.stack.repeat_kv) json["repeat_kv"] = true;
-  if (!p.trains_adapters()) return json;
+}
+
+void add_adapters(const program::Plan& p, Json& json) {
+  if (!p.trains_adapters()) return;
   json["lora"] = {{"rank", p.lora.rank},
                   {"linear_qkv", p.lora.qkv},
                   {"linear_proj", p.lora.projection},
                   {"linear_fc1", p.lora.fc1},
                   {"linear_fc2", p.lora.fc2}};
   if (p.lora.all_to_all) json["lora"]["all_to_all"] = true;
+}
+
+}  // namespace
+
+Json to_json(const program::Plan& p) {
+  Json json;
+  for (const auto add :
+       {add_degrees, add_sharding, add_kernels, add_optimizer_and_split, add_runtime, add_experts,
+        add_layers_and_batch, add_numerics, add_parts, add_framework_code, add_adapters})
+    add(p, json);
   return json;
 }
 

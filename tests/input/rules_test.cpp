@@ -1,13 +1,14 @@
-// rules_test.cpp — what every field of a plan and of a cluster may be, beside everything else that
-// a few of them say: values on the bounds of the schema, small numbers, every name. What is refused
-// and why is held to files: REHEARSE_UPDATE=1 writes them anew.
+// rules_test.cpp — the values that each field of a plan and of a cluster accepts in some typical
+// plans and clusters: bounds of the schema, small numbers, every name. Files have the accepted
+// values, and each rule once, with its own words: REHEARSE_UPDATE=1 writes them.
 #include "sim/input/text/rules.h"
 
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
-#include <limits>
+#include <regex>
 #include <set>
+#include <sstream>
 
 #include "sim/input/fields/fields.h"
 #include "sim/input/plan/plan.h"
@@ -70,24 +71,55 @@ std::vector<std::string> values_of(const FieldDescriptor& field) {
   return texts;
 }
 
-// Of every field the values that may stand, and what is said of the others.
-template <class Said>
-std::string rules_of(std::span<const Field> fields, const Descriptor* message, Said said) {
-  std::string all;
-  for (const Field& field : fields) {
-    std::string fits, refused;
-    for (const std::string& value : values_of(schema_of(message, std::string(field.name)))) {
-      const std::string problem = said(fmt::format("{}={}", field.name, value));
-      if (problem.empty())
-        fits += " " + value;
-      else
-        refused += fmt::format("  {}: {}", value, problem);
-    }
-    if (!fits.empty() || !refused.empty())
-      all += fmt::format("{}:{}\n{}", field.name, fits, refused);
-  }
-  return all;
+// A message without its numbers, quoted words and the name of its field: the rule itself.
+std::string rule_in(std::string message, const std::string& field) {
+  const std::string name = field.substr(field.rfind('.') + 1);
+  message = std::regex_replace(message, std::regex("\\b" + name + "\\b"), "FIELD");
+  message = std::regex_replace(message, std::regex("'[^']*'|\"[^\"]*\""), "Q");
+  message = std::regex_replace(message, std::regex("[0-9][-+.,0-9e]*"), "N");
+  return std::regex_replace(message, std::regex("(N, )*N or N"), "N");
 }
+
+// What fields accept, and each rule once with the first setting that breaks it.
+class Seen {
+ public:
+  // Values of every field that are accepted. `said`: the messages about a setting.
+  template <class Said>
+  void fields(const char* base, std::span<const Field> fields, const Descriptor* message,
+              const Said& said) {
+    accepted_ += fmt::format("== {}\n", base);
+    for (const Field& field : fields) {
+      const std::string name(field.name);
+      std::string fits;
+      bool any = false;
+      for (const std::string& value : values_of(schema_of(message, name))) {
+        any = true;
+        const std::string setting = fmt::format("{}={}", name, value);
+        const std::string problems = said(setting);
+        if (problems.empty()) fits += " " + value;
+        note(base, setting, name, problems);
+      }
+      if (any) accepted_ += fmt::format("{}:{}\n", name, fits);
+    }
+  }
+
+  // Notes the rules of messages, one a line.
+  void note(const std::string& base, const std::string& setting, const std::string& field,
+            const std::string& problems) {
+    std::istringstream lines(problems);
+    for (std::string line; std::getline(lines, line);) {
+      line.erase(0, line.find_first_not_of(' '));
+      if (rules_.insert(rule_in(line, field)).second)
+        cases_ += fmt::format("{}, {}: {}\n", base, setting, line);
+    }
+  }
+
+  std::string text() const { return accepted_ + "== rules, one case each\n" + cases_; }
+
+ private:
+  std::string accepted_, cases_;
+  std::set<std::string> rules_;
+};
 
 // Messages alone: where they stand is the setting.
 template <class T>
@@ -124,33 +156,34 @@ TEST_CASE("input: what a field of a plan may be is as it was") {
        {"model=gpt3-175b", "gpus=32", "framework=axonn", "tp=8", "tensor_columns=2",
         "tensor_depth=2", "global_batch=16", "sequence=2048"}},
   };
+  Seen seen;
   for (const Base& base : bases) {
     std::vector<std::string> settings = base.settings;
     settings.push_back(machine);
     const auto whole = load_plan("", settings);
     INFO(base.name << "\n" << support::problems(whole));
     REQUIRE(whole);
-    const std::string rules =
-        rules_of(plan_fields(), v1::Plan::descriptor(), [&](const std::string& setting) {
-          std::vector<std::string> all = settings;
-          all.push_back(setting);
-          return messages(load_plan("", all));
-        });
-    picture::same(fmt::format("input/pictures/rules-{}.txt", base.name), rules);
+    seen.fields(base.name, plan_fields(), v1::Plan::descriptor(), [&](const std::string& setting) {
+      std::vector<std::string> all = settings;
+      all.push_back(setting);
+      return messages(load_plan("", all));
+    });
   }
+  picture::same("input/pictures/rules-plan.txt", seen.text());
 }
 
 TEST_CASE("input: what a field of a cluster may be is as it was") {
   support::Scratch scratch;
+  Seen seen;
   for (const char* name : {"dgx-h100", "abci-a", "perlmutter"}) {
     const auto whole =
         load_cluster(support::in_repository(fmt::format("topologies/{}.textproto", name)));
     REQUIRE(whole);
-    const std::string rules = rules_of(
-        cluster_fields(), v1::Cluster::descriptor(),
-        [&](const std::string& setting) { return messages(load_cluster(whole->path, {setting})); });
-    picture::same(fmt::format("input/pictures/rules-{}.txt", name), rules);
+    seen.fields(name, cluster_fields(), v1::Cluster::descriptor(), [&](const std::string& setting) {
+      return messages(load_cluster(whole->path, {setting}));
+    });
   }
+  picture::same("input/pictures/rules-cluster.txt", seen.text());
 }
 
 TEST_CASE("input: what conditions of parts may be is as it was") {
@@ -166,30 +199,36 @@ TEST_CASE("input: what conditions of parts may be is as it was") {
          {"bandwidth: 0", "bandwidth: 0.0005", "bandwidth: 0.001", "bandwidth: 1",
           "bandwidth: 1.001", "speed: 0", "speed: 0.001", "speed: 1", "speed: 1.001"})
       blocks.push_back(fmt::format("{{{} {}}}", of, how));
+  Seen seen;
   std::string all;
   for (const char* fabric : {"rail_optimised", "leaf_spine"})
     for (const int nodes : {1, 2}) {
       const std::vector<std::string> base = {
           fmt::format("nodes={}", nodes), "fabric.nodes_per_leaf=1",
           fmt::format("fabric.kind={}", fabric), "fabric.spines=4"};
-      const auto said = [&](const std::vector<std::string>& conditions) {
+      const std::string place = fmt::format("{}, {} nodes", fabric, nodes);
+      all += "== " + place + "\n";
+      const auto take = [&](const std::string& name, const std::vector<std::string>& conditions) {
         std::vector<std::string> settings = base;
         for (const std::string& condition : conditions)
           settings.push_back("condition=" + condition);
-        const std::string problem = messages(load_cluster(path, settings));
-        return problem.empty() ? "fits\n" : problem;
+        const std::string problems = messages(load_cluster(path, settings));
+        if (problems.empty()) all += name + "\n";
+        seen.note(place, name, "condition", problems);
       };
-      all += fmt::format("== {}, {} nodes: {}", fabric, nodes, said({}));
-      for (const std::string& block : blocks) all += fmt::format("{}: {}", block, said({block}));
+      take("no condition", {});
+      for (const std::string& block : blocks) take(block, {block});
       std::vector<std::string> nics, spines;
       for (int i = 0; i < 8; ++i) {
         nics.push_back(fmt::format("{{node: 0 nic: {} bandwidth: 0}}", i));
         if (i < 4) spines.push_back(fmt::format("{{spine: {} bandwidth: 0}}", i));
       }
-      all += "every NIC of a node: " + said(nics) + "every spine: " + said(spines);
+      take("every NIC of a node", nics);
+      take("every spine", spines);
       nics.pop_back();
       spines.pop_back();
-      all += "all NICs but one: " + said(nics) + "all spines but one: " + said(spines);
+      take("all NICs but one", nics);
+      take("all spines but one", spines);
     }
-  picture::same("input/pictures/rules-conditions.txt", all);
+  picture::same("input/pictures/rules-conditions.txt", all + seen.text());
 }

@@ -23,8 +23,8 @@ SubPoolMachine::SubPoolMachine(std::shared_ptr<const SubPoolCode> code,
                                std::vector<std::int64_t> sizes, std::int64_t cycle)
     : code_(std::move(code)),
       registers_(code_->registers, -1),
-      cycle_(static_cast<std::uint32_t>(cycle)),
-      saved_cycle_(cycle) {
+      cycle_(static_cast<std::uint32_t>(cycle)) {
+  brent_.saved_cycle = cycle;
   for (const SubPoolTensor& tensor : code_->tensors) sizes.push_back(tensor.bytes);
   std::ranges::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
@@ -323,27 +323,27 @@ void SubPoolMachine::look_for_recurrence() {
       }
     return true;
   };
-  if (now > saved_cycle_) {
-    auto next = saved_.begin();
+  if (now > brent_.saved_cycle) {
+    auto next = brent_.saved.begin();
     if (visit([&](const auto& held) { return held == *next++; })) {
-      recurrence_ = now - saved_cycle_;
+      brent_.recurrence = now - brent_.saved_cycle;
       return;
     }
-    if (now - saved_cycle_ < distance_) return;
-    distance_ *= 2;
+    if (now - brent_.saved_cycle < brent_.distance) return;
+    brent_.distance *= 2;
   }
-  saved_.clear();
+  brent_.saved.clear();
   visit([&](const auto& held) {
-    saved_.push_back(held);
+    brent_.saved.push_back(held);
     return true;
   });
-  saved_cycle_ = now;
+  brent_.saved_cycle = now;
 }
 
 void SubPoolMachine::play_rest(std::int64_t cycles) {
   assert(rests());
   std::vector<Slack> notes;
-  for (std::int64_t left = cycles % recurrence_; left > 0; --left) {
+  for (std::int64_t left = cycles % brent_.recurrence; left > 0; --left) {
     [[maybe_unused]] const bool played = run(notes);
     assert(played);
   }

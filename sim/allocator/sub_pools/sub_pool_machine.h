@@ -61,9 +61,9 @@ class SubPoolMachine {
   std::int64_t cycle() const { return static_cast<std::int64_t>(cycle_); }
 
   // Whether the state equals that of an earlier cycle. play() then does nothing, and cycle() stays.
-  bool rests() const { return recurrence_ > 0; }
+  bool rests() const { return brent_.recurrence > 0; }
   // The number of cycles after which the state recurs; 0 if none is known.
-  std::int64_t recurrence() const { return recurrence_; }
+  std::int64_t recurrence() const { return brent_.recurrence; }
   // Brings the state to the one after `cycles` more cycles: plays only the remainder modulo
   // recurrence(). REQUIRES: rests().
   void play_rest(std::int64_t cycles);
@@ -150,10 +150,13 @@ class SubPoolMachine {
   std::size_t lazies_ = 0;
 
   // Brent's cycle detection: address and size of every tensor alive at the start of cycle
-  // saved_cycle_. The state is saved again at distances that double.
-  std::vector<std::pair<std::int64_t, std::int64_t>> saved_;
-  std::int64_t saved_cycle_ = 0, distance_ = 1;
-  std::int64_t recurrence_ = 0;
+  // saved_cycle. The state is saved again at distances that double.
+  struct Brent {
+    std::vector<std::pair<std::int64_t, std::int64_t>> saved;
+    std::int64_t saved_cycle = 0, distance = 1;
+    std::int64_t recurrence = 0;  // 0: none is known
+  };
+  Brent brent_;
 };
 
 }  // namespace sim::allocator

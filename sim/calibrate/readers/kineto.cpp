@@ -329,6 +329,40 @@ Result<Measurements> read_profiler_trace(std::string_view bytes, const std::stri
   return read_profiler_stream(plain, path);
 }
 
+namespace {
+
+// The group of a product or an attention.
+std::string group_of(const TraceEvent& op) {
+  if (!is_attention(op.name)) return "gemm, any role";
+  return contains(op.name, "backward") ? "attention backward" : "attention forward";
+}
+
+// A sample for each product and attention with known shapes. `seconds`: time by operation.
+void add_kernels(const TraceFile& file, const std::string& path,
+                 const std::map<std::int64_t, const TraceEvent*>& operators,
+                 const std::map<std::int64_t, double>& seconds, Measurements& out) {
+  for (const auto& [id, time] : seconds) {
+    const TraceEvent& op = *operators.find(id)->second;
+    const auto precision = precision_of(file, op);
+    const auto operation = !precision              ? std::nullopt
+                           : is_attention(op.name) ? attention_of(file, op, *precision)
+                                                   : product_of(file, op, *precision);
+    if (!operation || !(time > 0)) {
+      ++out.passed["products and attention without shapes (record_shapes=True keeps them)"];
+      continue;
+    }
+    KernelSample sample;
+    sample.group = group_of(op);
+    sample.operations = {*operation};
+    sample.seconds = time;
+    sample.source = path;
+    sample.gpu = out.device;
+    out.kernels.push_back(std::move(sample));
+  }
+}
+
+}  // namespace
+
 Measurements measurements_of(const TraceFile& file, const std::string& path) {
   Measurements out;
   std::map<std::int64_t, const TraceEvent*> operators;
@@ -362,27 +396,7 @@ Measurements measurements_of(const TraceFile& file, const std::string& path) {
       ++out.passed["kernels that are neither products, attention nor collectives"];
     }
   }
-  for (const auto& [id, time] : seconds) {
-    const TraceEvent& op = *operators.find(id)->second;
-    const auto precision = precision_of(file, op);
-    const bool attention = is_attention(op.name);
-    const auto operation = !precision  ? std::nullopt
-                           : attention ? attention_of(file, op, *precision)
-                                       : product_of(file, op, *precision);
-    if (!operation || !(time > 0)) {
-      ++out.passed["products and attention without shapes (record_shapes=True keeps them)"];
-      continue;
-    }
-    KernelSample sample;
-    sample.group = !attention                      ? "gemm, any role"
-                   : contains(op.name, "backward") ? "attention backward"
-                                                   : "attention forward";
-    sample.operations = {*operation};
-    sample.seconds = time;
-    sample.source = path;
-    sample.gpu = out.device;
-    out.kernels.push_back(std::move(sample));
-  }
+  add_kernels(file, path, operators, seconds, out);
   for (auto& [key, sample] : collectives) {
     sample.source = path;
     out.collectives.push_back(std::move(sample));

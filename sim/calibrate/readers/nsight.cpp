@@ -177,6 +177,71 @@ struct Launch {
   std::string thread;
 };
 
+// The launches by correlation, as calls of the file. Returns "" or the database's error.
+std::string read_launches(Database& database, TraceFile& file,
+                          std::map<std::int64_t, Launch>& launches) {
+  if (!database.has("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId")) return "";
+  return database.each(
+      "SELECT r.start, r.end, r.globalTid, r.correlationId, s.value FROM "
+      "CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId ORDER BY r.start",
+      [&](sqlite3_stmt* row) {
+        TraceEvent e;
+        e.kind = EventKind::call;
+        e.start_us = micro(row, 0);
+        e.duration_us = micro(row, 1) - e.start_us;
+        e.thread = file.texts->keep(text(row, 2));
+        e.name = file.texts->keep(text(row, 4));
+        e.correlation = sqlite3_column_int64(row, 3);
+        launches[e.correlation] = {e.start_us, std::string(e.thread)};
+        file.events.push_back(std::move(e));
+      });
+}
+
+// Adds a kernel and, if it is the first of its range, the range as its operator.
+void add_kernel(TraceEvent kernel, const std::vector<Range>& known, const Range* range,
+                std::set<const Range*>& claimed, TraceFile& file) {
+  if (range != nullptr) {
+    kernel.external = range - known.data();
+    if (claimed.insert(range).second) {
+      TraceEvent op;
+      op.name = file.texts->keep(range->name);
+      op.external = kernel.external;
+      file.events.push_back(op);
+      file.add_argument(Argument::input_dims, range->sizes);
+      file.add_argument(Argument::input_types, type_of(std::string(kernel.name)));
+    }
+  }
+  file.events.push_back(std::move(kernel));
+}
+
+// The kernels and their operators. Returns "" or the database's error.
+std::string read_kernels(Database& database, const std::map<std::int64_t, Launch>& launches,
+                         TraceFile& file) {
+  const std::vector<Range> known = ranges(database);
+  std::set<const Range*> claimed;
+  const bool streams = database.has("CUPTI_ACTIVITY_KIND_KERNEL", "streamId");
+  return database.each(
+      fmt::format("SELECT k.start, k.end, k.correlationId, s.value, {} FROM "
+                  "CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName ORDER BY "
+                  "k.start",
+                  streams ? "k.streamId" : "0"),
+      [&](sqlite3_stmt* row) {
+        TraceEvent e;
+        e.kind = EventKind::kernel;
+        e.start_us = micro(row, 0);
+        e.duration_us = micro(row, 1) - e.start_us;
+        e.name = file.texts->keep(text(row, 3));
+        e.correlation = sqlite3_column_int64(row, 2);
+        e.stream = streams ? sqlite3_column_int(row, 4) : -1;
+        if (!(e.duration_us > 0)) return;
+        const auto launch = launches.find(e.correlation);
+        const Range* range = launch == launches.end()
+                                 ? nullptr
+                                 : around(known, launch->second.start, launch->second.thread);
+        add_kernel(std::move(e), known, range, claimed, file);
+      });
+}
+
 }  // namespace
 
 bool is_nsight_export(std::string_view bytes, const std::string&) {
@@ -196,57 +261,8 @@ Result<TraceFile> read_nsight_events(std::string_view bytes, const std::string& 
   read_device(database, file);
   read_start(database, file);
   std::map<std::int64_t, Launch> launches;
-  if (database.has("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId")) {
-    problem = database.each(
-        "SELECT r.start, r.end, r.globalTid, r.correlationId, s.value FROM "
-        "CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId ORDER BY r.start",
-        [&](sqlite3_stmt* row) {
-          TraceEvent e;
-          e.kind = EventKind::call;
-          e.start_us = micro(row, 0);
-          e.duration_us = micro(row, 1) - e.start_us;
-          e.thread = file.texts->keep(text(row, 2));
-          e.name = file.texts->keep(text(row, 4));
-          e.correlation = sqlite3_column_int64(row, 3);
-          launches[e.correlation] = {e.start_us, std::string(e.thread)};
-          file.events.push_back(std::move(e));
-        });
-    if (!problem.empty()) return Diagnostics{{path, problem}};
-  }
-  const std::vector<Range> known = ranges(database);
-  std::set<const Range*> claimed;
-  const bool streams = database.has("CUPTI_ACTIVITY_KIND_KERNEL", "streamId");
-  problem = database.each(
-      fmt::format("SELECT k.start, k.end, k.correlationId, s.value, {} FROM "
-                  "CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName ORDER BY "
-                  "k.start",
-                  streams ? "k.streamId" : "0"),
-      [&](sqlite3_stmt* row) {
-        TraceEvent e;
-        e.kind = EventKind::kernel;
-        e.start_us = micro(row, 0);
-        e.duration_us = micro(row, 1) - e.start_us;
-        e.name = file.texts->keep(text(row, 3));
-        e.correlation = sqlite3_column_int64(row, 2);
-        e.stream = streams ? sqlite3_column_int(row, 4) : -1;
-        if (!(e.duration_us > 0)) return;
-        const auto launch = launches.find(sqlite3_column_int64(row, 2));
-        const Range* range = launch == launches.end()
-                                 ? nullptr
-                                 : around(known, launch->second.start, launch->second.thread);
-        if (range) {
-          e.external = range - known.data();
-          if (claimed.insert(range).second) {
-            TraceEvent op;
-            op.name = file.texts->keep(range->name);
-            op.external = e.external;
-            file.events.push_back(op);
-            file.add_argument(Argument::input_dims, range->sizes);
-            file.add_argument(Argument::input_types, type_of(std::string(e.name)));
-          }
-        }
-        file.events.push_back(std::move(e));
-      });
+  problem = read_launches(database, file, launches);
+  if (problem.empty()) problem = read_kernels(database, launches, file);
   if (!problem.empty()) return Diagnostics{{path, problem}};
   return file;
 }

@@ -186,13 +186,13 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return open('['); }
   bool end_array() override { return close(']'); }
   bool key(string_t& name) override {
-    if (capturing_) {
-      append((last_ == '{' ? "\"" : ",\"") + name + "\":");
-      last_ = ':';
+    if (capture_.on) {
+      append((capture_.last == '{' ? "\"" : ",\"") + name + "\":");
+      capture_.last = ':';
     } else if (in_event_ && depth_ == event_depth_) {
-      event_key_ = name;
+      open_.key = name;
     } else if (in_event_ && depth_ == event_depth_ + 1) {
-      argument_ = name;
+      open_.argument = name;
     } else if (depth_ == 1) {
       top_key_ = name;
     }
@@ -211,10 +211,11 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
       problem = fmt::format("nested deeper than {}", max_depth);
       return false;
     }
-    if (capturing_) {
-      append(last_ == ':' || last_ == '{' || last_ == '[' ? std::string(1, bracket)
-                                                          : "," + std::string(1, bracket));
-      last_ = bracket;
+    if (capture_.on) {
+      append(capture_.last == ':' || capture_.last == '{' || capture_.last == '['
+                 ? std::string(1, bracket)
+                 : "," + std::string(1, bracket));
+      capture_.last = bracket;
       return true;
     }
     if (depth_ == 1) {
@@ -228,32 +229,26 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
     if (events_depth_ != 0 && depth_ == events_depth_ + 1 && bracket == '{') {
       in_event_ = true;
       event_depth_ = depth_;
-      event_ = {};
-      phase_.clear();
-      category_.clear();
-      name_.clear();
-      thread_.clear();
-      arguments_.clear();
-      event_key_.clear();
+      open_.clear();
       return true;
     }
-    if (in_event_ && depth_ == event_depth_ + 1 && event_key_ == "args" && bracket == '{')
+    if (in_event_ && depth_ == event_depth_ + 1 && open_.key == "args" && bracket == '{')
       return true;
-    capturing_ = true;
-    captured_.clear();
-    capture_depth_ = depth_;
+    capture_.on = true;
+    capture_.text.clear();
+    capture_.depth = depth_;
     append(std::string(1, bracket));
-    last_ = bracket;
+    capture_.last = bracket;
     return true;
   }
 
   bool close(char bracket) {
-    if (capturing_) {
+    if (capture_.on) {
       append(std::string(1, bracket));
-      last_ = bracket;
-      if (depth_ == capture_depth_) {
-        capturing_ = false;
-        store(captured_, depth_ - 1);
+      capture_.last = bracket;
+      if (depth_ == capture_.depth) {
+        capture_.on = false;
+        store(capture_.text, depth_ - 1);
       }
     } else if (in_event_ && depth_ == event_depth_) {
       in_event_ = false;
@@ -266,28 +261,30 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool number(const std::string& text, double value) {
-    if (!capturing_ && in_event_ && depth_ == event_depth_) {
-      if (event_key_ == "ts") event_.start_us = value;
-      if (event_key_ == "dur") event_.duration_us = value;
-    } else if (!capturing_ && in_event_ && depth_ == event_depth_ + 1) {
+    if (!capture_.on && in_event_ && depth_ == event_depth_) {
+      if (open_.key == "ts") open_.event.start_us = value;
+      if (open_.key == "dur") open_.event.duration_us = value;
+    } else if (!capture_.on && in_event_ && depth_ == event_depth_ + 1) {
       if (std::abs(value) > 9e15) return true;
       const auto whole = static_cast<std::int64_t>(value);
-      if (argument_ == "External id" || argument_ == "external id") event_.external = whole;
-      if (argument_ == "correlation") event_.correlation = whole;
-      if (argument_ == "stream" && std::abs(value) < 1e9) event_.stream = static_cast<int>(whole);
+      if (open_.argument == "External id" || open_.argument == "external id")
+        open_.event.external = whole;
+      if (open_.argument == "correlation") open_.event.correlation = whole;
+      if (open_.argument == "stream" && std::abs(value) < 1e9)
+        open_.event.stream = static_cast<int>(whole);
     }
     return scalar(text, false);
   }
 
   bool scalar(const std::string& text, bool quoted) {
-    if (!capturing_) {
+    if (!capture_.on) {
       store(text, depth_);
       return true;
     }
-    const bool first = last_ == ':' || last_ == '[';
+    const bool first = capture_.last == ':' || capture_.last == '[';
     const std::string value = quoted ? "\"" + text + "\"" : text;
     append(first ? value : "," + value);
-    last_ = 'v';
+    capture_.last = 'v';
     return true;
   }
 
@@ -296,33 +293,33 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
     if (in_event_ && at == event_depth_) {
       keep(text);
     } else if (in_event_ && at == event_depth_ + 1) {
-      if (const auto which = argument_of(argument_))
-        arguments_.emplace_back(*which, text.substr(0, max_value));
+      if (const auto which = argument_of(open_.argument))
+        open_.arguments.emplace_back(*which, text.substr(0, max_value));
     } else if (!in_event_ && at == 1 && file.top.size() < 64) {
       file.top[top_key_] = text.substr(0, max_value);
     }
   }
 
   void keep(const std::string& text) {
-    if (event_key_ == "ph") phase_ = text;
-    if (event_key_ == "cat") category_ = text;
-    if (event_key_ == "name") name_ = text;
-    if (event_key_ == "tid") thread_ = text;
+    if (open_.key == "ph") open_.phase = text;
+    if (open_.key == "cat") open_.category = text;
+    if (open_.key == "name") open_.name = text;
+    if (open_.key == "tid") open_.thread = text;
   }
 
   // Stores the event that ends here if its kind is used. False if there are too many.
   bool keep_event() {
-    const auto kind = kind_of(category_, name_);
-    if (phase_ != "X" || !kind) return true;
+    const auto kind = kind_of(open_.category, open_.name);
+    if (open_.phase != "X" || !kind) return true;
     if (file.events.size() >= max_events) {
       problem = fmt::format("more than {} events", max_events);
       return false;
     }
-    event_.kind = *kind;
-    event_.name = file.texts->keep(name_);
-    event_.thread = file.texts->keep(thread_);
-    file.events.push_back(event_);
-    for (const auto& [which, text] : arguments_) file.add_argument(which, text);
+    open_.event.kind = *kind;
+    open_.event.name = file.texts->keep(open_.name);
+    open_.event.thread = file.texts->keep(open_.thread);
+    file.events.push_back(open_.event);
+    for (const auto& [which, text] : open_.arguments) file.add_argument(which, text);
     const std::size_t kept = file.texts->bytes() + file.events.size() * sizeof(TraceEvent) +
                              file.arguments.size() * sizeof(file.arguments.front());
     if (kept > max_kept) {
@@ -333,21 +330,36 @@ class Listener : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void append(const std::string& text) {
-    if (captured_.size() < max_value) captured_ += text;
+    if (capture_.text.size() < max_value) capture_.text += text;
   }
 
   std::size_t depth_ = 0;
   std::size_t events_depth_ = 0;  // of the array of events; 0: outside of it
+  std::string top_key_;
+  // The event that is being read.
+  struct OpenEvent {
+    TraceEvent event;
+    std::string phase, category, name, thread;
+    std::vector<std::pair<Argument, std::string>> arguments;
+    std::string key, argument;  // last keys of the event and of its arguments
+
+    void clear() {
+      event = {};
+      for (std::string* text : {&phase, &category, &name, &thread, &key}) text->clear();
+      arguments.clear();
+    }
+  };
   bool in_event_ = false;
   std::size_t event_depth_ = 0;
-  TraceEvent event_;
-  std::string phase_, category_, name_, thread_;
-  std::vector<std::pair<Argument, std::string>> arguments_;
-  std::string event_key_, argument_, top_key_;
-  bool capturing_ = false;  // inside a value that is stored as text
-  std::size_t capture_depth_ = 0;
-  std::string captured_;
-  char last_ = 0;
+  OpenEvent open_;
+  // A value that is stored as text.
+  struct Capture {
+    bool on = false;
+    std::size_t depth = 0;
+    std::string text;
+    char last = 0;  // what the text ends with
+  };
+  Capture capture_;
 };
 
 }  // namespace

@@ -16,7 +16,9 @@ std::string above_peak(const Row& row, const program::Plan& plan, const input::M
   const auto time = number(cell(row, "iter_time_s"));
   const double peak = machine.gpu.peak(plan.product_precision());
   const program::PipelinePlan& pipeline = plan.pipeline;
-  const bool known = pipeline.schedule == "1f1b" || pipeline.schedule == "interleaved-1f1b";
+  const schedule::Schedule* row_of_plan = schedule::find(pipeline.schedule);
+  const bool known =
+      row_of_plan != nullptr && row_of_plan->default_for != schedule::DefaultFor::no_plan;
   if (!time || *time <= 0 || peak <= 0 || !known || plan.trains_adapters() ||
       plan.batch.packed_document > 0 || !program::problems(plan).empty())
     return "";

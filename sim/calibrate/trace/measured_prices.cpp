@@ -105,79 +105,122 @@ engine::Times measured_prices(const ExpectedStep& expected,
   return out;
 }
 
+namespace {
+
+// A collective at its shortest, and how often it was seen.
+struct ShortestSeen {
+  double seconds = 0;
+  std::int64_t count = 0;
+};
+// The times of a kernel, and how often it was seen.
+struct KernelSeen {
+  std::vector<double> seconds;
+  std::int64_t count = 0;
+};
+
+// Gathers the operations of a step by shape. The replay's slowdown beside other work is divided
+// out.
+class Samples {
+ public:
+  Samples(const ExpectedStep& expected, Duration arrival)
+      : expected_(expected),
+        program_(expected.program()),
+        prices_(expected.times.classes[static_cast<std::size_t>(expected.rank_class)]),
+        arrival_(arrival) {}
+
+  // `in_pieces`: another operation with this label was split into several passes.
+  void add_kernel(const ExpectedOperation& o, const OperationTime& time, bool in_pieces) {
+    if (!time.own_family) {
+      ++out_.passed["operations whose kernels are of another family (fused passes)"];
+      return;
+    }
+    if (in_pieces) {
+      ++out_.passed["operations that are several passes over memory here, one in the plan"];
+      return;
+    }
+    const double alone = seconds(prices_.kernel[o.index]);
+    const double now =
+        seconds(o.overlapped ? prices_.kernel_overlapped[o.index] : prices_.kernel[o.index]);
+    model::Operation shape = program_.operations[o.index];
+    shape.name = {};
+    KernelSeen& seen = kernels_[shape];
+    seen.seconds.push_back(time.own_median_s * alone / now);
+    seen.count += time.steps;
+  }
+
+  void add_collective(const ExpectedOperation& o, const OperationTime& time) {
+    if (time.stand_in) {
+      ++out_.passed["collectives of a fake process group (copies on one GPU)"];
+      return;
+    }
+    if (program_.transfers[o.index].pieces != 1) return;
+    const double alone = seconds(prices_.transfer[o.index]);
+    const double now =
+        seconds(o.overlapped ? prices_.transfer_overlapped[o.index] : prices_.transfer[o.index]);
+    const double own = time.least_s * alone / now - seconds(arrival_);
+    if (!(own > 0)) return;
+    const auto [at, first] =
+        transfers_.try_emplace(key_of(program_.transfers[o.index]), ShortestSeen{own, 0});
+    at->second.seconds = std::min(at->second.seconds, own);
+    at->second.count += time.steps;
+  }
+
+  Measurements take(const std::string& source, const std::string& gpu) {
+    out_.device = gpu;
+    for (auto& [shape, seen] : kernels_) {
+      KernelSample sample;
+      sample.group = group_of(shape);
+      sample.source = source;
+      sample.gpu = gpu;
+      sample.operations = {shape};
+      sample.count = seen.count;
+      sample.in_run = true;
+      sample.seconds = median(std::move(seen.seconds));
+      out_.kernels.push_back(std::move(sample));
+    }
+    for (const auto& [key, seen] : transfers_) {
+      const auto& [queue, kind, bytes] = key;
+      CollectiveSample sample;
+      sample.kind = kind;
+      sample.source = source;
+      sample.gpu = gpu;
+      sample.groups = expected_.job.mesh.groups(engine::communicator_of(queue));
+      sample.ranks = static_cast<int>(sample.groups->ranks.front().size());
+      sample.bytes = {bytes};
+      sample.seconds = seen.seconds;
+      sample.count = seen.count;
+      out_.collectives.push_back(std::move(sample));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const ExpectedStep& expected_;
+  const program::Program& program_;
+  const engine::ClassTimes& prices_;
+  Duration arrival_;
+  std::map<model::Operation, KernelSeen> kernels_;
+  std::map<TransferKey, ShortestSeen> transfers_;
+  Measurements out_;
+};
+
+}  // namespace
+
 Measurements measurements_of(const ExpectedStep& expected, const std::vector<OperationTime>& times,
                              Duration arrival, const std::string& source, const std::string& gpu) {
-  const program::Program& program = expected.program();
-  const engine::ClassTimes& prices =
-      expected.times.classes[static_cast<std::size_t>(expected.rank_class)];
-  std::map<model::Operation, std::pair<std::vector<double>, std::int64_t>> kernels;
-  std::map<TransferKey, std::pair<double, std::int64_t>> transfers;
   // If one operation with this label was split into several passes, pieces of others may be matched
   // wrongly too.
   std::set<std::string_view> in_pieces;
   for (std::size_t i = 0; i < times.size(); ++i)
     if (times[i].in_pieces) in_pieces.insert(expected.operations[i].label);
-  Measurements out;
-  out.device = gpu;
+  Samples samples(expected, arrival);
   for (std::size_t i = 0; i < times.size(); ++i) {
     const ExpectedOperation& o = expected.operations[i];
     if (times[i].steps == 0) continue;
-    if (o.op == Op::kernel) {
-      if (!times[i].own_family) {
-        ++out.passed["operations whose kernels are of another family (fused passes)"];
-        continue;
-      }
-      if (in_pieces.contains(o.label)) {
-        ++out.passed["operations that are several passes over memory here, one in the plan"];
-        continue;
-      }
-      // The replay's slowdown beside collectives is divided out.
-      const double alone = seconds(prices.kernel[o.index]);
-      const double now =
-          seconds(o.overlapped ? prices.kernel_overlapped[o.index] : prices.kernel[o.index]);
-      model::Operation shape = program.operations[o.index];
-      shape.name = {};
-      auto& [seen, count] = kernels[shape];
-      seen.push_back(times[i].own_median_s * alone / now);
-      count += times[i].steps;
-    } else if (o.op == Op::collective && times[i].stand_in) {
-      ++out.passed["collectives of a fake process group (copies on one GPU)"];
-    } else if (o.op == Op::collective && program.transfers[o.index].pieces == 1) {
-      const double alone = seconds(prices.transfer[o.index]);
-      const double now =
-          seconds(o.overlapped ? prices.transfer_overlapped[o.index] : prices.transfer[o.index]);
-      const double own = times[i].least_s * alone / now - seconds(arrival);
-      if (!(own > 0)) continue;
-      const auto [at, first] = transfers.try_emplace(key_of(program.transfers[o.index]), own, 0);
-      at->second.first = std::min(at->second.first, own);
-      at->second.second += times[i].steps;
-    }
+    if (o.op == Op::kernel) samples.add_kernel(o, times[i], in_pieces.contains(o.label));
+    if (o.op == Op::collective) samples.add_collective(o, times[i]);
   }
-  for (auto& [shape, seen] : kernels) {
-    KernelSample sample;
-    sample.group = group_of(shape);
-    sample.source = source;
-    sample.gpu = gpu;
-    sample.operations = {shape};
-    sample.count = seen.second;
-    sample.in_run = true;
-    sample.seconds = median(std::move(seen.first));
-    out.kernels.push_back(std::move(sample));
-  }
-  for (const auto& [key, seen] : transfers) {
-    const auto& [queue, kind, bytes] = key;
-    CollectiveSample sample;
-    sample.kind = kind;
-    sample.source = source;
-    sample.gpu = gpu;
-    sample.groups = expected.job.mesh.groups(engine::communicator_of(queue));
-    sample.ranks = static_cast<int>(sample.groups->ranks.front().size());
-    sample.bytes = {bytes};
-    sample.seconds = seen.first;
-    sample.count = seen.second;
-    out.collectives.push_back(std::move(sample));
-  }
-  return out;
+  return samples.take(source, gpu);
 }
 
 }  // namespace sim::calibrate

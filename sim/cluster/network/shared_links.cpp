@@ -71,12 +71,31 @@ void SharedLinks::set_speed(Time now, Handle handle, Active& transfer, double sp
   changed_.push_back(handle);
 }
 
-// Water-filling: `level` is the rate of every flow that is not yet limited.
+namespace {
+
+// Water-filling of one moment: `level` is the rate of every flow that is not yet limited.
+struct Load {
+  double held = 0;    // share used by transfers with a final speed
+  double rising = 0;  // share per unit of level of the other transfers
+};
+
+constexpr double slack = 1e-12;
+
+// The level at which the first flow is at full speed or the first link is full. `next`: the level
+// of the first flow at full speed.
+double next_level(const std::map<std::size_t, Load>& loads, double next) {
+  double level = next;
+  for (const auto& [row, load] : loads) {
+    if (load.rising <= slack / next) continue;
+    if (load.held + load.rising * level > 1 + 1e-9)
+      level = std::min(level, std::max(0.0, 1 - load.held) / load.rising);
+  }
+  return level;
+}
+
+}  // namespace
+
 void SharedLinks::share(Time now) {
-  struct Load {
-    double held = 0;    // share used by transfers with a final speed
-    double rising = 0;  // share per unit of level of the other transfers
-  };
   std::map<std::size_t, Load> loads;
   struct Rising {
     Handle handle;
@@ -102,17 +121,10 @@ void SharedLinks::share(Time now) {
     }
     speeds[r.handle] = speed;
   };
-  constexpr double slack = 1e-12;
   while (!rising.empty()) {
     double next = rising.front().full;
     for (const Rising& r : rising) next = std::min(next, r.full);
-    double level = next;
-    for (const auto& [row, load] : loads) {
-      if (load.rising <= slack / next) continue;
-      if (load.held + load.rising * level > 1 + 1e-9) {
-        level = std::min(level, std::max(0.0, 1 - load.held) / load.rising);
-      }
-    }
+    const double level = next_level(loads, next);
     // Transfers at full speed, and transfers that cross a link that is full now, are final.
     std::vector<Rising> still, done;
     for (const Rising& r : rising) {

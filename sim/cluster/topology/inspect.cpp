@@ -99,90 +99,117 @@ std::vector<Finding> inspect(const Cluster& cluster, double least_bisection) {
   return all;
 }
 
-std::vector<Finding> inspect(const Wiring& wiring, double least_bisection) {
-  std::vector<Finding> all;
-  const std::size_t switches = wiring.switches.size();
-  const std::size_t n = switches + wiring.hosts.size();
-  std::vector<int> root(n);
-  std::iota(root.begin(), root.end(), 0);
-  const auto find = [&](int v) {
+namespace {
+
+// What the cables of a wiring join. Vertices are switches, then hosts.
+struct Attachments {
+  std::vector<double> down, up;  // by switch: bytes per second to hosts, to switches; or cables
+  std::vector<int> attached;     // by switch: hosts
+  std::vector<int> ports;        // by host
+  std::vector<int> root;         // by vertex: a vertex of the same connected part
+
+  // The root of a vertex's part. Shortens the way to it.
+  int part(int v) {
     while (root[static_cast<std::size_t>(v)] != v) {
-      auto& up = root[static_cast<std::size_t>(v)];
-      up = root[static_cast<std::size_t>(up)];
-      v = up;
+      int& above = root[static_cast<std::size_t>(v)];
+      above = root[static_cast<std::size_t>(above)];
+      v = above;
     }
     return v;
-  };
-  std::vector<double> down(switches, 0), up(switches, 0);
-  std::vector<int> ports(wiring.hosts.size(), 0), attached(switches, 0);
+  }
+};
+
+Attachments attachments(const Wiring& wiring) {
+  const std::size_t switches = wiring.switches.size(), hosts = wiring.hosts.size();
+  Attachments a;
+  a.down.resize(switches);
+  a.up.resize(switches);
+  a.attached.resize(switches);
+  a.ports.resize(hosts);
+  a.root.resize(switches + hosts);
+  std::iota(a.root.begin(), a.root.end(), 0);
   for (const Wiring::Cable& cable : wiring.cables) {
-    root[static_cast<std::size_t>(find(cable.a))] = find(cable.b);
+    a.root[static_cast<std::size_t>(a.part(cable.a))] = a.part(cable.b);
     const double rate = cable.bytes_per_second > 0 ? cable.bytes_per_second : 1;
     for (const auto& [from, to] : {std::pair{cable.a, cable.b}, {cable.b, cable.a}}) {
       const auto v = static_cast<std::size_t>(from);
       const bool host = static_cast<std::size_t>(to) >= switches;
       if (v >= switches) {
-        ++ports[v - switches];
+        ++a.ports[v - switches];
       } else {
-        (host ? down : up)[v] += rate;
-        attached[v] += host;
+        (host ? a.down : a.up)[v] += rate;
+        a.attached[v] += host;
       }
     }
   }
+  return a;
+}
+
+void find_unreached(const Wiring& wiring, Attachments& a, std::vector<Finding>& all) {
   std::map<int, std::vector<std::string>> parts;
-  for (std::size_t h = 0; h < wiring.hosts.size(); ++h) {
-    parts[find(static_cast<int>(switches + h))].push_back(wiring.hosts[h]);
-  }
-  if (parts.size() > 1) {
-    const auto largest = std::ranges::max_element(
-        parts, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-    std::vector<std::string> lost;
-    for (const auto& [key, hosts] : parts) {
-      if (key != largest->first) lost.insert(lost.end(), hosts.begin(), hosts.end());
-    }
-    all.push_back({true, fmt::format("{} of {} hosts are not reached by the others: {}",
-                                     lost.size(), wiring.hosts.size(), list(lost))});
-  }
-  std::map<int, std::vector<std::string>> by_ports, by_hosts;
-  for (std::size_t h = 0; h < ports.size(); ++h) by_ports[ports[h]].push_back(wiring.hosts[h]);
-  if (by_ports.size() > 1) {
-    std::string text = "uneven rails:";
-    for (const auto& [count, hosts] : by_ports)
-      text += fmt::format(" {} ports: {};", count, list(hosts));
-    text.pop_back();
-    all.push_back({true, text});
-  }
-  int leaves = 0;
+  for (std::size_t h = 0; h < wiring.hosts.size(); ++h)
+    parts[a.part(static_cast<int>(wiring.switches.size() + h))].push_back(wiring.hosts[h]);
+  if (parts.size() <= 1) return;
+  const auto largest = std::ranges::max_element(
+      parts, [](const auto& x, const auto& y) { return x.second.size() < y.second.size(); });
+  std::vector<std::string> lost;
+  for (const auto& [key, hosts] : parts)
+    if (key != largest->first) lost.insert(lost.end(), hosts.begin(), hosts.end());
+  all.push_back({true, fmt::format("{} of {} hosts are not reached by the others: {}", lost.size(),
+                                   wiring.hosts.size(), list(lost))});
+}
+
+// "TITLE 2 ports: a, b; 4 ports: c" if the names differ in their number of ports.
+void find_uneven(const char* title, const char* ports, bool problem,
+                 const std::map<int, std::vector<std::string>>& by_ports,
+                 std::vector<Finding>& all) {
+  if (by_ports.size() <= 1) return;
+  std::string text = title;
+  for (const auto& [count, names] : by_ports)
+    text += fmt::format(" {} {}: {};", count, ports, list(names));
+  text.pop_back();
+  all.push_back({problem, text});
+}
+
+void find_worst_leaf(const Wiring& wiring, const Attachments& a, double least_bisection,
+                     std::vector<Finding>& all) {
   double worst = 0;
   std::string where;
-  for (std::size_t s = 0; s < switches; ++s) {
-    if (attached[s] == 0) continue;
-    ++leaves;
-    by_hosts[attached[s]].push_back(wiring.switches[s]);
-    if (up[s] > 0 && down[s] / up[s] > worst) {
-      worst = down[s] / up[s];
-      where = wiring.switches[s];
-    }
-  }
-  all.push_back(
-      {false, fmt::format("{} hosts on {} leaves, {} switches above them", wiring.hosts.size(),
-                          leaves, switches - static_cast<std::size_t>(leaves))});
-  if (by_hosts.size() > 1) {
-    std::string text = "leaves of different sizes:";
-    for (const auto& [count, names] : by_hosts)
-      text += fmt::format(" {} ports down: {};", count, list(names));
-    text.pop_back();
-    all.push_back({false, text});
+  for (std::size_t s = 0; s < wiring.switches.size(); ++s) {
+    if (a.attached[s] == 0 || a.up[s] <= 0 || a.down[s] / a.up[s] <= worst) continue;
+    worst = a.down[s] / a.up[s];
+    where = wiring.switches[s];
   }
   const bool rates = std::ranges::any_of(
       wiring.cables, [](const auto& cable) { return cable.bytes_per_second > 0; });
-  if (worst > 0 && rates) {
-    const bool short_of = least_bisection > 0 && 1 / worst < least_bisection * (1 - 1e-9);
-    all.push_back(
-        {short_of,
-         fmt::format("leaf {} has {:.2f}:1 ports down to ports up{}", where, worst,
-                     short_of ? fmt::format(", 1:{:.2f} is claimed", least_bisection) : "")});
+  if (worst <= 0 || !rates) return;
+  const bool short_of = least_bisection > 0 && 1 / worst < least_bisection * (1 - 1e-9);
+  all.push_back(
+      {short_of,
+       fmt::format("leaf {} has {:.2f}:1 ports down to ports up{}", where, worst,
+                   short_of ? fmt::format(", 1:{:.2f} is claimed", least_bisection) : "")});
+}
+
+}  // namespace
+
+std::vector<Finding> inspect(const Wiring& wiring, double least_bisection) {
+  std::vector<Finding> all;
+  Attachments a = attachments(wiring);
+  find_unreached(wiring, a, all);
+  std::map<int, std::vector<std::string>> hosts_by_ports, leaves_by_hosts;
+  for (std::size_t h = 0; h < wiring.hosts.size(); ++h)
+    hosts_by_ports[a.ports[h]].push_back(wiring.hosts[h]);
+  find_uneven("uneven rails:", "ports", true, hosts_by_ports, all);
+  std::size_t leaves = 0;
+  for (std::size_t s = 0; s < wiring.switches.size(); ++s) {
+    if (a.attached[s] == 0) continue;
+    ++leaves;
+    leaves_by_hosts[a.attached[s]].push_back(wiring.switches[s]);
   }
+  all.push_back({false, fmt::format("{} hosts on {} leaves, {} switches above them",
+                                    wiring.hosts.size(), leaves, wiring.switches.size() - leaves)});
+  find_uneven("leaves of different sizes:", "ports down", false, leaves_by_hosts, all);
+  find_worst_leaf(wiring, a, least_bisection, all);
   return all;
 }
 

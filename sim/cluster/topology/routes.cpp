@@ -48,15 +48,15 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   ends_ = std::move(parts.ends);
   const int nodes = cluster.nodes;
   const int per_node = layout_.size();
-  first_switch_ = nodes * per_node;
-  const int switches = static_cast<int>(parts.vertices.size()) - first_switch_;
+  numbers_.first_switch = nodes * per_node;
+  const int switches = static_cast<int>(parts.vertices.size()) - numbers_.first_switch;
   next_.resize(static_cast<std::size_t>(per_node));
   std::vector<std::vector<Hop>> fabric(static_cast<std::size_t>(switches));
-  nic_up_.resize(static_cast<std::size_t>(nodes * layout_.nics));
-  nic_down_.resize(nic_up_.size(), -1);
-  for (int v = 0; v < first_switch_ + switches; ++v) {
+  nics_.up.resize(static_cast<std::size_t>(nodes * layout_.nics));
+  nics_.down.resize(nics_.up.size(), -1);
+  for (int v = 0; v < numbers_.first_switch + switches; ++v) {
     const Vertex& facts = parts.vertices[static_cast<std::size_t>(v)];
-    if (v >= first_switch_) switches_.push_back(facts);
+    if (v >= numbers_.first_switch) switches_.push_back(facts);
     if (v < per_node) node_vertices_.push_back(facts);
   }
   const auto nic_of = [&](int vertex) {
@@ -65,17 +65,17 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   };
   for (const Link& link : links_) {
     const auto [from, to] = ends_[static_cast<std::size_t>(link.id)];
-    const bool from_switch = from >= first_switch_, to_switch = to >= first_switch_;
+    const bool from_switch = from >= numbers_.first_switch, to_switch = to >= numbers_.first_switch;
     if (from_switch && to_switch) {
-      fabric[static_cast<std::size_t>(from - first_switch_)].push_back(
-          {to - first_switch_, link.id});
+      fabric[static_cast<std::size_t>(from - numbers_.first_switch)].push_back(
+          {to - numbers_.first_switch, link.id});
     } else if (to_switch) {
-      nic_up_[nic_of(from)] = {to - first_switch_, link.id};
+      nics_.up[nic_of(from)] = {to - numbers_.first_switch, link.id};
     } else if (from_switch) {
-      nic_down_[nic_of(to)] = link.id;
+      nics_.down[nic_of(to)] = link.id;
     } else if (from < per_node) {
       next_[static_cast<std::size_t>(from)].push_back({to, link.id});
-      ++links_per_node_;
+      ++numbers_.links_per_node;
     }
   }
   for (int v = 0; v < per_node; ++v) {
@@ -87,8 +87,8 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   fabric_trees_.resize(next_.size());
   find_forest();
   const int gpus = cluster.conditions.empty() ? cluster.node.gpus : cluster.gpus();
-  for (int gpu = 0; gpu < gpus; ++gpu) nics_of_gpu_.push_back(topology::nics_of_gpu(cluster, gpu));
-  first_measured_ = link_count();
+  for (int gpu = 0; gpu < gpus; ++gpu) nics_.of_gpu.push_back(topology::nics_of_gpu(cluster, gpu));
+  numbers_.first_measured = link_count();
   if (!cluster.rates.empty()) add_measured();
   if (cluster.fabric.kind != FabricKind::leaf_spine) return;
   for (int spine = 0; spine < cluster.fabric.spines; ++spine) {
@@ -153,11 +153,12 @@ void Routes::add_measured() {
 
 int Routes::measured_link(int from_node, int to_node) const {
   const int place = to_node < from_node ? to_node : to_node - 1;
-  return first_measured_ + from_node * (cluster_.nodes - 1) + place;
+  return numbers_.first_measured + from_node * (cluster_.nodes - 1) + place;
 }
 
 Vertex Routes::vertex(int number) const {
-  if (number >= first_switch_) return switches_[static_cast<std::size_t>(number - first_switch_)];
+  if (number >= numbers_.first_switch)
+    return switches_[static_cast<std::size_t>(number - numbers_.first_switch)];
   Vertex vertex = node_vertices_[static_cast<std::size_t>(number % layout_.size())];
   vertex.node = number / layout_.size();
   return vertex;
@@ -169,7 +170,7 @@ void Routes::local(int node, int from, int to, Path& path) const {
   for (int v = to; v != from; v = tree[static_cast<std::size_t>(v)].to) {
     const int link = tree[static_cast<std::size_t>(v)].link;
     assert(link >= 0);
-    path.links.push_back(node * links_per_node_ + link);
+    path.links.push_back(node * numbers_.links_per_node + link);
   }
   std::reverse(path.links.begin() + begin, path.links.end());
 }
@@ -228,9 +229,9 @@ void Routes::over_spine(int from, int to, int from_leaf, int to_leaf, Path& path
 }
 
 void Routes::between_nics(int from, int to, Path& path) const {
-  path.links.push_back(nic_up_[static_cast<std::size_t>(from)].link);
+  path.links.push_back(nics_.up[static_cast<std::size_t>(from)].link);
   between_leaves_of(from, to, path);
-  path.links.push_back(nic_down_[static_cast<std::size_t>(to)]);
+  path.links.push_back(nics_.down[static_cast<std::size_t>(to)]);
   if (!cluster_.rates.empty())
     path.links.push_back(measured_link(from / layout_.nics, to / layout_.nics));
 }
@@ -238,8 +239,8 @@ void Routes::between_nics(int from, int to, Path& path) const {
 void Routes::between_leaves_of(int from, int to, Path& path) const {
   assert(from / layout_.nics != to / layout_.nics);
   const auto begin = static_cast<std::ptrdiff_t>(path.links.size());
-  const Hop& up = nic_up_[static_cast<std::size_t>(from)];
-  const int target = nic_up_[static_cast<std::size_t>(to)].to;
+  const Hop& up = nics_.up[static_cast<std::size_t>(from)];
+  const int target = nics_.up[static_cast<std::size_t>(to)].to;
   if (up.to != target && !working_spines_.empty()) {
     over_spine(from, to, up.to, target, path);
   } else {
@@ -249,7 +250,7 @@ void Routes::between_leaves_of(int from, int to, Path& path) const {
     });
   }
   std::reverse(path.links.begin() + begin, path.links.end());
-  Duration latency = link(up.link).latency + link(nic_down_[static_cast<std::size_t>(to)]).latency;
+  Duration latency = link(up.link).latency + link(nics_.down[static_cast<std::size_t>(to)]).latency;
   for (auto id = path.links.begin() + begin; id != path.links.end(); ++id) {
     latency += link(*id).latency;
   }

@@ -43,7 +43,7 @@ class Routes {
   void between_leaves_of(int from, int to, Path& path) const;
   // The NICs of its node through which a GPU's messages leave.
   const std::vector<int>& nics_of_gpu(int gpu) const {
-    return nics_of_gpu_[static_cast<std::size_t>(gpu) % nics_of_gpu_.size()];
+    return nics_.of_gpu[static_cast<std::size_t>(gpu) % nics_.of_gpu.size()];
   }
   // A NIC's leaf, and the links to it and back.
   struct NicLinks {
@@ -51,8 +51,8 @@ class Routes {
     int up = -1, down = -1;
   };
   NicLinks links_of_nic(int nic) const {
-    const Hop& up = nic_up_[static_cast<std::size_t>(nic)];
-    return {up.to, up.link, nic_down_[static_cast<std::size_t>(nic)]};
+    const Hop& up = nics_.up[static_cast<std::size_t>(nic)];
+    return {up.to, up.link, nics_.down[static_cast<std::size_t>(nic)]};
   }
   // Calls visit(link) for the links from leaf to leaf, starting with the last one. REQUIRES:
   // !draws_spines().
@@ -116,16 +116,24 @@ class Routes {
   std::vector<Vertex> switches_;
   std::vector<Vertex> node_vertices_;   // of node 0
   std::vector<std::vector<Hop>> next_;  // by vertex of node 0 and switch of the fabric
-  int links_per_node_ = 0;
-  int first_switch_ = 0;                       // vertex
-  int first_measured_ = 0;                     // link
-  std::vector<Hop> nic_up_;                    // NIC -> its leaf
-  std::vector<int> nic_down_;                  // link from the leaf to the NIC
-  std::vector<std::vector<int>> nics_of_gpu_;  // of one node's GPUs if all nodes are alike
-  std::vector<int> working_spines_;            // leaf_spine
-  std::vector<Tree> local_trees_;              // by source vertex in a node
-  std::vector<Stem> forest_;                   // by switch; empty: paths are not unique
-  mutable std::vector<Tree> fabric_trees_;     // by source switch; empty: not computed yet
+  // Where the parts of the cluster begin in the numbers of links and vertices.
+  struct Numbers {
+    int links_per_node = 0;
+    int first_switch = 0;    // vertex
+    int first_measured = 0;  // link
+  };
+  Numbers numbers_;
+  // By NIC: the hop to its leaf, and the link from the leaf to it.
+  struct NicTables {
+    std::vector<Hop> up;
+    std::vector<int> down;
+    std::vector<std::vector<int>> of_gpu;  // of one node's GPUs if all nodes are alike
+  };
+  NicTables nics_;
+  std::vector<int> working_spines_;         // leaf_spine
+  std::vector<Tree> local_trees_;           // by source vertex in a node
+  std::vector<Stem> forest_;                // by switch; empty: paths are not unique
+  mutable std::vector<Tree> fabric_trees_;  // by source switch; empty: not computed yet
 };
 
 }  // namespace sim::topology

@@ -162,6 +162,11 @@ void Executor::wait(RankState& r, const Instruction& i) {
   lift(r, i.stream, event.when, event.account);
 }
 
+void Executor::wait_for_device(RankState& r) {
+  lift(r, Stream::compute, r.clock.idle(), Account::other);
+  r.clock.cpu = std::max(r.clock.cpu, r.clock.idle()) + times_.synchronize;
+}
+
 void Executor::work_on_host(RankState& r, const Instruction& i) {
   if (i.index != static_cast<std::uint32_t>(program::HostWork::data)) {
     r.clock.cpu = r.clock.cpu + i.value * times_.host[i.index];
@@ -225,8 +230,7 @@ bool Executor::execute(int c, RankState& r, const Instruction& i, const MemoryCo
       return true;
     case Op::sync_device:
       if (!complete_all(c, r, ~program::Streams{0})) return false;
-      lift(r, Stream::compute, r.clock.idle(), Account::other);
-      r.clock.cpu = std::max(r.clock.cpu, r.clock.idle()) + times_.synchronize;
+      wait_for_device(r);
       return true;
     case Op::host:
       work_on_host(r, i);

@@ -112,6 +112,7 @@ class Executor {
   bool answer();
   bool free(int c, RankState& r, const program::Instruction& i, const MemoryCode& memory,
             std::uint32_t slot);
+  void wait_for_device(RankState& r);
   void work_on_host(RankState& r, const program::Instruction& i);
   bool may_allocate(int c, RankState& r, const program::Instruction& i);
   bool allocate(int c, RankState& r, const program::Instruction& i, const MemoryCode& memory,

@@ -4,6 +4,8 @@
 #include <array>
 #include <cassert>
 
+#include "sim/engine/deadlock.h"
+
 namespace sim::engine {
 
 std::string_view name(Account account) {
@@ -32,6 +34,21 @@ std::vector<int> stages_of(const program::Job& job) {
   std::vector<int> stages;
   for (const program::Program& program : job.classes) stages.push_back(program.stage);
   return stages;
+}
+
+void end_in_deadlock(const program::Job& job, const std::vector<Position>& positions,
+                     const std::vector<bool>& done) {
+  std::vector<Deadlock::Waiting> waiting;
+  for (std::size_t c = 0; c < positions.size(); ++c) {
+    if (done[c]) continue;
+    const Position& at = positions[c];
+    Deadlock::Waiting& one = waiting.emplace_back();
+    one.rank_class = static_cast<int>(c);
+    one.stage = job.classes[c].stage;
+    one.at_end = at.pass >= at.passes->size();
+    if (!one.at_end) one.place = resolve(job.classes[c], at);
+  }
+  throw Deadlock(std::move(waiting));
 }
 
 void fill_up(Accounts& accounts, Duration step) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/engine/rank/queues.h"
+#include "sim/engine/rank/rank_memory.h"
 #include "sim/engine/replay.h"
 
 namespace sim::engine {
@@ -36,6 +37,11 @@ void fill_up(Accounts& accounts, Duration step);
 
 // Fills all fields of a report that do not depend on the engine.
 void describe(const program::Job& job, RunReport& report);
+
+// Ends the replay: the ranks wait for each other. `positions`: where each class waits, by class;
+// `done`: by class, whether nothing of it is open.
+[[noreturn]] void end_in_deadlock(const program::Job& job, const std::vector<Position>& positions,
+                                  const std::vector<bool>& done);
 
 // Device memory of a class that is left for the caching allocator; never negative.
 Bytes capacity(const Memory& memory, std::size_t rank_class);

@@ -20,32 +20,17 @@ const collective::Codec* codec_of(const collective::Codecs& codecs, Stream queue
   const auto known = [](const std::optional<collective::Codec>& codec) {
     return codec ? &*codec : nullptr;
   };
-  switch (queue) {
-    case Stream::tp:
-    case Stream::tensor_columns:
-    case Stream::tensor_rows:
-    case Stream::etp:
+  switch (row(queue).codecs) {
+    case QueueRow::Codecs::tensor:
       return known(codecs.tensor);
-    case Stream::dp_cp:
-    case Stream::edp:
-    case Stream::shard:
-    case Stream::shard_near:
-    case Stream::shard_far:
-    case Stream::replicate:
+    case QueueRow::Codecs::data:
       return known(kind == collective::Kind::all_gather ? codecs.parameters : codecs.data);
-    case Stream::pp:
-    case Stream::pp_send_forward:
-    case Stream::pp_receive_forward:
-    case Stream::pp_send_backward:
-    case Stream::pp_receive_backward:
-    case Stream::pp_send_forward_up:
-    case Stream::pp_receive_forward_up:
-    case Stream::pp_send_backward_up:
-    case Stream::pp_receive_backward_up:
+    case QueueRow::Codecs::pipeline:
       return known(codecs.pipeline);
-    default:
-      return nullptr;
+    case QueueRow::Codecs::none:
+      break;
   }
+  return nullptr;
 }
 
 namespace {

@@ -29,49 +29,70 @@ struct QueueRow {
   std::optional<mesh::Communicator> communicator;  // of network streams
   Account account;                                 // of waits for this queue
   bool owns_memory;                                // tensors can be allocated on this stream
+  // The codecs of its messages (collective/codec.h). data: those of gradients, and of gathered
+  // parameters.
+  enum class Codecs : std::uint8_t { none, tensor, data, pipeline } codecs = Codecs::none;
+  // Its collectives join pipeline stages, which arrive at different times of a schedule.
+  bool joins_stages = false;
 };
 
 inline constexpr auto queues = [] {
   using mesh::Communicator;
   using program::Stream;
   using enum Resource;
+  using Codecs = QueueRow::Codecs;
   return std::array<QueueRow, program::stream_count>{{
       {Stream::compute, sms, std::nullopt, Account::other, true},
       {Stream::cp_compute, sms, std::nullopt, Account::cp_exposed, true},
       {Stream::unshard, sms, std::nullopt, Account::dp_exposed, true},
       {Stream::reduce, sms, std::nullopt, Account::dp_exposed, true},
-      {Stream::tp, network, Communicator::tp, Account::tp_exposed, false},
+      {Stream::tp, network, Communicator::tp, Account::tp_exposed, false, Codecs::tensor},
       {Stream::cp, network, Communicator::cp, Account::cp_exposed, false},
       {Stream::dp, network, Communicator::dp, Account::dp_exposed, false},
-      {Stream::dp_cp, network, Communicator::dp_cp, Account::dp_exposed, false},
-      {Stream::pp, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::pp_send_forward, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::pp_receive_forward, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::pp_send_backward, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::pp_receive_backward, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::pp_send_forward_up, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::pp_receive_forward_up, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::pp_send_backward_up, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::pp_receive_backward_up, network, Communicator::pp, Account::pp_transfer, false},
-      {Stream::embedding, network, Communicator::embedding, Account::pp_transfer, false},
-      {Stream::shard, network, Communicator::shard, Account::dp_exposed, false},
-      {Stream::replicate, network, Communicator::replicate, Account::dp_exposed, false},
-      {Stream::world, network, Communicator::world, Account::other, false},
+      {Stream::dp_cp, network, Communicator::dp_cp, Account::dp_exposed, false, Codecs::data},
+      {Stream::pp, network, Communicator::pp, Account::pp_transfer, false, Codecs::pipeline},
+      {Stream::pp_send_forward, network, Communicator::pp, Account::pp_transfer, false,
+       Codecs::pipeline},
+      {Stream::pp_receive_forward, network, Communicator::pp, Account::pp_transfer, false,
+       Codecs::pipeline},
+      {Stream::pp_send_backward, network, Communicator::pp, Account::pp_transfer, false,
+       Codecs::pipeline},
+      {Stream::pp_receive_backward, network, Communicator::pp, Account::pp_transfer, false,
+       Codecs::pipeline},
+      {Stream::pp_send_forward_up, network, Communicator::pp, Account::pp_transfer, false,
+       Codecs::pipeline},
+      {Stream::pp_receive_forward_up, network, Communicator::pp, Account::pp_transfer, false,
+       Codecs::pipeline},
+      {Stream::pp_send_backward_up, network, Communicator::pp, Account::pp_transfer, false,
+       Codecs::pipeline},
+      {Stream::pp_receive_backward_up, network, Communicator::pp, Account::pp_transfer, false,
+       Codecs::pipeline},
+      {Stream::embedding, network, Communicator::embedding, Account::pp_transfer, false,
+       Codecs::none, true},
+      {Stream::shard, network, Communicator::shard, Account::dp_exposed, false, Codecs::data},
+      {Stream::replicate, network, Communicator::replicate, Account::dp_exposed, false,
+       Codecs::data},
+      {Stream::world, network, Communicator::world, Account::other, false, Codecs::none, true},
       {Stream::pcie_up, pcie_up, std::nullopt, Account::host, true},
       {Stream::pcie_down, pcie_down, std::nullopt, Account::host, false},
       {Stream::cpu, cpu_cores, std::nullopt, Account::host, false},
       {Stream::ep, network, Communicator::ep, Account::ep_exposed, false},
-      {Stream::etp, network, Communicator::etp, Account::ep_exposed, false},
+      {Stream::etp, network, Communicator::etp, Account::ep_exposed, false, Codecs::tensor},
       {Stream::etp_ep, network, Communicator::etp_ep, Account::ep_exposed, false},
-      {Stream::edp, network, Communicator::edp, Account::dp_exposed, false},
+      {Stream::edp, network, Communicator::edp, Account::dp_exposed, false, Codecs::data},
       {Stream::cp_exchange, network, Communicator::ulysses, Account::cp_exposed, false},
       {Stream::cp_ring, network, Communicator::ring, Account::cp_exposed, false},
-      {Stream::shard_near, network, Communicator::shard_near, Account::dp_exposed, false},
-      {Stream::shard_far, network, Communicator::shard_far, Account::dp_exposed, false},
-      {Stream::vocabulary, network, Communicator::pp, Account::pp_transfer, false},
+      {Stream::shard_near, network, Communicator::shard_near, Account::dp_exposed, false,
+       Codecs::data},
+      {Stream::shard_far, network, Communicator::shard_far, Account::dp_exposed, false,
+       Codecs::data},
+      {Stream::vocabulary, network, Communicator::pp, Account::pp_transfer, false, Codecs::none,
+       true},
       {Stream::side, sms, std::nullopt, Account::ep_exposed, true},
-      {Stream::tensor_columns, network, Communicator::tensor_columns, Account::tp_exposed, false},
-      {Stream::tensor_rows, network, Communicator::tensor_rows, Account::tp_exposed, false},
+      {Stream::tensor_columns, network, Communicator::tensor_columns, Account::tp_exposed, false,
+       Codecs::tensor},
+      {Stream::tensor_rows, network, Communicator::tensor_rows, Account::tp_exposed, false,
+       Codecs::tensor},
   }};
 }();
 // The row of a stream.
@@ -89,8 +110,7 @@ inline Account account_of(program::Stream queue) {
 // Whether the collectives of a queue join pipeline stages, which arrive at different times of a
 // schedule.
 constexpr bool waits_for_stages(program::Stream queue) {
-  return queue == program::Stream::world || queue == program::Stream::embedding ||
-         queue == program::Stream::vocabulary;
+  return row(queue).joins_stages;
 }
 // The communicator of a queue. REQUIRES: the queue carries one.
 mesh::Communicator communicator_of(program::Stream queue);

@@ -128,10 +128,10 @@ void Reference::next_instruction(Rank& r) {
 void Reference::cpu_step(int c) {
   Rank& r = *ranks_[static_cast<std::size_t>(c)];
   const Instruction& i = instruction_of(r);
-  if (i.op == Op::alloc && !r.idle_for_memory && r.memory.may_wait(i.value, i.stream) &&
+  if (i.op == Op::alloc && !r.wait.for_memory && r.memory.may_wait(i.value, i.stream) &&
       r.driver.would_wait(r.memory.allocator(), i.value, static_cast<int>(i.stream))) {
-    for (std::size_t s = 0; s < streams; ++s) r.until.push_back({s, r.issued[s]});
-    r.waits = r.idle_for_memory = true;
+    for (std::size_t s = 0; s < streams; ++s) r.wait.until.push_back({s, r.stream[s].issued});
+    r.wait.on = r.wait.for_memory = true;
     try_start(c);
     return;
   }
@@ -149,7 +149,7 @@ void Reference::cpu_step(int c) {
     places.of.push_back(own);
   }
   handle(c, r, i);
-  if (!r.waits) {
+  if (!r.wait.on) {
     next_instruction(r);
     schedule_cpu(c);
   } else {
@@ -161,13 +161,13 @@ void Reference::communicate(int c, Rank& r, const Instruction& i, Entry e) {
   const bool exchange = i.op == Op::exchange;
   const Stream q = stream_of(r, i);
   e.kind = exchange ? EntryKind::exchange : EntryKind::collective;
-  e.after = {at(i.stream), r.issued[at(i.stream)]};
-  e.launch = r.launches++;
+  e.after = {at(i.stream), r.stream[at(i.stream)].issued};
+  e.launch = r.launches.issued++;
   e.waiting = exchange              ? waiting_account((*r.at.passes)[r.at.pass])
               : waits_for_stages(q) ? Account::pp_fill_drain
                                     : account_of(q);
   issue(c, r, q, std::move(e));
-  const Mark end{at(q), r.issued[at(q)]};
+  const Mark end{at(q), r.stream[at(q)].issued};
   if (i.event != 0) r.events[i.event] = end;
   if (!(i.flags & program::joins)) return;
   Entry join;
@@ -178,7 +178,7 @@ void Reference::communicate(int c, Rank& r, const Instruction& i, Entry e) {
 }
 
 void Reference::handle(int c, Rank& r, const Instruction& i) {
-  const auto mark = [&r](Stream s) { return Mark{at(s), r.issued[at(s)]}; };
+  const auto mark = [&r](Stream s) { return Mark{at(s), r.stream[at(s)].issued}; };
   Entry e;
   e.flags = i.flags;
   e.index = i.index;
@@ -187,7 +187,7 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
   switch (i.op) {
     case Op::alloc:
       r.memory.allocate(slot(r, i.space, i.index), i, r.at);
-      r.idle_for_memory = false;
+      r.wait.for_memory = false;
       return;
     case Op::free:
       r.memory.free(slot(r, i.space, i.index), i.flags & program::maybe, &r.at);
@@ -202,9 +202,9 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
       return;
     case Op::kernel:
       e.kind = EntryKind::kernel;
-      if (!(i.flags & program::beside)) e.kernel = r.kernels[resource(i.stream)]++;
+      if (!(i.flags & program::beside)) e.kernel = r.launches.kernels[resource(i.stream)].issued++;
       e.after = {at(i.stream), 0};
-      if (resource_of(i.stream) != Resource::cpu_cores) e.launch = r.launches++;
+      if (resource_of(i.stream) != Resource::cpu_cores) e.launch = r.launches.issued++;
       issue(c, r, i.stream, std::move(e));
       return;
     case Op::collective:
@@ -221,16 +221,16 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
       r.events[i.event] = mark(i.stream);
       return;
     case Op::sync_event:
-      r.until.push_back(r.events[i.event]);
-      r.waits = true;
+      r.wait.until.push_back(r.events[i.event]);
+      r.wait.on = true;
       return;
     case Op::sync_stream:
-      r.until.push_back(mark(i.stream));
-      r.waits = true;
+      r.wait.until.push_back(mark(i.stream));
+      r.wait.on = true;
       return;
     case Op::sync_device:
-      for (std::size_t s = 0; s < streams; ++s) r.until.push_back({s, r.issued[s]});
-      r.waits = true;
+      for (std::size_t s = 0; s < streams; ++s) r.wait.until.push_back({s, r.stream[s].issued});
+      r.wait.on = true;
       return;
     case Op::host:
       return;
@@ -239,24 +239,24 @@ void Reference::handle(int c, Rank& r, const Instruction& i) {
 
 void Reference::issue(int c, Rank& r, Stream stream, Entry entry) {
   entry.issued = agenda_.now();
-  ++r.issued[at(stream)];
-  r.finished[at(stream)].emplace_back();
-  r.queue[at(stream)].push_back(std::move(entry));
+  ++r.stream[at(stream)].issued;
+  r.stream[at(stream)].finished.emplace_back();
+  r.stream[at(stream)].queue.push_back(std::move(entry));
   try_start(c);
 }
 
 bool Reference::ready(const Rank& r, std::size_t s, const Entry& e) const {
   if (e.kind == EntryKind::wait) return r.reached(e.after);
   const bool launched = e.launch >= 0;
-  if (times_.single_queue && launched && e.launch != r.launches_started) return false;
+  if (times_.single_queue && launched && e.launch != r.launches.started) return false;
   if (e.kind == EntryKind::kernel)
-    return e.kernel < 0 || e.kernel == r.kernels_done[resource(static_cast<Stream>(s))];
+    return e.kernel < 0 || e.kernel == r.launches.kernels[resource(static_cast<Stream>(s))].done;
   return r.reached(e.after);
 }
 
 // Notes the end of the oldest entry of a stream, a kernel or a wait.
 void note_end(Rank& r, std::size_t s, Time end) {
-  Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
+  Finished& f = r.stream[s].finished[static_cast<std::size_t>(r.stream[s].done)];
   f.end = f.met = end;
   f.account = f.waiting = account_of(static_cast<Stream>(s));
 }
@@ -267,26 +267,27 @@ void Reference::try_start(int c) {
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t s = 0; s < streams; ++s) {
-      if (r.queue[s].empty()) continue;
-      Entry& e = r.queue[s].front();
+      if (r.stream[s].queue.empty()) continue;
+      Entry& e = r.stream[s].queue.front();
       if (e.running || !ready(r, s, e)) continue;
       moved = true;
       if (e.kind == EntryKind::wait) {
         settle_wait(r, s, e);
-        note_end(r, s, std::max(r.end_of({s, r.done[s]}), r.end_of(e.after)));
-        r.queue[s].pop_front();
-        ++r.done[s];
+        note_end(r, s, std::max(r.end_of({s, r.stream[s].done}), r.end_of(e.after)));
+        r.stream[s].queue.pop_front();
+        ++r.stream[s].done;
       } else {
         start(c, r, s, e);
       }
     }
   }
-  if (!r.waits) return;
-  if (!std::all_of(r.until.begin(), r.until.end(), [&](const Mark& m) { return r.reached(m); }))
+  if (!r.wait.on) return;
+  if (!std::all_of(r.wait.until.begin(), r.wait.until.end(),
+                   [&](const Mark& m) { return r.reached(m); }))
     return;
-  r.waits = false;
-  r.until.clear();
-  if (r.idle_for_memory) {  // the allocation uses the CPU's own clock
+  r.wait.on = false;
+  r.wait.until.clear();
+  if (r.wait.for_memory) {  // the allocation uses the CPU's own clock
     agenda_.schedule(agenda_.now(), Event::cpu, {Event::cpu, c, 0, 0});
     return;
   }
@@ -303,14 +304,14 @@ void Reference::try_start(int c) {
 void Reference::finish(int c, std::size_t s) {
   Rank& r = *ranks_[static_cast<std::size_t>(c)];
   const Time now = agenda_.now();
-  Entry& e = r.queue[s].front();
+  Entry& e = r.stream[s].queue.front();
   assert(e.running);
-  r.last_end[s] = now;
+  r.stream[s].last_end = now;
   if (e.kind == EntryKind::kernel) {
-    if (e.kernel >= 0) ++r.kernels_done[resource(static_cast<Stream>(s))];
+    if (e.kernel >= 0) ++r.launches.kernels[resource(static_cast<Stream>(s))].done;
     note_end(r, s, now);
   } else {
-    Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
+    Finished& f = r.stream[s].finished[static_cast<std::size_t>(r.stream[s].done)];
     f.end = now;
     if (e.kind == EntryKind::exchange) {
       // The transfer is the last part of an exchange; the wait for peers comes before it.
@@ -329,8 +330,8 @@ void Reference::finish(int c, std::size_t s) {
                                    f.post, f.met, now);
     }
   }
-  r.queue[s].pop_front();
-  ++r.done[s];
+  r.stream[s].queue.pop_front();
+  ++r.stream[s].done;
   try_start(c);
 }
 
@@ -358,7 +359,15 @@ void Reference::play(int step) {
   do {
     work();
   } while (let_one_allocate());
-  for ([[maybe_unused]] const auto& r : ranks_) assert(r->at_end);
+  std::vector<Position> positions;
+  std::vector<bool> done;
+  for (const auto& r : ranks_) {
+    positions.push_back(r->at);
+    const bool idle =
+        std::ranges::all_of(r->stream, [](const auto& stream) { return stream.queue.empty(); });
+    done.push_back(r->at_end && idle);
+  }
+  if (std::ranges::find(done, false) != done.end()) end_in_deadlock(job_, positions, done);
 }
 
 RunReport Reference::run() {

@@ -94,33 +94,47 @@ struct Rank {
   const program::Program& program;
   const ClassTimes& times;
 
-  std::array<std::deque<Entry>, streams> queue;
-  std::array<std::int64_t, streams> issued{}, done{};
-  std::array<Time, streams> last_end{};
-  std::array<std::vector<Finished>, streams> finished;  // by entry number
-  std::vector<Mark> events = std::vector<Mark>(program.events);
-  std::int64_t launches = 0, launches_started = 0;
   // The entries of a hardware queue: of all issued launches, and of those that have started.
   struct Places {
     std::int64_t issued = 0, started = 0;
     std::deque<std::int64_t> of;  // entries of each launch that has not started
     std::int64_t wanted = 0;      // the CPU waits until `started` reaches it; 0: it does not wait
   };
-  std::array<Places, streams> places;  // by stream; a single hardware queue uses the first
-  std::array<std::int64_t, resource_count> kernels{}, kernels_done{};
-  Time last_start{};
-  Account last_start_account = Account::host;
+  struct StreamState {
+    std::deque<Entry> queue;
+    std::int64_t issued = 0, done = 0;
+    Time last_end{};
+    std::vector<Finished> finished;  // by entry number
+    Places places;                   // a single hardware queue uses those of the first stream
+    std::int64_t meetings = 0;
+  };
+  std::array<StreamState, streams> stream;
+  std::vector<Mark> events = std::vector<Mark>(program.events);
+  // Launches of all streams, and the kernels among them.
+  struct Launches {
+    std::int64_t issued = 0, started = 0;
+    Time last_start{};
+    Account last_account = Account::host;
+    struct Kernels {
+      std::int64_t issued = 0, done = 0;
+    };
+    std::array<Kernels, resource_count> kernels;  // by resource
+  };
+  Launches launches;
   Time main_tail{};  // end of the compute stream so far, waits included
   Timeline timeline;
 
   Time cpu{};
   Position at;
   bool at_end = false;
-  bool waits = false;  // the CPU waits for `until`
-  std::vector<Mark> until;
-  bool idle_for_memory = false;  // it waits because an allocation may need an idle device
+  // The CPU waits for `until`.
+  struct Wait {
+    bool on = false;
+    std::vector<Mark> until;
+    bool for_memory = false;  // an allocation may need an idle device
+  };
+  Wait wait;
 
-  std::array<std::int64_t, streams> meetings{};
   MarkDriver driver;
   RankMemory memory;
   std::int64_t executed = 0;
@@ -130,10 +144,11 @@ struct Rank {
 
   // The time at which a stream reached `mark`. REQUIRES: reached(mark).
   Time end_of(const Mark& mark) const {
-    return mark.count == 0 ? Time{}
-                           : finished[mark.stream][static_cast<std::size_t>(mark.count) - 1].end;
+    return mark.count == 0
+               ? Time{}
+               : stream[mark.stream].finished[static_cast<std::size_t>(mark.count) - 1].end;
   }
-  bool reached(const Mark& mark) const { return done[mark.stream] >= mark.count; }
+  bool reached(const Mark& mark) const { return stream[mark.stream].done >= mark.count; }
 };
 
 // An event of the agenda. `finish` ends an entry of a stream, `message` ends one side of a message,
@@ -202,7 +217,7 @@ class Reference {
   void start_exchange(int c, Rank& r, std::size_t s, const Entry& e);
   void meet(Channel& channel);
   Rank::Places& places_of(Rank& r, Stream stream) const {
-    return r.places[times_.single_queue ? 0 : at(stream)];
+    return r.stream[times_.single_queue ? 0 : at(stream)].places;
   }
   void leave_launch_queue(int c, Rank& r, Stream stream);
   void finish(int c, std::size_t s);

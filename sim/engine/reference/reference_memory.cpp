@@ -13,7 +13,7 @@ Mark mark_of(const allocator::Event& event) {
 }  // namespace
 
 allocator::Event MarkDriver::record_event(int stream) {
-  return {stream, rank_.issued[static_cast<std::size_t>(stream)]};
+  return {stream, rank_.stream[static_cast<std::size_t>(stream)].issued};
 }
 
 bool MarkDriver::event_reached(const allocator::Event& event) {
@@ -34,7 +34,9 @@ Time& MarkDriver::cpu() {
 // The driver frees memory when the device is idle.
 Time MarkDriver::idle() const {
   waited_ = true;
-  return *std::max_element(rank_.last_end.begin(), rank_.last_end.end());
+  Time last{};
+  for (const Rank::StreamState& stream : rank_.stream) last = std::max(last, stream.last_end);
+  return last;
 }
 
 bool MarkDriver::would_wait(const allocator::Allocator& allocator, std::int64_t bytes, int stream) {

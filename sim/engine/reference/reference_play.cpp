@@ -33,9 +33,9 @@ void Reference::work() {
 bool Reference::let_one_allocate() {
   for (std::size_t c = 0; c < ranks_.size(); ++c) {
     Rank& r = *ranks_[c];
-    if (r.at_end || !r.waits || !r.idle_for_memory) continue;
-    r.waits = false;
-    r.until.clear();
+    if (r.at_end || !r.wait.on || !r.wait.for_memory) continue;
+    r.wait.on = false;
+    r.wait.until.clear();
     r.cpu = agenda_.now();
     agenda_.schedule(agenda_.now(), Event::cpu, {Event::cpu, static_cast<int>(c), 0, 0});
     return true;

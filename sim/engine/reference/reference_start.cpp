@@ -5,7 +5,7 @@ namespace sim::engine::reference {
 
 Account Reference::why(const Rank& r, const Entry& e, Account otherwise) const {
   if (agenda_.now() == e.issued) return Account::host;
-  if (times_.single_queue && agenda_.now() == r.last_start) return r.last_start_account;
+  if (times_.single_queue && agenda_.now() == r.launches.last_start) return r.launches.last_account;
   return otherwise;
 }
 
@@ -19,7 +19,7 @@ void Reference::start_kernel(int c, Rank& r, Stream stream, const Entry& e) {
   if (e.kernel >= 0 && resource_of(stream) == Resource::sms)
     r.timeline.kernel(now, end, kernel_account(e.flags), idle);
   if (main) r.main_tail = end;
-  if (e.launch >= 0) r.last_start_account = idle;
+  if (e.launch >= 0) r.launches.last_account = idle;
   agenda_.schedule(end, Event::finish,
                    {Event::finish, c, static_cast<std::uint32_t>(at(stream)), 0});
   if (options_.observer)
@@ -30,7 +30,7 @@ void Reference::start_kernel(int c, Rank& r, Stream stream, const Entry& e) {
 void Reference::start_collective(int c, Rank& r, std::size_t s, Entry& e) {
   const std::vector<int>& who = job_.mesh.members(communicator_of(static_cast<Stream>(s)), c);
   auto& group = meetings_[{s, who.front()}];
-  const std::int64_t number = r.meetings[s]++;
+  const std::int64_t number = r.stream[s].meetings++;
   Meeting& meeting = group[number];
   meeting.arrived.emplace_back(c, &e);
   if (meeting.arrived.size() < who.size()) return;
@@ -40,7 +40,7 @@ void Reference::start_collective(int c, Rank& r, std::size_t s, Entry& e) {
     Rank& m = *ranks_[of_member];
     const auto& durations =
         entry->flags & program::overlapped ? m.times.transfer_overlapped : m.times.transfer;
-    m.finished[s][static_cast<std::size_t>(m.done[s])].met = agenda_.now();
+    m.stream[s].finished[static_cast<std::size_t>(m.stream[s].done)].met = agenda_.now();
     const std::size_t kind = links_ ? options_.coupling->transfer[of_member][entry->index] : 0;
     put_on_wire({Event::finish, member, static_cast<std::uint32_t>(s), 0}, durations[entry->index],
                 kind, leader);
@@ -87,8 +87,8 @@ void Reference::meet(Channel& ch) {
 // A launch has started: its places in the hardware queue are free, and the CPU may continue.
 void Reference::leave_launch_queue(int c, Rank& r, Stream stream) {
   const Time now = agenda_.now();
-  r.last_start = now;
-  ++r.launches_started;
+  r.launches.last_start = now;
+  ++r.launches.started;
   Rank::Places& places = places_of(r, stream);
   if (places.of.empty()) return;
   places.started += places.of.front();
@@ -105,11 +105,11 @@ void Reference::start(int c, Rank& r, std::size_t s, Entry& e) {
   if (e.kind == EntryKind::kernel) {
     start_kernel(c, r, stream, e);
   } else {
-    Finished& f = r.finished[s][static_cast<std::size_t>(r.done[s])];
+    Finished& f = r.stream[s].finished[static_cast<std::size_t>(r.stream[s].done)];
     f.post = agenda_.now();
     f.account = account_of(stream);
     f.waiting = e.waiting;
-    f.late = r.last_start_account = why(r, e, f.account);
+    f.late = r.launches.last_account = why(r, e, f.account);
     if (e.kind == EntryKind::collective)
       start_collective(c, r, s, e);
     else

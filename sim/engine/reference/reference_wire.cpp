@@ -40,9 +40,10 @@ void Reference::reschedule() {
 // Attributes the wait of the main stream for a collective or exchange to accounts.
 void Reference::settle_wait(Rank& r, std::size_t s, const Entry& e) {
   if (e.after.count == 0) return;
-  const Finished& f = r.finished[e.after.stream][static_cast<std::size_t>(e.after.count) - 1];
+  const Finished& f =
+      r.stream[e.after.stream].finished[static_cast<std::size_t>(e.after.count) - 1];
   // A wait for an event in the past occupies no stream, however late it is issued.
-  r.last_end[s] = std::max(r.last_end[s], f.end);
+  r.stream[s].last_end = std::max(r.stream[s].last_end, f.end);
   if (s != at(Stream::compute)) return;
   if (f.end <= r.main_tail) return;
   const auto lift = [&](Time until, Account account) {

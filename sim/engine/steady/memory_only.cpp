@@ -217,6 +217,56 @@ std::int64_t SteadyState::end_of_stretch(std::span<const MemoryOnly> all, std::i
   return end;
 }
 
+// Whether the memory of all classes is decided at a growth stop (growth.h). If so, they rest.
+bool SteadyState::rest_when_decided(std::span<MemoryOnly> all, const Stretch& stretch,
+                                    std::int64_t done) {
+  const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::cycles);
+  if (stop == std::end(growth_stops) || !steady(stretch) || !decided(*stop)) return false;
+  for (MemoryOnly& own : all) {
+    leave_sub_pools(own, stretch);
+    if (!own.allocator.rests()) own.allocator.rest();
+  }
+  return true;
+}
+
+// Advances all classes to cycle `end`, or to the first cycle with a driver call that other classes
+// would notice. A class that needs the driver shortens the stretch of the classes after it.
+SteadyState::Advanced SteadyState::advance_all(std::span<MemoryOnly> all, const Stretch& stretch,
+                                               std::int64_t end, std::int64_t most) {
+  const auto each = [&](const auto& work) { team_.in_parallel(all.size(), work); };
+  std::atomic<std::int64_t> goal = end;
+  const auto advance_to = [&](std::size_t c, std::int64_t to) {
+    MemoryOnly& memory_only = all[c];
+    memory_only.short_of = false;
+    memory_only.called = !advance_memory(memory_only, stretch, to);
+    if (!memory_only.called) return;
+    for (std::int64_t g = goal;
+         memory_only.done < g && !goal.compare_exchange_weak(g, memory_only.done);) {
+    }
+  };
+  each([&](std::size_t c) {
+    if (all[c].allocator.rests()) return;
+    enter_sub_pools(all[c], stretch);
+    all[c].keep();
+    advance_to(c, goal);
+  });
+  const bool more =
+      end < most ? std::ranges::none_of(
+                       all, [](const MemoryOnly& one) { return one.called && !one.short_of; })
+                 : goal == most;
+  // Classes that called the driver, or ran or rested beyond the call.
+  const auto beyond = [&](const MemoryOnly& one) { return one.called || one.done > goal; };
+  while (std::ranges::any_of(all, beyond)) {
+    const std::int64_t back_to = goal;
+    each([&](std::size_t c) {
+      if (!all[c].called && all[c].done <= back_to) return;
+      all[c].put_back();
+      advance_to(c, back_to);
+    });
+  }
+  return {goal, more};
+}
+
 // Replays the memory of every class for up to `most` cycles. Returns the number of cycles before
 // the first driver call that other classes would notice.
 std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_t most) {
@@ -226,13 +276,8 @@ std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_
                      stretch);
   const auto each = [&](const auto& work) { team_.in_parallel(all.size(), work); };
   std::int64_t done = 0, room = 0;  // room: minimum length of a stretch, in cycles
-  for (bool still = true, traced = false; still && done < most;) {
-    const auto stop = std::ranges::find(growth_stops, done, &GrowthStop::cycles);
-    if (stop != std::end(growth_stops) && steady(stretch) && decided(*stop)) {
-      for (MemoryOnly& own : all) {
-        leave_sub_pools(own, stretch);
-        if (!own.allocator.rests()) own.allocator.rest();
-      }
+  for (bool more = true, traced = false; more && done < most;) {
+    if (rest_when_decided(all, stretch, done)) {
       done = most;
       break;
     }
@@ -240,48 +285,14 @@ std::int64_t SteadyState::replay_memory_only(const Stretch& stretch, std::int64_
       each([&](std::size_t c) { trace_sub_pools(all[c], stretch, most); });
     const std::int64_t whole =
         std::min(most, std::max(end_of_stretch(all, done, most), done + room));
-    // A class that needs the driver shortens the stretch of the classes after it.
-    std::atomic<std::int64_t> goal = whole;
-    const auto advance_to = [&](std::size_t c, std::int64_t to) {
-      MemoryOnly& memory_only = all[c];
-      memory_only.short_of = false;
-      memory_only.called = !advance_memory(memory_only, stretch, to);
-      if (!memory_only.called) return;
-      for (std::int64_t g = goal;
-           memory_only.done < g && !goal.compare_exchange_weak(g, memory_only.done);) {
-      }
-    };
-    each([&](std::size_t c) {
-      if (all[c].allocator.rests()) return;
-      enter_sub_pools(all[c], stretch);
-      all[c].keep();
-      advance_to(c, goal);
-    });
-    still = whole < most
-                ? std::ranges::none_of(all,
-                                       [&](const MemoryOnly& memory_only) {
-                                         return memory_only.called && !memory_only.short_of;
-                                       })
-                : goal == most;
-    // Classes that called the driver, or ran or rested beyond the call.
-    const auto beyond = [&](const MemoryOnly& memory_only) {
-      return memory_only.called || memory_only.done > goal;
-    };
-    while (std::ranges::any_of(all, beyond)) {
-      const std::int64_t end = goal;
-      each([&](std::size_t c) {
-        if (!all[c].called && all[c].done <= end) return;
-        all[c].put_back();
-        advance_to(c, end);
-      });
-    }
-    const std::int64_t end = goal;
-    const bool last = end == most;
+    const Advanced advanced = advance_all(all, stretch, whole, most);
+    const std::int64_t end = advanced.end;
     room = end == whole ? 0 : end > done ? most_alone : std::max(most_alone, 2 * room);
     done = end;
-    const bool all_rest = std::all_of(all.begin(), all.end(),
-                                      [](const MemoryOnly& q) { return q.allocator.rests(); });
-    if (still && !last && all_rest) done = most;
+    more = advanced.more;
+    const bool all_rest =
+        std::ranges::all_of(all, [](const MemoryOnly& one) { return one.allocator.rests(); });
+    if (more && end != most && all_rest) done = most;
   }
   each([&](std::size_t c) {
     leave_sub_pools(all[c], stretch);

@@ -229,7 +229,34 @@ void SteadyState::play(int step) {
   for (const auto& r : ranks) r->stop = static_cast<std::uint32_t>(r->at.passes->size());
   do executor_.drive();
   while (!executor_.ended_early() && executor_.let_one_allocate());
-  assert(executor_.ended_early() || executor_.all_stopped());
+  if (!executor_.ended_early() && !executor_.all_stopped()) end_waiting();
+}
+
+// Ends the replay: no class can go on.
+void SteadyState::end_waiting() const {
+  std::vector<Position> positions;
+  std::vector<bool> done;
+  for (const auto& r : executor_.ranks()) {
+    positions.push_back(r->at);
+    done.push_back(r->at.pass >= r->at.passes->size() && r->pending.empty());
+  }
+  end_in_deadlock(job_, positions, done);
+}
+
+// Completes exchanges that no class waited for.
+void SteadyState::complete_rest() {
+  for (bool any = true; any;) {
+    any = false;
+    for (std::size_t c = 0; c < executor_.ranks().size(); ++c) {
+      RankState& r = *executor_.ranks()[c];
+      const std::size_t before = r.pending.size();
+      executor_.complete_all(static_cast<int>(c), r, ~0u);
+      any |= r.pending.size() < before;
+    }
+  }
+  const bool open =
+      std::ranges::any_of(executor_.ranks(), [](const auto& r) { return !r->pending.empty(); });
+  if (open && !executor_.ended_early()) end_waiting();
 }
 
 // Ends a step. If ranks synchronise at the end of a step, all end with the last one.
@@ -280,9 +307,7 @@ RunReport SteadyState::run(bool last_alone) {
     previous = std::move(start);
     if (executor_.ended_early() || surely_out() || !goes_on(step)) break;
   }
-  // Completes exchanges that no class waited for.
-  for (std::size_t c = 0; c < executor_.ranks().size(); ++c)
-    executor_.complete_all(static_cast<int>(c), *executor_.ranks()[c], ~0u);
+  complete_rest();
   for (auto& r : executor_.ranks()) {
     ClassReport c;
     c.accounts = r->accounts_at_step;

@@ -89,6 +89,8 @@ class SteadyState {
   void end_step(int step, RunReport& report);
   bool goes_on(int step) const;
   bool surely_out() const;
+  [[noreturn]] void end_waiting() const;
+  void complete_rest();
 
   Snapshot snapshot(bool with_memory) const;
   void save_memory(Snapshot& s) const;
@@ -109,6 +111,14 @@ class SteadyState {
   std::size_t memory_only(Time origin, std::size_t cut);
   bool steady(const Stretch& stretch) const;
   std::int64_t replay_memory_only(const Stretch& stretch, std::int64_t most);
+  bool rest_when_decided(std::span<MemoryOnly> all, const Stretch& stretch, std::int64_t done);
+  // The cycle that all classes reached, and whether to continue with memory alone.
+  struct Advanced {
+    std::int64_t end = 0;
+    bool more = false;
+  };
+  Advanced advance_all(std::span<MemoryOnly> all, const Stretch& stretch, std::int64_t end,
+                       std::int64_t most);
   void trace_sub_pools(MemoryOnly& memory_only, const Stretch& stretch, std::int64_t most);
   static std::int64_t end_of_stretch(std::span<const MemoryOnly> all, std::int64_t done,
                                      std::int64_t most);

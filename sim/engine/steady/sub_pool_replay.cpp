@@ -27,7 +27,7 @@ struct SubPoolReplay::Found {
   std::vector<Name> names;  // of sub-pools
   std::vector<SubPool> sub_pools;
   std::int64_t slack_allocated = 0, slack_active = 0;
-  std::vector<allocator::BlockId> waiting;  // by waits_
+  std::vector<allocator::BlockId> waiting;  // by facts_.waits
 
   std::size_t sub_pool(const Name& name) {
     const auto known = std::ranges::find(names, name);
@@ -39,55 +39,65 @@ struct SubPoolReplay::Found {
   }
 };
 
+struct SubPoolReplay::Filled {
+  std::vector<Own> sub_pools;
+  std::vector<Place> places;  // of occupied blocks, by their ids in the allocator
+  std::size_t occupied = 0;
+};
+
 SubPoolReplay::SubPoolReplay(CycleTrace trace, std::int64_t from, std::int64_t length,
                              std::int64_t cut)
     : trace_(std::move(trace)), from_(from), length_(length), cut_(cut) {
   for (const CycleTrace::Tensor& tensor : trace_.tensors)
-    bytes_.push_back(whole_blocks(tensor.bytes));
+    facts_.bytes.push_back(whole_blocks(tensor.bytes));
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t)
-    if (std::ranges::find(names_, name_of(t)) == names_.end()) names_.push_back(name_of(t));
-  freed_at_.resize(trace_.tensors.size());
+    if (std::ranges::find(facts_.names, name_of(t)) == facts_.names.end())
+      facts_.names.push_back(name_of(t));
+  facts_.freed_at.resize(trace_.tensors.size());
   for (std::size_t e = 0; e < trace_.events.size(); ++e)
-    if (!trace_.events[e].places) freed_at_[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
+    if (!trace_.events[e].places)
+      facts_.freed_at[static_cast<std::size_t>(trace_.events[e].tensor)] = e;
   for (const CycleTrace::Event& event : trace_.events) {
     if (!event.places) continue;
-    places_.push_back(static_cast<std::size_t>(&event - trace_.events.data()));
+    facts_.places.push_back(static_cast<std::size_t>(&event - trace_.events.data()));
   }
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t) {
-    releases_.push_back(release_of(t));
-    if (!trace_.tensors[t].waits.empty()) released_.push_back(t);
+    facts_.releases.push_back(release_of(t));
+    if (!trace_.tensors[t].waits.empty()) facts_.released.push_back(t);
   }
-  std::ranges::stable_sort(released_, {}, [&](std::size_t t) { return releases_[t].event; });
-  waits_ = find_waits();
-  slack_in_groups_ = slack_in_groups();
+  std::ranges::stable_sort(facts_.released, {},
+                           [&](std::size_t t) { return facts_.releases[t].event; });
+  facts_.waits = find_waits();
+  facts_.slack_in_groups = slack_in_groups();
   find_heights();
 }
 
 SubPoolReplay::Name SubPoolReplay::name_of(std::size_t tensor) const {
-  return {static_cast<int>(trace_.tensors[tensor].stream), bytes_[tensor] <= allocator::small_size};
+  return {static_cast<int>(trace_.tensors[tensor].stream),
+          facts_.bytes[tensor] <= allocator::small_size};
 }
 
 void SubPoolReplay::start_from(std::int64_t cycle) {
   assert(!on());
   from_ = cycle;
   trace_.cycles = 0;
-  slack_room_ = first_slack_room;
+  limits_.slack_room = first_slack_room;
 }
 
 // Released blocks return to the pool at the next allocation, and at the begin of a cycle.
 SubPoolReplay::Release SubPoolReplay::release_of(std::size_t tensor) const {
   std::int64_t when = INT64_MIN;
   for (const auto& [stream, end] : trace_.tensors[tensor].waits) when = std::max(when, end);
-  const std::size_t behind = freed_at_[tensor] + 1, end = trace_.events.size();
+  const std::size_t behind = facts_.freed_at[tensor] + 1, end = trace_.events.size();
   if (when == INT64_MIN) return {behind, 0};
-  auto first = std::ranges::lower_bound(places_, behind);
+  auto first = std::ranges::lower_bound(facts_.places, behind);
   for (int cycles = 0;; ++cycles) {
     const auto place = std::lower_bound(
-        first, places_.end(), when,
+        first, facts_.places.end(), when,
         [&](std::size_t event, std::int64_t t) { return trace_.events[event].when < t; });
-    if (place != places_.end()) return {*place, cycles};
+    if (place != facts_.places.end()) return {*place, cycles};
     if (cut_ + length_ >= when) return {end, cycles};
-    first = places_.begin();
+    first = facts_.places.begin();
     when -= length_;
   }
 }
@@ -98,7 +108,7 @@ std::vector<SubPoolReplay::Waiting> SubPoolReplay::find_waits() const {
   for (const CycleTrace::Event& event : trace_.events) {
     if (event.places) continue;
     const auto t = static_cast<std::size_t>(event.tensor);
-    for (int ago = 1; ago <= releases_[t].cycles; ++ago)
+    for (int ago = 1; ago <= facts_.releases[t].cycles; ++ago)
       all.push_back({event.tensor, trace_.tensors[t].lives + ago, ago});
   }
   std::stable_sort(all.begin(), all.end(),
@@ -130,7 +140,7 @@ bool SubPoolReplay::find_sub_pools(const RankState& r, Found& found) const {
     found.slack_allocated += own.slack.allocated;
     found.slack_active += own.slack.active;
   }
-  for (const Name& name : names_) found.sub_pool(name);
+  for (const Name& name : facts_.names) found.sub_pool(name);
   return plain;
 }
 
@@ -142,9 +152,9 @@ bool SubPoolReplay::find_waiting(const RankState& r, Time begin, Found& found) c
   r.memory.allocator().visit_waiting([&](const allocator::Event& event, allocator::BlockId block) {
     waiting[event.stream].emplace_back(event.ticket, block);
   });
-  found.waiting.assign(waits_.size(), allocator::no_block);
-  for (std::size_t n = waits_.size(); n-- > 0;) {
-    const Waiting& w = waits_[n];
+  found.waiting.assign(facts_.waits.size(), allocator::no_block);
+  for (std::size_t n = facts_.waits.size(); n-- > 0;) {
+    const Waiting& w = facts_.waits[n];
     allocator::BlockId& block = found.waiting[n];
     for (const auto& [stream, end] : trace_.tensors[static_cast<std::size_t>(w.tensor)].waits) {
       auto& queue = waiting[stream];
@@ -162,45 +172,45 @@ bool SubPoolReplay::find_waiting(const RankState& r, Time begin, Found& found) c
 // Computes the bytes at each allocation of a cycle.
 void SubPoolReplay::find_heights() {
   Height now;
-  auto released = released_.begin();
+  auto released = facts_.released.begin();
   for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
-    for (; released != released_.end() && releases_[*released].event == e; ++released)
-      now.active -= bytes_[*released];
+    for (; released != facts_.released.end() && facts_.releases[*released].event == e; ++released)
+      now.active -= facts_.bytes[*released];
     if (e == trace_.events.size()) break;
     const CycleTrace::Event& event = trace_.events[e];
     const auto tensor = static_cast<std::size_t>(event.tensor);
     if (!event.places) {
-      now.allocated -= bytes_[tensor];
-      if (trace_.tensors[tensor].waits.empty()) now.active -= bytes_[tensor];
+      now.allocated -= facts_.bytes[tensor];
+      if (trace_.tensors[tensor].waits.empty()) now.active -= facts_.bytes[tensor];
       continue;
     }
-    now.allocated += bytes_[tensor];
-    now.active += bytes_[tensor];
-    heights_.push_back({e, now.allocated, now.active});
-    highest_.allocated = std::max(highest_.allocated, now.allocated);
-    highest_.active = std::max(highest_.active, now.active);
+    now.allocated += facts_.bytes[tensor];
+    now.active += facts_.bytes[tensor];
+    facts_.heights.push_back({e, now.allocated, now.active});
+    facts_.highest.allocated = std::max(facts_.highest.allocated, now.allocated);
+    facts_.highest.active = std::max(facts_.highest.active, now.active);
   }
-  repeats_ = now.allocated == 0 && now.active == 0;
+  facts_.repeats = now.allocated == 0 && now.active == 0;
 }
 
 // Finds the allocations so close to a peak that the slack decides.
 void SubPoolReplay::find_critical(const RankState& r, const Found& found) {
   const allocator::PoolStatistics& all = r.memory.allocator().statistics().all;
-  peak_allocated_ = r.memory.peak_allocated();
-  peak_active_ = all.active_bytes.peak;
-  slack_most_ = 2 * std::max(found.slack_allocated, found.slack_active) + slack_room_;
-  const std::int64_t room = slack_most_ + slack_in_groups_;
+  limits_.peak_allocated = r.memory.peak_allocated();
+  limits_.peak_active = all.active_bytes.peak;
+  limits_.slack_most = 2 * std::max(found.slack_allocated, found.slack_active) + limits_.slack_room;
+  const std::int64_t room = limits_.slack_most + facts_.slack_in_groups;
   const std::int64_t allocated = all.allocated_bytes.current - found.slack_allocated;
   const std::int64_t active = all.active_bytes.current - found.slack_active;
   const auto near = [&](const Height& above) {
-    return allocated + above.allocated + room > peak_allocated_ ||
-           active + above.active + room > peak_active_;
+    return allocated + above.allocated + room > limits_.peak_allocated ||
+           active + above.active + room > limits_.peak_active;
   };
-  critical_.clear();
-  if (!near(highest_)) return;
-  for (const Height& above : heights_)
+  limits_.critical.clear();
+  if (!near(facts_.highest)) return;
+  for (const Height& above : facts_.heights)
     if (near(above))
-      critical_.push_back({above.event, allocated + above.allocated, active + above.active});
+      limits_.critical.push_back({above.event, allocated + above.allocated, active + above.active});
 }
 
 // The largest slack that tensors of omitted groups can have at one time: tensors that do not
@@ -209,7 +219,7 @@ std::int64_t SubPoolReplay::slack_in_groups() const {
   std::int64_t live = 0, most = 0;
   for (const CycleTrace::Event& event : trace_.events) {
     const auto tensor = static_cast<std::size_t>(event.tensor);
-    if (trace_.tensors[tensor].lives > 0 || bytes_[tensor] <= allocator::small_size) continue;
+    if (trace_.tensors[tensor].lives > 0 || facts_.bytes[tensor] <= allocator::small_size) continue;
     live += event.places ? 1 : -1;
     most = std::max(most, live);
   }
@@ -218,29 +228,29 @@ std::int64_t SubPoolReplay::slack_in_groups() const {
 
 void SubPoolReplay::write_codes(Found& found) {
   CodesFor codes_for{found.names, {}};
-  for (const Height& critical : critical_) codes_for.notes.push_back(critical.event);
-  if (codes_for == codes_for_) return;
-  codes_for_ = std::move(codes_for);
+  for (const Height& critical : limits_.critical) codes_for.notes.push_back(critical.event);
+  if (codes_for == codes_.made_for) return;
+  codes_.made_for = std::move(codes_for);
 
   std::vector<SubPoolCode> codes(found.sub_pools.size());
-  home_.clear();
+  codes_.home.clear();
   for (std::size_t t = 0; t < trace_.tensors.size(); ++t) {
     const CycleTrace::Tensor& tensor = trace_.tensors[t];
     const std::size_t sub_pool = found.sub_pool(name_of(t));
     SubPoolCode& code = codes[sub_pool];
-    home_.emplace_back(static_cast<int>(sub_pool), static_cast<int>(code.tensors.size()));
-    code.tensors.push_back({bytes_[t], tensor.lives + releases_[t].cycles, 0, 0});
+    codes_.home.emplace_back(static_cast<int>(sub_pool), static_cast<int>(code.tensors.size()));
+    code.tensors.push_back({facts_.bytes[t], tensor.lives + facts_.releases[t].cycles, 0, 0});
   }
   const auto add = [&](SubPoolStep::Kind kind, std::size_t tensor, int cycles) {
-    SubPoolCode& code = codes[static_cast<std::size_t>(home_[tensor].first)];
-    code.steps.push_back({kind, home_[tensor].second, cycles, -1});
+    SubPoolCode& code = codes[static_cast<std::size_t>(codes_.home[tensor].first)];
+    code.steps.push_back({kind, codes_.home[tensor].second, cycles, -1});
   };
-  auto critical = critical_.begin();
-  auto released = released_.begin();
+  auto critical = limits_.critical.begin();
+  auto released = facts_.released.begin();
   for (std::size_t e = 0; e <= trace_.events.size(); ++e) {
-    for (; released != released_.end() && releases_[*released].event == e; ++released)
+    for (; released != facts_.released.end() && facts_.releases[*released].event == e; ++released)
       add(SubPoolStep::Kind::finish, *released,
-          trace_.tensors[*released].lives + releases_[*released].cycles);
+          trace_.tensors[*released].lives + facts_.releases[*released].cycles);
     if (e == trace_.events.size()) break;
     const CycleTrace::Event& event = trace_.events[e];
     const auto t = static_cast<std::size_t>(event.tensor);
@@ -251,24 +261,24 @@ void SubPoolReplay::write_codes(Found& found) {
       add(tensor.waits.empty() ? SubPoolStep::Kind::release : SubPoolStep::Kind::leave, t,
           tensor.lives);
     }
-    if (critical == critical_.end() || critical->event != e) continue;
+    if (critical == limits_.critical.end() || critical->event != e) continue;
     ++critical;
     for (std::size_t l = 0; l < codes.size(); ++l)
       if (!found.names[l].second) codes[l].steps.push_back({SubPoolStep::Kind::note, -1, 0, -1});
   }
-  codes_.clear();
+  codes_.of.clear();
   for (std::size_t l = 0; l < codes.size(); ++l) {
     codes[l].small = found.names[l].second;
-    codes[l].notes = codes[l].small ? 0 : static_cast<int>(critical_.size());
+    codes[l].notes = codes[l].small ? 0 : static_cast<int>(limits_.critical.size());
     prepare(codes[l]);
-    codes_.push_back(std::make_shared<const SubPoolCode>(std::move(codes[l])));
+    codes_.of.push_back(std::make_shared<const SubPoolCode>(std::move(codes[l])));
   }
 }
 
 bool SubPoolReplay::enter(RankState& r, std::int64_t cycle, Time begin) {
   assert(!on() && cycle >= first());
   const allocator::Allocator& allocator = r.memory.allocator();
-  if (!allocator.takes_what_fits() || !repeats_) return false;
+  if (!allocator.takes_what_fits() || !facts_.repeats) return false;
   r.clock.cpu = Time{begin.ps + cut_};
   r.memory.poll();
   Found found;
@@ -276,35 +286,52 @@ bool SubPoolReplay::enter(RankState& r, std::int64_t cycle, Time begin) {
   find_critical(r, found);
   write_codes(found);
 
-  std::vector<Place> places(allocator.ids());  // of occupied blocks
-  std::size_t occupied = 0;
-  std::vector<Own> sub_pools(found.sub_pools.size());
-  for (std::size_t l = 0; l < sub_pools.size(); ++l) {
-    Own& own = sub_pools[l];
+  Filled filled;
+  if (!fill_sub_pools(found, cycle, allocator.ids(), filled)) return false;
+  if (!hold_tensors(r, cycle, found, filled)) return false;
+  sub_pools_ = std::move(filled.sub_pools);
+  entered_ = done_ = cycle;
+  return true;
+}
+
+// Builds a machine for each sub-pool with the blocks of the allocator. False: a machine has no room
+// for the sizes of its free blocks.
+bool SubPoolReplay::fill_sub_pools(const Found& found, std::int64_t cycle, std::size_t ids,
+                                   Filled& filled) const {
+  filled.places.resize(ids);
+  filled.sub_pools.resize(found.sub_pools.size());
+  for (std::size_t l = 0; l < filled.sub_pools.size(); ++l) {
+    Own& own = filled.sub_pools[l];
     std::tie(own.stream, own.small) = found.names[l];
     std::vector<std::int64_t> sizes;
     for (const Found::Block& block : found.sub_pools[l].blocks)
       if (block.free) sizes.push_back(block.size);
-    SubPoolMachine& machine = own.machine.emplace(codes_[l], std::move(sizes), cycle);
+    SubPoolMachine& machine = own.machine.emplace(codes_.of[l], std::move(sizes), cycle);
     machine.set_slack(found.sub_pools[l].slack);
     for (const Found::Block& block : found.sub_pools[l].blocks) {
       if (block.begins) machine.begin_segment();
       const NodeId node = machine.add_block(block.address, block.size, block.free);
       if (block.begins) own.segments.push_back(node);
       if (block.free) continue;
-      places[static_cast<std::size_t>(block.id)] = {static_cast<int>(l), node};
-      ++occupied;
+      filled.places[static_cast<std::size_t>(block.id)] = {static_cast<int>(l), node};
+      ++filled.occupied;
     }
     if (!machine.room_for_sizes()) return false;
   }
+  return true;
+}
 
-  // Enters each block in the register of its tensor.
+// Enters each block in the register of its tensor. False: a tensor lies in another sub-pool than
+// its code expects, or a block belongs to no tensor.
+bool SubPoolReplay::hold_tensors(const RankState& r, std::int64_t cycle, const Found& found,
+                                 Filled& filled) {
   std::size_t held = 0;
   const auto hold = [&](std::int32_t tensor, int age, allocator::BlockId block) {
-    const Place place = places[static_cast<std::size_t>(block)];
-    const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
+    const Place place = filled.places[static_cast<std::size_t>(block)];
+    const auto [sub_pool, number] = codes_.home[static_cast<std::size_t>(tensor)];
     if (sub_pool != place.sub_pool) return false;
-    sub_pools[static_cast<std::size_t>(sub_pool)].machine->hold(number, cycle - age, place.node);
+    filled.sub_pools[static_cast<std::size_t>(sub_pool)].machine->hold(number, cycle - age,
+                                                                       place.node);
     ++held;
     return true;
   };
@@ -317,17 +344,14 @@ bool SubPoolReplay::enter(RankState& r, std::int64_t cycle, Time begin) {
       if (!hold(h.tensor, h.age, block)) return false;
       continue;
     }
-    const Place place = places[static_cast<std::size_t>(block)];
+    const Place place = filled.places[static_cast<std::size_t>(block)];
     permanent_.push_back({slot, r.memory.category(slot), r.memory.recorded(slot),
                           r.memory.requested(slot), place.sub_pool, place.node});
     ++held;
   }
-  for (std::size_t n = 0; n < waits_.size(); ++n)
-    if (!hold(waits_[n].tensor, waits_[n].age, found.waiting[n])) return false;
-  if (held != occupied) return false;
-  sub_pools_ = std::move(sub_pools);
-  entered_ = done_ = cycle;
-  return true;
+  for (std::size_t n = 0; n < facts_.waits.size(); ++n)
+    if (!hold(facts_.waits[n].tensor, facts_.waits[n].age, found.waiting[n])) return false;
+  return held == filled.occupied;
 }
 
 void SubPoolReplay::keep() {
@@ -360,7 +384,7 @@ MemoryReplay::Reached SubPoolReplay::advance(std::int64_t end) {
       if (!own.machine->play(own.notes)) reached = p;
   if (reached < end) return {reached, Stop::driver};
   if (slack_outgrown()) {
-    slack_room_ *= 2;
+    limits_.slack_room *= 2;
     return {from, Stop::peak};
   }
   done_ = end;
@@ -375,7 +399,7 @@ bool SubPoolReplay::slack_outgrown() const {
     const SubPoolMachine::Slack most = own.machine->most_slack();
     slack += std::max(most.allocated, most.active);
   }
-  return slack > slack_most_;
+  return slack > limits_.slack_most;
 }
 
 SubPoolMachine::Slack SubPoolReplay::Own::noted(std::int64_t cycle, std::int64_t entered,
@@ -392,87 +416,16 @@ SubPoolMachine::Slack SubPoolReplay::Own::noted(std::int64_t cycle, std::int64_t
 // The first cycle in which all tensors together would reach a new peak; `to` if none does.
 std::int64_t SubPoolReplay::first_peak(std::int64_t from, std::int64_t to) const {
   for (std::int64_t p = from; p < to; ++p)
-    for (std::size_t k = 0; k < critical_.size(); ++k) {
-      std::int64_t allocated = critical_[k].allocated, active = critical_[k].active;
+    for (std::size_t k = 0; k < limits_.critical.size(); ++k) {
+      std::int64_t allocated = limits_.critical[k].allocated, active = limits_.critical[k].active;
       for (const Own& own : sub_pools_) {
         const SubPoolMachine::Slack slack = own.noted(p, entered_, static_cast<int>(k));
         allocated += slack.allocated;
         active += slack.active;
       }
-      if (allocated > peak_allocated_ || active > peak_active_) return p;
+      if (allocated > limits_.peak_allocated || active > limits_.peak_active) return p;
     }
   return to;
-}
-
-void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_t> live) {
-  assert(on());
-  if (done_ == entered_) return sub_pools_.clear();  // memory is as it was
-  RankMemory::Layout layout;
-  for (Own& own : sub_pools_)
-    if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->cycle());
-  // By node: the requested size of each occupied block, and the number of its piece.
-  std::vector<std::vector<std::int64_t>> asked;
-  std::vector<std::vector<std::size_t>> pieces;
-  for (const Own& own : sub_pools_) {
-    asked.emplace_back(own.machine->nodes());
-    pieces.emplace_back(own.machine->nodes());
-  }
-  const auto place_of = [&](std::int32_t tensor, int age) {
-    const auto [sub_pool, number] = home_[static_cast<std::size_t>(tensor)];
-    const SubPoolMachine& machine = *sub_pools_[static_cast<std::size_t>(sub_pool)].machine;
-    return Place{sub_pool, machine.held(number, machine.cycle() - age)};
-  };
-  const auto ask = [&](const Place& place, std::int64_t bytes) {
-    asked[static_cast<std::size_t>(place.sub_pool)][static_cast<std::size_t>(place.node)] = bytes;
-  };
-  for (const CycleTrace::Held& h : trace_.held)
-    if (h.tensor >= 0)
-      ask(place_of(h.tensor, h.age), trace_.tensors[static_cast<std::size_t>(h.tensor)].bytes);
-  for (const Waiting& w : waits_)
-    ask(place_of(w.tensor, w.age), trace_.tensors[static_cast<std::size_t>(w.tensor)].bytes);
-  for (const Permanent& p : permanent_) ask({p.sub_pool, p.node}, p.requested);
-
-  std::size_t count = 0;
-  for (std::size_t l = 0; l < sub_pools_.size(); ++l) {
-    const Own& own = sub_pools_[l];
-    for (const NodeId head : own.segments) {
-      auto& segment = layout.segments.emplace_back();
-      segment.address = own.machine->address(head);
-      segment.stream = own.stream;
-      segment.small = own.small;
-      for (NodeId id = head; id >= 0; id = own.machine->right(id)) {
-        using Kind = allocator::Allocator::Piece::Kind;
-        const bool free = own.machine->free(id);
-        const auto node = static_cast<std::size_t>(id);
-        assert(free || asked[l][node] > 0);
-        segment.pieces.push_back({free ? Kind::free : Kind::allocated, own.machine->size(id),
-                                  free ? 0 : asked[l][node]});
-        if (!free) pieces[l][node] = count++;
-      }
-    }
-  }
-  const auto piece = [&](const Place& place) {
-    return pieces[static_cast<std::size_t>(place.sub_pool)][static_cast<std::size_t>(place.node)];
-  };
-  for (const Permanent& p : permanent_)
-    layout.tensors.push_back({p.slot, piece({p.sub_pool, p.node}), p.category, p.recorded});
-  for (const CycleTrace::Held& h : trace_.held) {
-    if (h.tensor < 0) continue;
-    layout.tensors.push_back(
-        {actual_slot(r.program, h.slot, live), piece(place_of(h.tensor, h.age)),
-         trace_.tensors[static_cast<std::size_t>(h.tensor)].category, h.recorded});
-  }
-  const std::int64_t now = begin.ps + cut_;
-  for (const Waiting& w : waits_) {
-    auto& waiting = layout.waiting.emplace_back();
-    waiting.piece = piece(place_of(w.tensor, w.age));
-    for (const auto& [stream, end] : trace_.tensors[static_cast<std::size_t>(w.tensor)].waits) {
-      const std::int64_t ticket = begin.ps + end - w.freed_ago * length_;
-      if (ticket > now) waiting.events.push_back({stream, ticket});
-    }
-  }
-  r.memory.rebuild(layout);
-  sub_pools_.clear();
 }
 
 }  // namespace sim::engine

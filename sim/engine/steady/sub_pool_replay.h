@@ -115,31 +115,55 @@ class SubPoolReplay final : public MemoryReplay {
   bool find_waiting(const RankState& r, Time begin, Found& found) const;
   void find_critical(const RankState& r, const Found& found);
   void write_codes(Found& found);
+  // The machines that take over, and where their blocks are.
+  struct Filled;
+  bool fill_sub_pools(const Found& found, std::int64_t cycle, std::size_t ids,
+                      Filled& filled) const;
+  bool hold_tensors(const RankState& r, std::int64_t cycle, const Found& found, Filled& filled);
+  // Where the block of a tensor is that was allocated `age` cycles ago.
+  Place place_of(std::int32_t tensor, int age) const;
+  template <class T>
+  using ByNode = std::vector<std::vector<T>>;
+  ByNode<std::int64_t> requested_sizes() const;
+  ByNode<std::size_t> write_segments(RankMemory::Layout& layout) const;
   bool slack_outgrown() const;
   std::int64_t first_peak(std::int64_t from, std::int64_t to) const;
 
+  // What the trace says about every cycle. It never changes.
+  struct CycleFacts {
+    std::vector<std::int64_t> bytes;    // by tensor, rounded
+    std::vector<std::size_t> freed_at;  // events, by tensor
+    std::vector<std::size_t> places;    // allocations, in order
+    std::vector<Release> releases;      // by tensor
+    std::vector<std::size_t> released;  // tensors that wait for streams, by Release::event
+    std::vector<Waiting> waits;         // between two cycles, in the order they were freed
+    std::vector<Name> names;            // of the sub-pools of tensors, each once
+    std::vector<Height> heights;        // above the bytes between two cycles
+    Height highest;                     // the most of each
+    bool repeats = false;               // a cycle ends with the tensors that it began with
+    std::int64_t slack_in_groups = 0;
+  };
+  // The machine code of the sub-pools of the last take-over.
+  struct Codes {
+    CodesFor made_for;
+    std::vector<std::pair<int, int>> home;  // by tensor: its sub-pool, its number there
+    std::vector<std::shared_ptr<const allocator::SubPoolCode>> of;  // by sub-pool
+  };
+  // Limits that the memory of all sub-pools together must not exceed.
+  struct Limits {
+    std::vector<Height> critical;  // where a peak may be reached
+    std::int64_t peak_allocated = 0, peak_active = 0;
+    // The slack allowed at events without a note, except that of omitted groups; and its margin
+    // over the slack at the take-over.
+    std::int64_t slack_most = 0, slack_room = first_slack_room;
+  };
+
   CycleTrace trace_;
   std::int64_t from_ = 0, length_ = 0, cut_ = 0;
-  std::vector<std::int64_t> bytes_;    // by tensor, rounded
-  std::vector<std::size_t> freed_at_;  // events, by tensor
-  std::vector<std::size_t> places_;    // allocations, in order
-  std::vector<Release> releases_;      // by tensor
-  std::vector<std::size_t> released_;  // tensors that wait for streams, by Release::event
-  std::vector<Waiting> waits_;         // between two cycles, in the order they were freed
-  std::vector<Name> names_;            // of the sub-pools of tensors, each once
-  std::vector<Height> heights_;        // above the bytes between two cycles
-  Height highest_;                     // the most of each
-  bool repeats_ = false;               // a cycle ends with the tensors that it began with
-  std::int64_t slack_in_groups_ = 0;
-  std::vector<std::pair<int, int>> home_;  // by tensor: its sub-pool, its number there
-  CodesFor codes_for_;
-  std::vector<std::shared_ptr<const allocator::SubPoolCode>> codes_;  // by sub-pool
+  CycleFacts facts_;
+  Codes codes_;
+  Limits limits_;
   std::vector<Own> sub_pools_;
-  std::vector<Height> critical_;  // where a peak may be reached
-  std::int64_t peak_allocated_ = 0, peak_active_ = 0;
-  // The slack allowed at events without a note, except that of omitted groups; and its margin over
-  // the slack at the take-over.
-  std::int64_t slack_most_ = 0, slack_room_ = first_slack_room;
   std::int64_t entered_ = 0, done_ = 0;
 
   // The state for put_back(), only of sub-pools that do not rest. Retained states reuse their

@@ -61,16 +61,29 @@ std::string host_name(std::string_view description, std::string_view guid) {
   return std::string(word.empty() ? guid : word);
 }
 
-}  // namespace
+struct Port {
+  std::string from, to;
+  double rate = 0;
+  std::string peer;  // peer's description in the listing
+};
 
-Result<Imported> import_ibnetdiscover(const std::string& text, const std::string& path) {
-  std::map<std::string, Device> devices;
-  struct Port {
-    std::string from, to;
-    double rate;
-    std::string peer;  // peer's description in the listing
-  };
+struct Listing {
+  std::map<std::string, Device> devices;  // by GUID
   std::vector<Port> ports;
+};
+
+// Adapters that appear only in a switch's ports are hosts too.
+void add_unlisted_peers(Listing& listing) {
+  for (const Port& port : listing.ports) {
+    if (listing.devices.contains(port.to)) continue;
+    const bool is_switch = port.to.starts_with("S-");
+    listing.devices[port.to] = {is_switch, is_switch ? port.to : host_name(port.peer, port.to),
+                                is_switch || !is_no_host(port.peer)};
+  }
+}
+
+Result<Listing> read_listing(const std::string& text, const std::string& path) {
+  Listing listing;
   Diagnostics problems;
   std::string here;
   const std::vector<std::string_view> lines = lines_of(text);
@@ -85,11 +98,11 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
         continue;
       }
       const std::string_view description = quoted(line, hash);
-      devices[here] = {is_switch,
-                       is_switch ? std::string(description.empty() ? here : description)
-                                 : host_name(description, here),
-                       is_switch || !is_no_host(description)};
-      if (devices.size() > max_hosts)
+      listing.devices[here] = {is_switch,
+                               is_switch ? std::string(description.empty() ? here : description)
+                                         : host_name(description, here),
+                               is_switch || !is_no_host(description)};
+      if (listing.devices.size() > max_hosts)
         return Diagnostics{{at_line(path, i), fmt::format("more than {} devices", max_hosts)}};
     } else if (line.starts_with('[')) {
       const std::string_view peer = quoted(line.substr(0, hash));
@@ -99,41 +112,49 @@ Result<Imported> import_ibnetdiscover(const std::string& text, const std::string
                                                   : "a port needs its peer's GUID in quotes"});
         continue;
       }
-      ports.push_back(
+      listing.ports.push_back(
           {here, std::string(peer), rate_of(line.substr(hash)), std::string(quoted(line, hash))});
     }
   }
-  if (devices.empty() && problems.empty()) problems.push_back({path, "no device is listed"});
+  if (listing.devices.empty() && problems.empty())
+    problems.push_back({path, "no device is listed"});
   if (!problems.empty()) return problems;
-  // Adapters that appear only in a switch's ports are hosts too.
-  for (const Port& port : ports) {
-    if (devices.contains(port.to)) continue;
-    const bool is_switch = port.to.starts_with("S-");
-    devices[port.to] = {is_switch, is_switch ? port.to : host_name(port.peer, port.to),
-                        is_switch || !is_no_host(port.peer)};
-  }
+  add_unlisted_peers(listing);
+  return listing;
+}
+
+topology::Wiring wiring_of(const Listing& listing) {
   topology::Wiring wiring;
   std::map<std::string, int> number, host_number;
-  for (const auto& [guid, device] : devices) {
+  for (const auto& [guid, device] : listing.devices) {
     if (!device.is_switch) continue;
     number[guid] = static_cast<int>(wiring.switches.size());
     wiring.switches.push_back(device.name);
   }
-  for (const auto& [guid, device] : devices) {
+  for (const auto& [guid, device] : listing.devices) {
     if (device.is_switch || !device.is_host) continue;
     const auto [at, added] =
         host_number.try_emplace(device.name, static_cast<int>(wiring.hosts.size()));
     if (added) wiring.hosts.push_back(device.name);
     number[guid] = static_cast<int>(wiring.switches.size()) + at->second;
   }
-  for (const Port& port : ports) {
+  for (const Port& port : listing.ports) {
     // Both ends list a cable. Use the switch's line; of two switches, the first one's.
-    const bool from_switch = devices.at(port.from).is_switch;
-    if (!from_switch || (devices.at(port.to).is_switch && port.to < port.from)) continue;
-    if (!devices.at(port.to).is_host) continue;
+    const Device& to = listing.devices.at(port.to);
+    const bool from_switch = listing.devices.at(port.from).is_switch;
+    if (!from_switch || (to.is_switch && port.to < port.from)) continue;
+    if (!to.is_host) continue;
     wiring.cables.push_back({number.at(port.from), number.at(port.to), port.rate});
   }
-  return Imported{"ibnetdiscover", std::nullopt, std::move(wiring)};
+  return wiring;
+}
+
+}  // namespace
+
+Result<Imported> import_ibnetdiscover(const std::string& text, const std::string& path) {
+  const Result<Listing> listing = read_listing(text, path);
+  if (!listing) return listing.errors();
+  return Imported{"ibnetdiscover", std::nullopt, wiring_of(*listing)};
 }
 
 }  // namespace sim::input

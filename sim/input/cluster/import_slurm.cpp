@@ -111,52 +111,70 @@ topology::Wiring wiring_of(const std::map<std::string, Switch>& tree) {
   return wiring;
 }
 
-}  // namespace
+// One line of the file.
+struct Line {
+  std::string name;  // of a switch or a block
+  bool block = false;
+  Switch content;
+};
 
-Result<Imported> import_slurm(const std::string& text, const std::string& path) {
-  std::map<std::string, Switch> tree;
-  Diagnostics problems;
+Line read_line(std::string_view text, std::size_t number, const std::string& path,
+               Diagnostics& problems) {
+  Line line{"", false, {number, {}, {}}};
+  for (const std::string_view word : words_of(text.substr(0, text.find('#')))) {
+    const std::size_t equals = word.find('=');
+    const std::string_view key = word.substr(0, equals);
+    const std::string_view value = equals == word.npos ? "" : word.substr(equals + 1);
+    std::string problem;
+    if (key == "SwitchName" || key == "BlockName") {
+      line.name = value;
+      line.block = key == "BlockName";
+    } else if (key == "BlockSizes") {
+      continue;  // groups blocks for scheduling only
+    } else if (key == "Nodes") {
+      problem = expand(value, line.content.nodes);
+    } else if (key == "Switches") {
+      problem = expand(value, line.content.switches);
+    } else if (key != "LinkSpeed") {
+      problem = fmt::format(
+          "'{}' is none of SwitchName, BlockName, Nodes, Switches, LinkSpeed, BlockSizes",
+          shown(word));
+    }
+    if (!problem.empty()) problems.push_back({at_line(path, number), problem});
+  }
+  return line;
+}
+
+using Tree = std::map<std::string, Switch>;
+
+// The switches of the file by name. Problems of single lines go to `problems`; the error is a file
+// that is too large.
+Result<Tree> read_tree(const std::string& text, const std::string& path, Diagnostics& problems) {
+  Tree tree;
   std::size_t names = 0;
   std::vector<std::string> blocks;
   const std::vector<std::string_view> lines = lines_of(text);
   for (std::size_t i = 0; i < lines.size() && problems.size() < max_problems; ++i) {
-    const std::string_view line = lines[i].substr(0, lines[i].find('#'));
-    std::string name;
-    Switch one{i, {}, {}};
-    for (const std::string_view word : words_of(line)) {
-      const std::size_t equals = word.find('=');
-      const std::string_view key = word.substr(0, equals);
-      const std::string_view value = equals == word.npos ? "" : word.substr(equals + 1);
-      std::string problem;
-      if (key == "SwitchName" || key == "BlockName") {
-        name = value;
-        if (key == "BlockName") blocks.push_back(name);
-      } else if (key == "BlockSizes") {
-        continue;  // groups blocks for scheduling only
-      } else if (key == "Nodes") {
-        problem = expand(value, one.nodes);
-      } else if (key == "Switches") {
-        problem = expand(value, one.switches);
-      } else if (key != "LinkSpeed") {
-        problem = fmt::format(
-            "'{}' is none of SwitchName, BlockName, Nodes, Switches, LinkSpeed, BlockSizes",
-            shown(word));
-      }
-      if (!problem.empty()) problems.push_back({at_line(path, i), problem});
-    }
-    if (name.empty() && one.nodes.empty() && one.switches.empty()) continue;
+    Line line = read_line(lines[i], i, path, problems);
+    if (line.block) blocks.push_back(line.name);
+    const Switch& one = line.content;
+    if (line.name.empty() && one.nodes.empty() && one.switches.empty()) continue;
     names += one.nodes.size() + one.switches.size() + 1;
     if (names > 2 * max_hosts) return Diagnostics{{at_line(path, i), "more names than are read"}};
-    if (name.empty()) {
+    if (line.name.empty()) {
       problems.push_back({at_line(path, i), "a line of the tree needs SwitchName="});
-    } else if (!tree.try_emplace(name, std::move(one)).second) {
+    } else if (!tree.try_emplace(line.name, std::move(line.content)).second) {
       problems.push_back(
-          {at_line(path, i), fmt::format("switch '{}' is there twice", shown(name))});
+          {at_line(path, i), fmt::format("switch '{}' is there twice", shown(line.name))});
     }
   }
   // Blocks are connected above the listed level; Slurm does not describe the wiring.
   if (blocks.size() > 1 && problems.empty() && !tree.contains("above the blocks"))
     tree["above the blocks"] = {0, {}, blocks};
+  return tree;
+}
+
+void check_tree(const Tree& tree, const std::string& path, Diagnostics& problems) {
   for (const auto& [name, one] : tree) {
     for (const std::string& below : one.switches) {
       if (!tree.contains(below) && problems.size() < max_problems)
@@ -166,14 +184,22 @@ Result<Imported> import_slurm(const std::string& text, const std::string& path) 
     }
   }
   if (tree.empty() && problems.empty()) problems.push_back({path, "no switch is described"});
-  if (problems.empty()) {
-    if (const std::string name = cycle(tree); !name.empty())
-      problems.push_back(
-          {at_line(path, tree.at(name).line),
-           fmt::format("switch '{}' is below itself: a tree has no cycle", shown(name))});
-  }
+  if (!problems.empty()) return;
+  if (const std::string name = cycle(tree); !name.empty())
+    problems.push_back(
+        {at_line(path, tree.at(name).line),
+         fmt::format("switch '{}' is below itself: a tree has no cycle", shown(name))});
+}
+
+}  // namespace
+
+Result<Imported> import_slurm(const std::string& text, const std::string& path) {
+  Diagnostics problems;
+  const Result<Tree> tree = read_tree(text, path, problems);
+  if (!tree) return tree.errors();
+  check_tree(*tree, path, problems);
   if (!problems.empty()) return problems;
-  return Imported{"Slurm topology.conf", std::nullopt, wiring_of(tree)};
+  return Imported{"Slurm topology.conf", std::nullopt, wiring_of(*tree)};
 }
 
 }  // namespace sim::input

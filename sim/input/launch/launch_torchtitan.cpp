@@ -145,21 +145,48 @@ void titan_fp8(const TitanValues& values, MegatronArguments& out) {
       out.notes.push_back(fmt::format("{}: a scale a row is simulated as one a tensor", recipe));
 }
 
-}  // namespace
+void titan_pipeline_and_context(const TitanValues& values, MegatronArguments& out) {
+  if (const std::string key = "parallelism.pipeline_parallel_schedule", schedule = values.of(key);
+      !schedule.empty() && values.of("parallelism.pipeline_parallel_degree") > "1")
+    out.settings.push_back(
+        {"schedule=" + (schedule == "Interleaved1F1B" ? "interleaved-1f1b" : lower(schedule)),
+         values.place(key)});
+  // [torch/distributed/tensor/experimental/_attention.py: gathered at once, or in turns]
+  for (const std::string section : {"parallelism", "experimental"})
+    if (const std::string key = section + ".context_parallel_rotate_method";
+        !values.of(key).empty())
+      out.settings.push_back({"context=torch-" + values.of(key), values.place(key)});
+}
 
-// Reads torchtitan's configuration format before 2026 (torchtitan/config_manager.py). Its files are
-// a subset of TOML, which the INI reader of Boost.PropertyTree reads. The TOML libraries of Debian
-// 12 crash on damaged input (marzer/tomlplusplus#294).
-LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
-  if (text.size() > max_launch_bytes) return refused_launch(path, "too large for a configuration");
-  boost::property_tree::ptree tree;
-  try {
-    std::istringstream in(text);
-    boost::property_tree::ini_parser::read_ini(in, tree);
-  } catch (const boost::property_tree::ini_parser_error& error) {
-    return refused_launch(fmt::format("{}:{}", path, error.line()),
-                          fmt::format("not a configuration of torchtitan: {}", error.message()));
+// Settings of torch.compile, and of keys that depend on it. Returns the key that needs the compiler
+// but does not have it, or "".
+std::string titan_compile(const TitanValues& values, MegatronArguments& out) {
+  const auto set = [&](std::string_view key, std::string setting) {
+    out.settings.push_back({std::move(setting), values.place(key)});
+  };
+  const bool compiled =
+      values.of("compile.enable") == "true" || values.of("training.compile") == "true";
+  if (compiled) set("compile.enable", "layer_kernels=compiled");
+  // A compiler removes unused results, whatever this key says.
+  if (const std::string key = "activation_checkpoint.early_stop";
+      !compiled && !values.of(key).empty())
+    set(key, "checkpoint_early_stop=" + values.of(key));
+  for (const std::string section : {"parallelism", "experimental"}) {
+    const std::string key = section + ".enable_async_tensor_parallel";
+    if (values.of(key) != "true") continue;
+    // The compiler splits matmuls to overlap them with their gathers and scatters
+    // [torchtitan/distributed/tensor_parallel.py:maybe_enable_async_tp].
+    if (!compiled) return key;
+    set(key, "tp_comm_overlap=true");
   }
+  return "";
+}
+
+// The values of all keys. Boost throws ini_parser_error if the text is no configuration.
+TitanValues titan_values(const std::string& text, const std::string& path) {
+  boost::property_tree::ptree tree;
+  std::istringstream in(text);
+  boost::property_tree::ini_parser::read_ini(in, tree);
   TitanValues values;
   values.path = path;
   for (const auto& [section, keys] : tree)
@@ -167,6 +194,23 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
       if (values.texts.size() < max_launch_values)
         values.texts[section + "." + key] = plain_value(value.data());
   find_places(text, values);
+  return values;
+}
+
+}  // namespace
+
+// Reads torchtitan's configuration format before 2026 (torchtitan/config_manager.py). Its files are
+// a subset of TOML, which the INI reader of Boost.PropertyTree reads. The TOML libraries of Debian
+// 12 crash on damaged input (marzer/tomlplusplus#294).
+LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
+  if (text.size() > max_launch_bytes) return refused_launch(path, "too large for a configuration");
+  TitanValues values;
+  try {
+    values = titan_values(text, path);
+  } catch (const boost::property_tree::ini_parser_error& error) {
+    return refused_launch(fmt::format("{}:{}", path, error.line()),
+                          fmt::format("not a configuration of torchtitan: {}", error.message()));
+  }
   LaunchFile file;
   file.arguments.framework = "torchtitan";
   MegatronArguments& out = file.arguments;
@@ -179,28 +223,10 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
   set("", "data_parallel=fsdp2");
   if (!of("model.name").empty() && !of("model.flavor").empty())
     set("model.name", "model=" + titan_model(of("model.name"), of("model.flavor")));
-  if (const std::string key = "parallelism.pipeline_parallel_schedule", schedule = of(key);
-      !schedule.empty() && of("parallelism.pipeline_parallel_degree") > "1")
-    set(key, "schedule=" + (schedule == "Interleaved1F1B" ? "interleaved-1f1b" : lower(schedule)));
-  // [torch/distributed/tensor/experimental/_attention.py: gathered at once, or in turns]
-  for (const std::string section : {"parallelism", "experimental"})
-    if (const std::string key = section + ".context_parallel_rotate_method"; !of(key).empty())
-      set(key, "context=torch-" + of(key));
-  const bool compiled = of("compile.enable") == "true" || of("training.compile") == "true";
-  if (compiled) set("compile.enable", "layer_kernels=compiled");
-  // A compiler removes unused results, whatever this key says.
-  if (const std::string key = "activation_checkpoint.early_stop"; !compiled && !of(key).empty())
-    set(key, "checkpoint_early_stop=" + of(key));
-  for (const std::string section : {"parallelism", "experimental"}) {
-    const std::string key = section + ".enable_async_tensor_parallel";
-    if (of(key) != "true") continue;
-    // The compiler splits matmuls to overlap them with their gathers and scatters
-    // [torchtitan/distributed/tensor_parallel.py:maybe_enable_async_tp].
-    if (!compiled)
-      return refused_launch(values.place(key),
-                            key + " needs torch.compile: set enable = true in [compile]");
-    set(key, "tp_comm_overlap=true");
-  }
+  titan_pipeline_and_context(values, out);
+  if (const std::string key = titan_compile(values, out); !key.empty())
+    return refused_launch(values.place(key),
+                          key + " needs torch.compile: set enable = true in [compile]");
   // "always" or "never"; "default" is the plan's own default.
   if (const std::string key = "parallelism.fsdp_reshard_after_forward", way = of(key);
       way == "always" || way == "never")

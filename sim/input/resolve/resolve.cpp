@@ -223,7 +223,7 @@ void chunks(const v1::Plan& from, Resolved& out) {
   }
   layout(from, out);
   if (!from.has_schedule())
-    plan.pipeline.schedule = plan.pipeline.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+    plan.pipeline.schedule = schedule::default_schedule(plan.pipeline.virtual_stages).name;
   // A schedule without virtual_stages uses its default number of chunks.
   const schedule::Schedule* row = schedule::find(plan.pipeline.schedule);
   if (row != nullptr && from.has_schedule() && !from.has_virtual_stages() &&

@@ -45,6 +45,7 @@ extern constinit const Schedule one_f_one_b{
     .name = "1f1b",
     .summary = "one forward, one backward; bounded memory",
     .source = "arXiv:2006.09503",
+    .default_for = DefaultFor::one_chunk,
     .problem = one_chunk,
     .order = order,
     .makespan = makespan,

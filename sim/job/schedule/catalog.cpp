@@ -3,7 +3,9 @@
 // To add one: write schedule/<name>.cpp with its row at the end, then declare the row here and add
 // it to the list. Nothing else changes: the command line, the help text, the programs of ranks and
 // the shared tests of schedules all read this table.
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <vector>
 
 #include "sim/base/text.h"
@@ -52,6 +54,13 @@ const Schedule* find(std::string_view name) {
   for (const Schedule& schedule : catalog())
     if (schedule.name == name) return &schedule;
   return nullptr;
+}
+
+const Schedule& default_schedule(int chunks) {
+  const DefaultFor wanted = chunks > 1 ? DefaultFor::several_chunks : DefaultFor::one_chunk;
+  const auto row = std::ranges::find(catalog(), wanted, &Schedule::default_for);
+  assert(row != catalog().end());
+  return *row;
 }
 
 std::string unknown(std::string_view name) {

@@ -95,6 +95,7 @@ extern constinit const Schedule interleaved_one_f_one_b{
     .wire = {.ahead = 1, .waits_for_sends = true},
     .chunks = 2,
     .gathers_chunks = true,
+    .default_for = DefaultFor::several_chunks,
     .problem = problem,
     .order = order,
     .makespan = makespan,

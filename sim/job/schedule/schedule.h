@@ -113,6 +113,10 @@ enum class Output : std::uint8_t {
   together,     // ... all stages at the same time, gradients included
 };
 
+// The plans without a schedule of their own that run this one: those with one chunk per stage, or
+// those with several.
+enum class DefaultFor : std::uint8_t { no_plan, one_chunk, several_chunks };
+
 struct Schedule {
   std::string_view name;
   std::string_view summary;
@@ -131,6 +135,7 @@ struct Schedule {
   // The schedule's loop gathers a chunk's parameters before its turn (Megatron-LM's
   // param_sync_func). Otherwise the modules' hooks gather one bucket ahead, of any chunk.
   bool gathers_chunks = false;
+  DefaultFor default_for = DefaultFor::no_plan;  // Megatron-LM's choice
   // "" if the shape is valid; else the rule that it breaks, with valid values.
   std::string (*problem)(const Shape& shape) = nullptr;
   // A row has either `order` or `search`. REQUIRES: problem(shape) is empty, 0 <= stage <
@@ -150,6 +155,8 @@ struct Schedule {
 // Every schedule, in the order `rehearse list` prints them.
 std::span<const Schedule> catalog();
 const Schedule* find(std::string_view name);  // null if unknown
+// The schedule of plans that name none, by their number of chunks per stage.
+const Schedule& default_schedule(int chunks = 1);
 // The message for an unknown name: the nearest name, and all names.
 std::string unknown(std::string_view name);
 

@@ -56,7 +56,7 @@ void MemorySnapshot::memory_state(const engine::MemoryState& state) {
 
 namespace {
 
-const char* words(allocator::BlockState state) {
+const char* text_of(allocator::BlockState state) {
   switch (state) {
     case allocator::BlockState::active_allocated:
       return "active_allocated";
@@ -68,160 +68,181 @@ const char* words(allocator::BlockState state) {
   return "inactive";
 }
 
-void write_settings(PickleWriter& out, const allocator::Options& options) {
-  const auto whole = [&](const char* key, std::int64_t value) {
-    out.text(key);
-    out.integer(value);
-  };
-  const auto flag = [&](const char* key, bool value) {
-    out.text(key);
-    out.boolean(value);
-  };
-  out.begin_dict();
-  out.text("PYTORCH_CUDA_ALLOC_CONF");
-  out.text(options.text);
-  whole("max_split_size",
-        options.max_split_size == allocator::unlimited ? -1 : options.max_split_size);
-  out.text("garbage_collection_threshold");
-  out.real(options.garbage_collection_threshold);
-  flag("expandable_segments", options.expandable_segments);
-  whole("pinned_num_register_threads", options.pinned_num_register_threads);
-  flag("release_lock_on_cudamalloc", options.release_lock_on_cudamalloc);
-  flag("pinned_use_cuda_host_register", options.pinned_use_cuda_host_register);
-  flag("graph_capture_record_stream_reuse", options.graph_capture_record_stream_reuse);
-  out.text("roundup_power2_divisions");
-  out.begin_dict();
-  std::int64_t size = 1;
-  for (const int divisions : options.roundup_divisions) {
-    whole(std::to_string(size).c_str(), divisions);
-    size *= 2;
-  }
-  out.end_dict();
-  out.end_dict();
-}
-
 }  // namespace
 
-// Frames from the innermost, as in Python: tensor, block, layer, pass, step.
-void MemorySnapshot::write_frames(PickleWriter& out, const Origin& origin) const {
-  const auto frame = [&](std::string_view name, std::string_view filename, int line) {
-    out.begin_dict();
-    out.text("name");
-    out.text(name);
-    out.text("filename");
-    out.text(filename);
-    out.text("line");
-    out.integer(line);
-    out.end_dict();
-  };
-  const std::string &label = texts_[origin.label], &block = texts_[origin.block];
-  out.begin_list();
-  if (origin.known) {
-    const int layer = std::max(0, origin.layer);
-    if (!label.empty()) frame(label, block, layer);
-    if (label.empty() && !block.empty()) frame(block, "free", layer);
-    if (origin.layer >= 0) frame(fmt::format("layer {}", origin.layer), "model", layer);
-    if (origin.step > 0) {
-      const std::string pass{program::name(origin.pass)};
-      frame(origin.microbatch >= 0 ? fmt::format("{} of microbatch {}", pass, origin.microbatch)
-                                   : pass,
-            "schedule", std::max(0, origin.microbatch));
-    }
-    frame(origin.step == 0 ? "set-up" : fmt::format("step {}", origin.step), "training",
-          origin.step);
-  }
-  out.end_list();
-}
+// The keys and lists of one snapshot, in the order of PyTorch's pickle.
+class MemorySnapshot::Dump {
+ public:
+  explicit Dump(const MemorySnapshot& snapshot) : snapshot_(snapshot) {}
 
-std::string MemorySnapshot::pickle() const {
-  PickleWriter out;
-  std::map<Origin, std::int64_t> remembered;
-  const auto frames_of = [&](const Origin& origin) {
-    out.text("frames");
-    const auto [known, added] = remembered.try_emplace(origin);
-    if (!added) return out.recall(known->second);
-    write_frames(out, origin);
-    known->second = out.remember();
-  };
-  const auto whole = [&](const char* key, std::int64_t value) {
-    out.text(key);
-    out.integer(value);
-  };
-  const auto origin_at = [](const std::map<std::int64_t, Origin>& known, std::int64_t address) {
+  std::string pickle() {
+    out_.begin_dict();
+    write_segments();
+    write_traces();
+    out_.text("allocator_settings");
+    write_settings();
+    out_.text("external_annotations");
+    out_.begin_list();
+    out_.end_list();
+    out_.end_dict();
+    return out_.finish();
+  }
+
+ private:
+  using Origins = std::map<std::int64_t, Origin>;  // by address
+
+  static Origin origin_at(const Origins& known, std::int64_t address) {
     const auto found = known.find(address);
     return found == known.end() ? Origin{} : found->second;
-  };
+  }
 
-  out.begin_dict();
-  out.text("segments");
-  out.begin_list();
-  for (std::size_t c = 0; c < classes_.size(); ++c) {
-    const Class& own = classes_[c];
-    for (const allocator::SegmentView& segment : own.segments) {
-      out.begin_dict();
-      whole("device", static_cast<std::int64_t>(c));
-      whole("address", segment.address);
-      whole("total_size", segment.total);
-      whole("allocated_size", segment.allocated);
-      whole("active_size", segment.active);
-      whole("requested_size", segment.requested);
-      whole("stream", segment.stream);
-      out.text("segment_type");
-      out.text(segment.small ? "small" : "large");
-      out.text("segment_pool_id");
-      out.pair(0, segment.pool);
-      out.text("is_expandable");
-      out.boolean(segment.expandable);
-      frames_of(origin_at(own.segment_at, segment.address));
-      out.text("blocks");
-      out.begin_list();
-      for (const allocator::BlockView& block : segment.blocks) {
-        const bool active = block.state != allocator::BlockState::inactive;
-        out.begin_dict();
-        whole("address", block.address);
-        whole("size", block.size);
-        whole("requested_size", block.requested);
-        out.text("state");
-        out.text(words(block.state));
-        frames_of(active ? origin_at(own.allocated_at, block.address) : Origin{});
-        out.end_dict();
+  void whole(const char* key, std::int64_t value) {
+    out_.text(key);
+    out_.integer(value);
+  }
+  void flag(const char* key, bool value) {
+    out_.text(key);
+    out_.boolean(value);
+  }
+  void text(const char* key, std::string_view value) {
+    out_.text(key);
+    out_.text(value);
+  }
+
+  void write_segments() {
+    out_.text("segments");
+    out_.begin_list();
+    for (std::size_t c = 0; c < snapshot_.classes_.size(); ++c)
+      for (const allocator::SegmentView& segment : snapshot_.classes_[c].segments)
+        write_segment(static_cast<std::int64_t>(c), snapshot_.classes_[c], segment);
+    out_.end_list();
+  }
+
+  void write_segment(std::int64_t device, const Class& own, const allocator::SegmentView& segment) {
+    out_.begin_dict();
+    whole("device", device);
+    whole("address", segment.address);
+    whole("total_size", segment.total);
+    whole("allocated_size", segment.allocated);
+    whole("active_size", segment.active);
+    whole("requested_size", segment.requested);
+    whole("stream", segment.stream);
+    text("segment_type", segment.small ? "small" : "large");
+    out_.text("segment_pool_id");
+    out_.pair(0, segment.pool);
+    flag("is_expandable", segment.expandable);
+    write_frames(origin_at(own.segment_at, segment.address));
+    out_.text("blocks");
+    out_.begin_list();
+    for (const allocator::BlockView& block : segment.blocks) {
+      const bool active = block.state != allocator::BlockState::inactive;
+      out_.begin_dict();
+      whole("address", block.address);
+      whole("size", block.size);
+      whole("requested_size", block.requested);
+      text("state", text_of(block.state));
+      write_frames(active ? origin_at(own.allocated_at, block.address) : Origin{});
+      out_.end_dict();
+    }
+    out_.end_list();
+    out_.end_dict();
+  }
+
+  void write_traces() {
+    out_.text("device_traces");
+    out_.begin_list();
+    for (const Class& own : snapshot_.classes_) {
+      out_.begin_list();
+      for (const Entry& entry : own.entries) write_entry(entry);
+      out_.end_list();
+    }
+    out_.end_list();
+  }
+
+  void write_entry(const Entry& entry) {
+    out_.begin_dict();
+    text("action", name(entry.event.action));
+    whole(entry.event.action == Action::oom ? "device_free" : "addr", entry.event.address);
+    whole("size", entry.event.size);
+    whole("stream", entry.event.stream);
+    whole("time_us", entry.time_us);
+    text("compile_context", "N/A");
+    text("user_metadata", "");
+    write_frames(entry.origin);
+    out_.end_dict();
+  }
+
+  void write_settings() {
+    const allocator::Options& options = snapshot_.options_;
+    out_.begin_dict();
+    text("PYTORCH_CUDA_ALLOC_CONF", options.text);
+    whole("max_split_size",
+          options.max_split_size == allocator::unlimited ? -1 : options.max_split_size);
+    out_.text("garbage_collection_threshold");
+    out_.real(options.garbage_collection_threshold);
+    flag("expandable_segments", options.expandable_segments);
+    whole("pinned_num_register_threads", options.pinned_num_register_threads);
+    flag("release_lock_on_cudamalloc", options.release_lock_on_cudamalloc);
+    flag("pinned_use_cuda_host_register", options.pinned_use_cuda_host_register);
+    flag("graph_capture_record_stream_reuse", options.graph_capture_record_stream_reuse);
+    out_.text("roundup_power2_divisions");
+    out_.begin_dict();
+    std::int64_t size = 1;
+    for (const int divisions : options.roundup_divisions) {
+      whole(std::to_string(size).c_str(), divisions);
+      size *= 2;
+    }
+    out_.end_dict();
+    out_.end_dict();
+  }
+
+  // Equal frames are one object of the pickle, as in Python.
+  void write_frames(const Origin& origin) {
+    out_.text("frames");
+    const auto [known, added] = remembered_.try_emplace(origin);
+    if (!added) return out_.recall(known->second);
+    write_new_frames(origin);
+    known->second = out_.remember();
+  }
+
+  // Frames from the innermost, as in Python: tensor, block, layer, pass, step.
+  void write_new_frames(const Origin& origin) {
+    const std::string& label = snapshot_.texts_[origin.label];
+    const std::string& block = snapshot_.texts_[origin.block];
+    out_.begin_list();
+    if (origin.known) {
+      const int layer = std::max(0, origin.layer);
+      if (!label.empty()) write_frame(label, block, layer);
+      if (label.empty() && !block.empty()) write_frame(block, "free", layer);
+      if (origin.layer >= 0) write_frame(fmt::format("layer {}", origin.layer), "model", layer);
+      if (origin.step > 0) {
+        const std::string pass{program::name(origin.pass)};
+        write_frame(origin.microbatch >= 0
+                        ? fmt::format("{} of microbatch {}", pass, origin.microbatch)
+                        : pass,
+                    "schedule", std::max(0, origin.microbatch));
       }
-      out.end_list();
-      out.end_dict();
+      write_frame(origin.step == 0 ? "set-up" : fmt::format("step {}", origin.step), "training",
+                  origin.step);
     }
+    out_.end_list();
   }
-  out.end_list();
 
-  out.text("device_traces");
-  out.begin_list();
-  for (const Class& own : classes_) {
-    out.begin_list();
-    for (const Entry& entry : own.entries) {
-      out.begin_dict();
-      out.text("action");
-      out.text(name(entry.event.action));
-      whole(entry.event.action == Action::oom ? "device_free" : "addr", entry.event.address);
-      whole("size", entry.event.size);
-      whole("stream", entry.event.stream);
-      whole("time_us", entry.time_us);
-      out.text("compile_context");
-      out.text("N/A");
-      out.text("user_metadata");
-      out.text("");
-      frames_of(entry.origin);
-      out.end_dict();
-    }
-    out.end_list();
+  void write_frame(std::string_view name, std::string_view filename, int line) {
+    out_.begin_dict();
+    text("name", name);
+    text("filename", filename);
+    whole("line", line);
+    out_.end_dict();
   }
-  out.end_list();
 
-  out.text("allocator_settings");
-  write_settings(out, options_);
-  out.text("external_annotations");
-  out.begin_list();
-  out.end_list();
-  out.end_dict();
-  return out.finish();
+  const MemorySnapshot& snapshot_;
+  PickleWriter out_;
+  std::map<Origin, std::int64_t> remembered_;  // numbers in the pickle's memo
+};
+
+std::string MemorySnapshot::pickle() const {
+  return Dump(*this).pickle();
 }
 
 }  // namespace sim::output

@@ -22,8 +22,6 @@
 
 namespace sim::output {
 
-class PickleWriter;
-
 class MemorySnapshot final : public engine::Observer {
  public:
   static constexpr std::size_t default_entries = 1'000'000;
@@ -64,7 +62,7 @@ class MemorySnapshot final : public engine::Observer {
   std::uint32_t intern(std::string_view text);
   void add(Class& own, std::span<const allocator::TraceEntry> trace, Time when,
            const Origin& origin);
-  void write_frames(PickleWriter& out, const Origin& origin) const;
+  class Dump;  // writes the pickle
 
   std::size_t entries_per_class_;
   std::vector<Class> classes_;

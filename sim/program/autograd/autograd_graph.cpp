@@ -31,15 +31,15 @@ Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, AutogradG
       graph(std::move(graph_)),
       keep(variant_.keep),
       forward(false),
-      held(variant_.holds_gradient),
-      owner_(owner) {
+      held(variant_.holds_gradient) {
+  block_.owner = owner;
   if (cuts_products()) e.set_pieces(plan.mesh.tp);
 }
 
 Value Writer::make(std::int64_t bytes, std::string_view label, Category category, Stream pool) {
   const Value v = static_cast<Value>(graph.tensors.size());
   graph.tensors.push_back({{}, false, 1, bytes, category, label});
-  e.alloc(slot(v), bytes, category, label, pool == Stream::compute ? current : pool);
+  e.alloc(slot(v), bytes, category, label, pool == Stream::compute ? set.current : pool);
   return v;
 }
 
@@ -74,17 +74,17 @@ void Writer::record_stream(Value v, Stream stream) {
 
 void Writer::memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
                           Stream stream) {
-  e.memory_bound(kind, name, bytes, flags, stream == Stream::compute ? current : stream);
+  e.memory_bound(kind, name, bytes, set.flags, stream == Stream::compute ? set.current : stream);
 }
 
 void Writer::product(std::string_view name, std::int64_t n, std::int64_t k) {
   e.kernel(model::gemm(name, dim.tokens, n, k, model::GemmRole::forward, false,
                        plan.product_precision()),
-           flags);
+           set.flags);
 }
 
 std::uint16_t Writer::event() {
-  const auto made = static_cast<std::uint16_t>(graph_event + events_++);
+  const auto made = static_cast<std::uint16_t>(graph_event + block_.events++);
   rank.program.events = std::max(rank.program.events, made + 1u);
   return made;
 }
@@ -106,18 +106,18 @@ Gradients Writer::backward(Gradients gradients, std::size_t first) {
 }
 
 void Writer::catch_up() {
-  for (const AutogradGraph::Work& work : std::exchange(put_off_, {})) work(*this);
+  for (const AutogradGraph::Work& work : std::exchange(block_.put_off, {})) work(*this);
 }
 
 void Writer::first_product() {
   const std::int64_t bytes = rank.environment.engine_workspace.n;
-  if (!makes_workspaces() || had_product_ || bytes == 0) return;
-  had_product_ = true;
+  if (!makes_workspaces() || block_.had_product || bytes == 0) return;
+  block_.had_product = true;
   e.alloc(fixed_slot(engine_workspace), bytes, Category::other, "TransformerEngine workspace");
 }
 
-void Writer::again(std::vector<Value> tensors, AutogradGraph::Work make,
-                   std::function<std::vector<Value>(Writer&)> keep_instead) {
+void Writer::rematerialize(std::vector<Value> tensors, AutogradGraph::Work make,
+                           std::function<std::vector<Value>(Writer&)> keep_instead) {
   if (!keep || !forward || !rank.recomputes_operators()) return;
   graph.again.push_back({std::move(tensors), std::move(make), std::move(keep_instead), {}});
 }
@@ -146,7 +146,7 @@ void Writer::ready(std::string_view parameter, std::string_view owner) {
 }
 
 Visit Writer::visit() const {
-  return forward ? Visit::forward : variant.recompute ? Visit::again : Visit::backward;
+  return forward ? Visit::forward : variant.recompute ? Visit::recompute : Visit::backward;
 }
 
 void Writer::open(std::string_view weight) {
@@ -172,7 +172,7 @@ std::uint32_t Writer::finish() {
   for (Value v = 1; v < graph.tensors.size(); ++v) {
     Tensor& t = graph.tensors[v];
     if (t.placed || t.holders == 0) continue;
-    t.slot = rank.slot_of_survivor(static_cast<std::size_t>(owner_), graph.placed++);
+    t.slot = rank.slot_of_survivor(static_cast<std::size_t>(block_.owner), graph.placed++);
     t.placed = true;
   }
   // Each tensor of this block gets the lowest free local slot.
@@ -208,10 +208,10 @@ Value checkpoint(Writer& w, const std::vector<Value>& arguments,
   for (const Value v : arguments) w.save(v);
   w.node([arguments, region](Writer& b, Gradients gradients) {
     const std::size_t first = b.graph.nodes.size();
-    const std::uint8_t before = std::exchange(b.flags, recomputed);
+    const std::uint8_t before = std::exchange(b.set.flags, recomputed);
     const Value made = region(b);
     b.unname_all();
-    b.flags = before;
+    b.set.flags = before;
     b.hold(gradients[0]);
     // Arguments that the region's own nodes hold too are released with those nodes.
     std::vector<Value> rest;

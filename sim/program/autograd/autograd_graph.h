@@ -93,18 +93,24 @@ class Writer {
   const Dimensions& dim;
   Emitter e;
   AutogradGraph graph;
-  bool keep;               // true: nodes are recorded and save their tensors
-  bool forward;            // true in a forward pass, false in a recomputation or backward pass
-  std::uint8_t flags = 0;  // instruction flags of the kernels of forward operations
-  // For layers with fewer norms than halves (model::InputNorms). `normed`: input of the current
-  // half. `other_gradient`: in the backward pass, the second half's gradient of that input.
-  Value normed = 0, other_gradient = 0;
-  std::vector<Value>* group = nullptr;  // saved tensors are also added here (OffloadGroup)
-  // Input of the current half of the layer, saved by the norm of that half.
-  Value stream_input = 0;
-  bool held;                         // Python still holds the gradient that the block received
-  int depth = 0;                     // Unit::depth of the parameters in use
-  Stream current = Stream::compute;  // stream of kernels and of new tensors
+  bool keep;     // true: nodes are recorded and save their tensors
+  bool forward;  // true in a forward pass, false in a recomputation or backward pass
+  bool held;     // Python still holds the gradient that the block received
+  // Applies to everything that is written from now on.
+  struct Setting {
+    std::uint8_t flags = 0;               // instruction flags of the kernels of forward operations
+    std::vector<Value>* group = nullptr;  // saved tensors are also added here (OffloadGroup)
+    int depth = 0;                        // Unit::depth of the parameters in use
+    Stream current = Stream::compute;     // stream of kernels and of new tensors
+  };
+  Setting set;
+  // The current half of a layer. For layers with fewer norms than halves (model::InputNorms).
+  struct Half {
+    Value normed = 0;          // its input
+    Value stream_input = 0;    // the same, saved by the norm of the half
+    Value other_gradient = 0;  // in the backward pass, the second half's gradient of that input
+  };
+  Half half;
 
   // Tensors. `make` allocates `bytes` bytes; the caller holds the tensor and must drop it.
   Value make(std::int64_t bytes, std::string_view label, Category category,
@@ -129,7 +135,7 @@ class Writer {
   void save(Value v) {
     if (!keep) return;
     hold(v);
-    if (group != nullptr && v != 0) group->push_back(v);
+    if (set.group != nullptr && v != 0) set.group->push_back(v);
   }
   void save(std::initializer_list<Value> values) {
     for (const Value v : values) save(v);
@@ -146,23 +152,26 @@ class Writer {
   // Python variables of the layer's functions that keep a tensor alive after its last reader. How
   // long depends on the age of the layer's source code (LayerCode).
   bool names(LayerCode since) const { return plan.stack.layer_code >= since; }
-  void name(std::vector<Value>& locals, Value v) {
+  void name(std::vector<Value>& variables, Value v) {
     hold(v);
-    locals.push_back(v);
+    variables.push_back(v);
   }
-  void unname(std::vector<Value>& locals) {
-    for (const Value v : locals) drop(v);
-    locals.clear();
+  void unname(std::vector<Value>& variables) {
+    for (const Value v : variables) drop(v);
+    variables.clear();
   }
   // The layer function, or the recomputed part of it, returns: its variables are released.
   void unname_all() {
-    drop(norm_output);
-    norm_output = 0;
-    unname(attention_locals);
-    unname(layer_locals);
+    drop(locals.norm_output);
+    locals.norm_output = 0;
+    unname(locals.attention);
+    unname(locals.layer);
   }
-  Value norm_output = 0;  // output of the most recent norm
-  std::vector<Value> attention_locals, layer_locals;
+  struct Locals {
+    Value norm_output = 0;  // output of the most recent norm
+    std::vector<Value> attention, layer;
+  };
+  Locals locals;
 
   // Work, on the current stream by default.
   void memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
@@ -187,12 +196,12 @@ class Writer {
   bool puts_off() const {
     return plan.stack.layer_kernels == LayerKernels::compiled && dim.tp == 1 && !frozen();
   }
-  void put_off(AutogradGraph::Work work) { put_off_.push_back(std::move(work)); }
+  void put_off(AutogradGraph::Work work) { block_.put_off.push_back(std::move(work)); }
   void catch_up();
   // Recomputation operator by operator: `make` rematerializes those of `tensors` that are saved,
   // and calls `refill` to allocate them.
-  void again(std::vector<Value> tensors, AutogradGraph::Work make,
-             std::function<std::vector<Value>(Writer&)> keep = {});
+  void rematerialize(std::vector<Value> tensors, AutogradGraph::Work make,
+                     std::function<std::vector<Value>(Writer&)> keep = {});
   void refill(std::initializer_list<Value> values);
 
   // Calls to data parallelism (sharding.h). For an adapter's parameters `owner` is the product that
@@ -217,7 +226,7 @@ class Writer {
   // [core/tensor_parallel/layers.py] and are not compiled
   // [torchtitan parallelize_llama.py:apply_compile, each TransformerBlock].
   bool cuts_products() const {
-    return owner_ == Owner::layer && plan.stack.tp_comm_overlap && sequence_parallel();
+    return block_.owner == Owner::layer && plan.stack.tp_comm_overlap && sequence_parallel();
   }
   // DTensor's tensors have the batch first, so sequence pieces are reordered after an all-gather
   // and before a reduce-scatter. A gather of one sequence needs no reordering. Returns the
@@ -237,13 +246,16 @@ class Writer {
   std::uint32_t finish();
 
  private:
-  Unit unit() const { return {variant.unit.chunk, variant.unit.layer, depth}; }
+  Unit unit() const { return {variant.unit.chunk, variant.unit.layer, set.depth}; }
   Visit visit() const;
 
-  Owner owner_;
-  std::uint16_t events_ = 0;
-  bool had_product_ = false;
-  std::vector<AutogradGraph::Work> put_off_;
+  struct BlockState {
+    Owner owner = Owner::layer;
+    std::uint16_t events = 0;  // made so far
+    bool had_product = false;
+    std::vector<AutogradGraph::Work> put_off;
+  };
+  BlockState block_;
 };
 
 // Activation checkpointing: writes `region` without saving, keeps only its arguments, and writes it

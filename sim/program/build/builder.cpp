@@ -234,14 +234,14 @@ void Builder::run_again(Template& t, int chunk, int last, const Moment& moment) 
   variant.unit.chunk = chunk;
   for (int layer = last / rank_.recomputed_group() * rank_.recomputed_group(); layer <= last;
        ++layer) {
-    if (layer < last) shard(t, sharding_->before(layer, Visit::again), layer);
+    if (layer < last) shard(t, sharding_->before(layer, Visit::recompute), layer);
     variant.kind = kind(chunk, layer, moment);
     variant.stops_early = layer == last && !variant.kind.mixture && rank_.stops_early();
     call(t,
          blocks_.get(variant.stops_early ? Blocks::again_in_part : Blocks::again,
                      variant.kind.number(), [&] { return layer_forward(rank_, variant); }),
          layer);
-    if (layer < last) shard(t, sharding_->after(layer, Visit::again), layer);
+    if (layer < last) shard(t, sharding_->after(layer, Visit::recompute), layer);
   }
   if (!variant.stops_early) call(t, free_layer_input(1), last);
 }

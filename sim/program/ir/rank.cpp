@@ -54,19 +54,18 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
       program(program_),
       tables(program_),
       schedule_(schedule::find(plan.pipeline.schedule)),
-      parts_(count_parts(plan)),
-      mixture_(model::mixture_layers(plan.architecture)) {
+      layout_{count_parts(plan), {}, model::mixture_layers(plan.architecture)} {
   program.fixed_slots = fixed_slot_count;
   program.local_slots = local_slot_count;
   program.events = graph_event;
   tables.set_fills(plan.stack.deterministic);
   const schedule::Shape shape = pipeline_shape(plan, 1);
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
-    chunks_.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});
+    layout_.chunks.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});
   int before = 0;
-  for (int number = 0; number < parts_; ++number) {
+  for (int number = 0; number < layout_.parts; ++number) {
     const int layers = part_layers(plan, number);
-    for (Chunk& chunk : chunks_)
+    for (Chunk& chunk : layout_.chunks)
       if (chunk.part == number) chunk = {number, layers, before};
     before += layers;
   }
@@ -74,21 +73,22 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
 
 void Rank::turn_to(int slice) {
   if (slice == slice_) return;
-  ends_of_slices_[slice_] = {embedding_graph, head_graph};
+  ends_of_slices_[slice_] = {graphs.embedding, graphs.head};
   const Ends& own = ends_of_slices_[slice];
-  embedding_graph = own.embedding;
-  head_graph = own.head;
+  graphs.embedding = own.embedding;
+  graphs.head = own.head;
   dim = Dimensions(plan, slice);
   layer_dim = dim.of_layers(plan);
   slice_ = slice;
 }
 
 bool Rank::has_first_part() const {
-  return std::ranges::any_of(chunks_, [](const Chunk& chunk) { return chunk.part == 0; });
+  return std::ranges::any_of(layout_.chunks, [](const Chunk& chunk) { return chunk.part == 0; });
 }
 
 bool Rank::has_last_part() const {
-  return std::ranges::any_of(chunks_, [&](const Chunk& chunk) { return chunk.part == parts_ - 1; });
+  return std::ranges::any_of(layout_.chunks,
+                             [&](const Chunk& chunk) { return chunk.part == layout_.parts - 1; });
 }
 
 // If routes are drawn, each (layer, microbatch, first step) is a kind with its own `load`.
@@ -97,7 +97,8 @@ LayerKind Rank::kind(int chunk, RouteKey key) const {
   key.layer += first_layer(chunk);
   LayerKind kind;
   kind.slice = slice_;
-  kind.mixture = !mixture_.empty() && mixture_[static_cast<std::size_t>(key.layer)] != 0;
+  kind.mixture =
+      !layout_.mixture.empty() && layout_.mixture[static_cast<std::size_t>(key.layer)] != 0;
   kind.whole = a.whole_attention > 0 && (key.layer + 1) % a.whole_attention == 0;
   if (!kind.mixture || !plan.draws_routes()) return kind;
   const auto same = [&](const RouteKey& other) {
@@ -148,11 +149,11 @@ int Rank::recomputed_group() const {
 
 Slot Rank::slot_of_survivor(std::size_t owner, std::uint32_t n) {
   if (owner == 0) {
-    layer_slots_ = std::max(layer_slots_, named_layer_slots_ + n + 1);
-    return layer_slot(named_layer_slots_ + n);
+    slots_.of_layer = std::max(slots_.of_layer, slots_.named_of_layer + n + 1);
+    return layer_slot(slots_.named_of_layer + n);
   }
-  const auto [it, added] = survivors_.try_emplace({owner, n}, frame_slots_);
-  frame_slots_ += added;
+  const auto [it, added] = slots_.survivors.try_emplace({owner, n}, slots_.of_frame);
+  slots_.of_frame += added;
   return {Space::microbatch, it->second};
 }
 
@@ -163,7 +164,7 @@ void Rank::settle(int most_layers) {
     return layers <= most_layers_back ? layers : 0;
   };
   const auto base = [&](std::uint32_t layer) {
-    return frame_slots_ + (layer - frame_slot_count) * layer_slots_;
+    return slots_.of_frame + (layer - frame_slot_count) * slots_.of_layer;
   };
   // By block: the number of earlier layers that its instructions reach back to.
   std::vector<std::uint32_t> below(program.blocks.size(), 0);
@@ -173,7 +174,7 @@ void Rank::settle(int most_layers) {
       if (i.space == Space::layer) below[b] = std::max(below[b], back(i.index));
     const auto settled = [&](std::uint32_t index) {
       const std::uint32_t down = back(index), on = down > 0 ? 0 : index >> layers_on_bits;
-      return (index & mask) + (below[b] - down + on) * layer_slots_;
+      return (index & mask) + (below[b] - down + on) * slots_.of_layer;
     };
     for (Instruction& i : code) {
       if (i.space == Space::layer) i.index = settled(i.index);
@@ -184,7 +185,7 @@ void Rank::settle(int most_layers) {
   }
   for (Template& t : program.templates)
     for (Call& call : t.calls)
-      call.layer_base = base(call.layer_base) - below[call.block] * layer_slots_;
+      call.layer_base = base(call.layer_base) - below[call.block] * slots_.of_layer;
   program.frame_slots = base(layer_base(most_layers)) + 1;
 }
 

@@ -135,45 +135,104 @@ constexpr std::uint32_t layer_base(int layer) {
   return frame_slot_count + static_cast<std::uint32_t>(layer);
 }
 
-// Event numbers. A wait refers to the most recent record of its event, as in CUDA.
-enum Event : std::uint16_t {
-  no_event,
-  parameter_event,
-  bucket_event,
-  send_forward_event,
-  receive_forward_event,
-  send_backward_event,
-  receive_backward_event,
-  // FSDP: FSDP1's free events of both passes, then the gathers in flight (one event per unit).
-  free_forward_event,
-  free_backward_event = free_forward_event + 5,
-  unit_event = free_backward_event + 6,
-  order_event = unit_event + 8,
-  copied_event,
-  reduced_event,
-  send_forward_up_event,
-  receive_forward_up_event,
-  send_backward_up_event,
-  receive_backward_up_event,
-  offload_event,  // activations are on the CPU; reload_event: they are back on the GPU
-  reload_event,
-  computed_event,       // the tensor to copy has been computed
-  expert_bucket_event,  // gradient buckets of experts
-  expert_parameter_event,
-  hidden_exchange_event,  // token exchange that overlaps with another microbatch
-  shared_event,           // vocabulary split over all stages: input of the output layer, its sums,
-  summed_event,
-  rows_event,  // embedding rows, and their gradient
-  row_gradient_event,
-  group_event,  // an offloaded group is back (module_offload.h); one event per module
+// The events that have a name, and how many each has. A wait refers to the most recent record of
+// its event, as in CUDA.
+enum class EventName : std::uint8_t {
+  none,
+  parameter,
+  bucket,
+  send_forward,  // pipeline messages
+  receive_forward,
+  send_backward,
+  receive_backward,
+  free_forward,  // FSDP1's free events of both passes
+  free_backward,
+  unit,  // FSDP: the gathers in flight, one event per unit
+  order,
+  copied,
+  reduced,
+  // Messages of chunks whose activations travel to the first stage.
+  send_forward_up,
+  receive_forward_up,
+  send_backward_up,
+  receive_backward_up,
+  offload,   // activations are on the CPU
+  reload,    // ... and back on the GPU
+  computed,  // the tensor to copy has been computed
+  expert_bucket,
+  expert_parameter,
+  hidden_exchange,  // token exchange that overlaps with another microbatch
+  shared,           // vocabulary split over all stages: input of the output layer,
+  summed,           // ... its sums,
+  rows,             // ... embedding rows, and their gradient
+  row_gradient,
+  group,  // an offloaded group is back (module_offload.h); one event per module
   // Chunks with parameters gathered as a whole: even chunks, odd chunks, then their experts.
-  chunk_event = group_event + offload_module_count,
-  graph_event = chunk_event + 32,  // events from here on belong to one graph, until its block ends
+  chunk,
+  count_,
 };
-constexpr int chunk_events = (graph_event - chunk_event) / 4;  // events per chunk
-constexpr int free_forward_events = free_backward_event - free_forward_event;
-constexpr int free_backward_events = unit_event - free_backward_event;
-constexpr int unit_events = order_event - unit_event;
+
+// Number of events of each name.
+constexpr int events_of(EventName name) {
+  switch (name) {
+    case EventName::free_forward:
+      return 5;
+    case EventName::free_backward:
+      return 6;
+    case EventName::unit:
+      return 8;
+    case EventName::group:
+      return offload_module_count;
+    case EventName::chunk:
+      return 32;
+    default:
+      return 1;
+  }
+}
+
+// The first event of each name. Events of one name follow each other, in the order of the names.
+constexpr std::uint16_t first_event(EventName name) {
+  int number = 0;
+  for (int before = 0; before < static_cast<int>(name); ++before)
+    number += events_of(static_cast<EventName>(before));
+  return static_cast<std::uint16_t>(number);
+}
+
+constexpr std::uint16_t no_event = first_event(EventName::none),
+                        parameter_event = first_event(EventName::parameter),
+                        bucket_event = first_event(EventName::bucket),
+                        send_forward_event = first_event(EventName::send_forward),
+                        receive_forward_event = first_event(EventName::receive_forward),
+                        send_backward_event = first_event(EventName::send_backward),
+                        receive_backward_event = first_event(EventName::receive_backward),
+                        send_forward_up_event = first_event(EventName::send_forward_up),
+                        receive_forward_up_event = first_event(EventName::receive_forward_up),
+                        send_backward_up_event = first_event(EventName::send_backward_up),
+                        receive_backward_up_event = first_event(EventName::receive_backward_up),
+                        free_forward_event = first_event(EventName::free_forward),
+                        free_backward_event = first_event(EventName::free_backward),
+                        unit_event = first_event(EventName::unit),
+                        order_event = first_event(EventName::order),
+                        copied_event = first_event(EventName::copied),
+                        reduced_event = first_event(EventName::reduced),
+                        offload_event = first_event(EventName::offload),
+                        reload_event = first_event(EventName::reload),
+                        computed_event = first_event(EventName::computed),
+                        expert_bucket_event = first_event(EventName::expert_bucket),
+                        expert_parameter_event = first_event(EventName::expert_parameter),
+                        hidden_exchange_event = first_event(EventName::hidden_exchange),
+                        shared_event = first_event(EventName::shared),
+                        summed_event = first_event(EventName::summed),
+                        rows_event = first_event(EventName::rows),
+                        row_gradient_event = first_event(EventName::row_gradient),
+                        group_event = first_event(EventName::group),
+                        chunk_event = first_event(EventName::chunk),
+                        // Events from here on belong to one graph, until its block ends.
+    graph_event = first_event(EventName::count_);
+constexpr int free_forward_events = events_of(EventName::free_forward);
+constexpr int free_backward_events = events_of(EventName::free_backward);
+constexpr int unit_events = events_of(EventName::unit);
+constexpr int chunk_events = events_of(EventName::chunk) / 4;  // events per chunk
 
 // The matrix products of a layer; each may have a LoRA adapter.
 enum class Module : std::uint8_t { qkv, projection, fc1, fc2 };
@@ -229,16 +288,18 @@ struct Rank {
   void turn_to(int slice);
   int slice() const { return slice_; }
   bool is_first_part(int chunk) const { return part(chunk) == 0; }
-  bool is_last_part(int chunk) const { return part(chunk) == parts_ - 1; }
+  bool is_last_part(int chunk) const { return part(chunk) == layout_.parts - 1; }
   // The chunk ends with a head and a loss: the last part, or every part if gradients do not travel
   // between parts.
   bool has_loss(int chunk) const { return is_last_part(chunk) || !schedule_->gradients_travel; }
   bool has_first_part() const;
   bool has_last_part() const;
-  int part(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].part; }
-  int layers(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].layers; }
+  int part(int chunk) const { return layout_.chunks[static_cast<std::size_t>(chunk)].part; }
+  int layers(int chunk) const { return layout_.chunks[static_cast<std::size_t>(chunk)].layers; }
   // Number in the model of the first layer of a chunk.
-  int first_layer(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)].first_layer; }
+  int first_layer(int chunk) const {
+    return layout_.chunks[static_cast<std::size_t>(chunk)].first_layer;
+  }
   // Every stage has a share of the embedding and of the output layer.
   bool cuts_vocabulary() const { return plan.cuts_vocabulary(); }
   // The last stage holds a copy of the word embedding: tied to the output layer, or read by
@@ -288,20 +349,23 @@ struct Rank {
   std::uint32_t new_fixed() { return program.fixed_slots++; }
   // Adds a named slot to every layer. REQUIRES: no block is written yet.
   std::uint32_t new_of_layer() {
-    layer_slots_ = named_layer_slots_ + 1;
-    return named_layer_slots_++;
+    slots_.of_layer = slots_.named_of_layer + 1;
+    return slots_.named_of_layer++;
   }
 
   // Graphs that a forward pass leaves for the backward pass, and the backward pass of a layer for
   // its weight pass. Each slice of the sequence has its own graphs of the ends.
-  std::map<int, std::shared_ptr<const AutogradGraph>> layer_graphs,
-      weight_graphs;  // by LayerKind::number
-  std::shared_ptr<const AutogradGraph> embedding_graph, head_graph;
-  // Graphs of a vocabulary split over all stages: final norm, output pass, embedding rows.
-  std::shared_ptr<const AutogradGraph> share_graph, output_graph, row_graph;
-  Slot shared_input;               // on the last stage: the output of the final norm
-  std::uint32_t shared_value = 0;  // value in share_graph: the tensor sent to all stages
-  std::uint32_t summed_value = 0;  // value in output_graph: the gradient summed over stages
+  struct Graphs {
+    using Graph = std::shared_ptr<const AutogradGraph>;
+    std::map<int, Graph> layer, weight;  // by LayerKind::number
+    Graph embedding, head;
+    // Of a vocabulary split over all stages: final norm, output pass, embedding rows.
+    Graph share, output, row;
+    Slot shared_input;               // on the last stage: the output of the final norm
+    std::uint32_t shared_value = 0;  // value in `share`: the tensor sent to all stages
+    std::uint32_t summed_value = 0;  // value in `output`: the gradient summed over stages
+  };
+  Graphs graphs;
   // Fixed slots of the dummy gradients of TransformerEngine 2, by shape of the weight.
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> handles;
   // The slot of the n-th tensor that outlives its block; `owner` is a Writer::Owner, 0: the layer.
@@ -311,9 +375,13 @@ struct Rank {
   void settle(int most_layers);
 
  private:
-  std::uint32_t named_layer_slots_ = layer_slot_count;  // slots of survivors follow these
-  std::uint32_t layer_slots_ = layer_slot_count, frame_slots_ = frame_slot_count;
-  std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> survivors_;
+  // Numbers of the slots of layers and frames.
+  struct SlotNumbers {
+    std::uint32_t named_of_layer = layer_slot_count;  // slots of survivors follow these
+    std::uint32_t of_layer = layer_slot_count, of_frame = frame_slot_count;
+    std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> survivors;
+  };
+  SlotNumbers slots_;
 
   int slice_ = 0;
   struct Ends {
@@ -325,9 +393,12 @@ struct Rank {
     int part = 0, layers = 0, first_layer = 0;
   };
   const schedule::Schedule* schedule_;
-  int parts_;
-  std::vector<Chunk> chunks_;
-  std::vector<std::uint8_t> mixture_;  // by layer of the model: 1 if it has experts
+  struct Layout {
+    int parts = 0;  // of the model
+    std::vector<Chunk> chunks;
+    std::vector<std::uint8_t> mixture;  // by layer of the model: 1 if it has experts
+  };
+  Layout layout_;
 };
 
 // Variant of a block.

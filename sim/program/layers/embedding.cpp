@@ -204,13 +204,13 @@ std::uint32_t embedding_forward(Rank& rank, const Variant& variant) {
   const SavedEmbedding saved = EmbeddingForward{w, 0}.run();
   w.node([saved](Writer& b, Gradients) { return back(b, saved); });
   const std::uint32_t block = w.finish();
-  if (!rank.embedding_graph)
-    rank.embedding_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
+  if (!rank.graphs.embedding)
+    rank.graphs.embedding = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t embedding_backward(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "embedding backward", *rank.embedding_graph, Writer::Owner::embedding);
+  Writer w(rank, variant, "embedding backward", *rank.graphs.embedding, Writer::Owner::embedding);
   w.backward({});
   return w.finish();
 }

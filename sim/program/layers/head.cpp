@@ -210,12 +210,12 @@ std::uint32_t head_forward(Rank& rank, const Variant& variant) {
   report_loss(w);
   w.drop(losses);  // autograd needs only the mask
   const std::uint32_t block = w.finish();
-  if (!rank.head_graph) rank.head_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
+  if (!rank.graphs.head) rank.graphs.head = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t head_backward(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "head and loss backward", *rank.head_graph, Writer::Owner::head);
+  Writer w(rank, variant, "head and loss backward", *rank.graphs.head, Writer::Owner::head);
   blas_workspace(w, blas_workspace_backward, "cuBLAS workspace of the backward thread");
   w.backward({});
   return w.finish();

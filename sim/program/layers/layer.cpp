@@ -60,12 +60,12 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   const std::int64_t bytes = w.dim.residual();
   w.save(input);
   w.node([input](Writer& b, Gradients g) { return join(b, g[0], input); });
-  if (w.a.input_norms == model::InputNorms::none) w.normed = input;
+  if (w.a.input_norms == model::InputNorms::none) w.half.normed = input;
   // A norm that is not part of a product saves its input, which the residual add also reads.
   OffloadGroup norm(w, last ? OffloadModule::mlp_norm : OffloadModule::attn_norm);
   norm.add(input);
   norm.close();
-  w.stream_input = input;
+  w.half.stream_input = input;
   Value summand = branch(w);
   if (w.a.output_norms)
     summand = output_norm(w, summand, last ? "post_mlp_norm.weight" : "post_attention_norm.weight");
@@ -81,12 +81,12 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
   if (w.a.hidden_dropout > 0 && w.keep)
     mask = w.activation(w.dim.shard * w.dim.hidden, "dropout mask");
   w.memory_bound(OperationKind::elementwise, "residual add", 3 * bytes);
-  if (!last && w.names(LayerCode::before_core)) w.name(w.layer_locals, summand);
+  if (!last && w.names(LayerCode::before_core)) w.name(w.locals.layer, summand);
   w.drop(summand);
   w.node([mask](Writer& b, Gradients) { return fork(b, mask); });
   norm.commit();
   if (!last)
-    w.again({out}, [out, bytes](Writer& b) {
+    w.rematerialize({out}, [out, bytes](Writer& b) {
       b.product("projection", b.dim.hidden, b.dim.query);
       b.refill({out});
       b.memory_bound(OperationKind::elementwise, "residual add", 3 * bytes);
@@ -108,17 +108,17 @@ void drop_operators(Writer& w) {
 }
 
 void make_operators_again(Writer& w) {
-  w.flags = recomputed;
+  w.set.flags = recomputed;
   for (const AutogradGraph::Again& again : w.graph.again) {
     again.make(w);
     for (const Value v : again.kept) w.drop(v);
   }
-  w.flags = 0;
+  w.set.flags = 0;
 }
 
 Value second_half(Writer& w) {
   if (w.variant.kind.mixture) return mixture(w);
-  const Value given = w.normed;
+  const Value given = w.half.normed;
   const auto half = [given](Writer& b) { return mlp(b, given); };
   return w.rank.recomputes_mlp() ? checkpoint(w, {given}, half) : half(w);
 }
@@ -133,7 +133,7 @@ Value both_halves(Writer& w, Value input, bool last) {
       residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
   const Value out = residual(w, middle, second_half, last);
   w.unname_all();
-  if (w.a.input_norms == model::InputNorms::shared) w.drop(w.normed);
+  if (w.a.input_norms == model::InputNorms::shared) w.drop(w.half.normed);
   w.drop({middle, named ? input : Value{0}});
   return out;
 }
@@ -150,34 +150,34 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
            : variant.keep    ? "layer forward"
                              : "layer forward without saving");
   w.forward = !variant.recompute;
-  if (variant.recompute) w.flags = recomputed;
+  if (variant.recompute) w.set.flags = recomputed;
   w.e.host(HostWork::layer_forward);
   const Value input = w.given(layer_slot(LayerSlot::input), w.dim.residual(), "residual stream",
                               Category::activations);
   both_halves(w, input, true);
   drop_operators(w);
   const std::uint32_t block = w.finish();
-  auto& kept = rank.layer_graphs[variant.kind.number()];
+  auto& kept = rank.graphs.layer[variant.kind.number()];
   if (w.keep && !kept) kept = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
-           *rank.layer_graphs.at(variant.kind.number()));
+           *rank.graphs.layer.at(variant.kind.number()));
   w.e.host(HostWork::layer_backward);
   for (Tensor& t : w.graph.tensors) t.away = 0;  // all offloaded tensors are back
   make_operators_again(w);
   w.backward({});
   const std::uint32_t block = w.finish();
   if (!variant.split) return block;
-  auto& kept = rank.weight_graphs[variant.kind.number()];
+  auto& kept = rank.graphs.weight[variant.kind.number()];
   if (!kept) kept = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t layer_weight(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "layer weight gradients", *rank.weight_graphs.at(variant.kind.number()));
+  Writer w(rank, variant, "layer weight gradients", *rank.graphs.weight.at(variant.kind.number()));
   w.e.host(HostWork::layer_backward);
   for (const AutogradGraph::Work& work : w.graph.deferred) work(w);
   return w.finish();

@@ -50,8 +50,8 @@ struct Activation {
 // or all of fc1 without a gate. With a gate, fc2 is also kept, but nothing reads its output, so a
 // compiler drops it (results/captured-steps: 433 MiB a layer of Llama-3.1-8B and 8,192 tokens,
 // without fc2's 64).
-void again(Writer& w, const Activation& activation, Value operand) {
-  if (activation.gated) w.again({activation.gate}, [](Writer&) {});
+void rematerialize_operands(Writer& w, const Activation& activation, Value operand) {
+  if (activation.gated) w.rematerialize({activation.gate}, [](Writer&) {});
   const auto make = [=](Writer& b) {
     const std::int64_t bytes = b.dim.rows(b.dim.ffn);
     if (activation.gate != 0) {
@@ -62,17 +62,17 @@ void again(Writer& w, const Activation& activation, Value operand) {
     b.memory_bound(OperationKind::elementwise, activation.gated ? "swiglu" : "bias gelu",
                    b.dim.rows(b.dim.up) + b.rank.operand(bytes));
   };
-  if (!activation.gated) return w.again({operand}, make);
+  if (!activation.gated) return w.rematerialize({operand}, make);
   const auto product = [=](Writer& b) {
     b.refill({activation.input});
     b.product("fc1", b.dim.ffn, b.dim.hidden);
   };
-  w.again({activation.input}, product, [](Writer& b) -> std::vector<Value> {
+  w.rematerialize({activation.input}, product, [](Writer& b) -> std::vector<Value> {
     const Value half = b.activation(b.dim.rows(b.dim.up - b.dim.ffn), "kept half of fc1 output");
     if (b.plan.stack.layer_kernels == LayerKernels::compiled) return {half};
     return {b.activation(b.dim.residual(), "kept fc2 output"), half};
   });
-  w.again({operand}, make);
+  w.rematerialize({operand}, make);
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ Value mlp(Writer& w, Value given) {
     operand = w.activation(cast, "activation output in fp8");
     w.memory_bound(OperationKind::elementwise, "activation output to fp8", bytes + cast);
   }
-  again(w, activation, operand);
+  rematerialize_operands(w, activation, operand);
   const Value sum = row_parallel(w, fc2, out, operand, "fc2 input gradient");
   w.drop(operand);
   if (operand != out) w.drop(out);

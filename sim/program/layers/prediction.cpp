@@ -162,9 +162,9 @@ struct Fork {
 
 // Switches to the parameters of this module from here on; in the backward pass, to those before it.
 void enter(Writer& w, int depth, int before) {
-  w.depth = depth;
+  w.set.depth = depth;
   w.node([before](Writer& b, Gradients g) {
-    b.depth = before;
+    b.set.depth = before;
     return g;
   });
 }

@@ -100,7 +100,7 @@ std::uint32_t look_up(Rank& rank, const Variant& variant) {
   }
   w.node([saved](Writer& b, Gradients) { return rows_back(b, saved); });
   const std::uint32_t block = w.finish();
-  if (!rank.row_graph) rank.row_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
+  if (!rank.graphs.row) rank.graphs.row = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
@@ -114,7 +114,7 @@ std::uint32_t share_rows(Rank& rank) {
 }
 
 std::uint32_t look_up_back(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "look up backward", *rank.row_graph, Writer::Owner::rows);
+  Writer w(rank, variant, "look up backward", *rank.graphs.row, Writer::Owner::rows);
   w.e.wait(row_gradient_event);
   w.backward({});
   w.e.free(frame_slot(gradient));
@@ -144,13 +144,13 @@ std::uint32_t input_forward(Rank& rank, const Variant& variant) {
   }
   w.node([mask](Writer& b, Gradients) { return input_back(b, mask); });
   const std::uint32_t block = w.finish();
-  if (!rank.embedding_graph)
-    rank.embedding_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
+  if (!rank.graphs.embedding)
+    rank.graphs.embedding = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t input_backward(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "model input backward", *rank.embedding_graph, Writer::Owner::embedding);
+  Writer w(rank, variant, "model input backward", *rank.graphs.embedding, Writer::Owner::embedding);
   w.backward({});
   return w.finish();
 }

@@ -33,7 +33,7 @@ struct SavedVocabulary {
 
 // The input, in 16 bits; on the last stage it is the output of the final norm.
 Value shared_input(Writer& w) {
-  const Value sent = w.rank.shared_value;
+  const Value sent = w.rank.graphs.shared_value;
   if (is_last(w) || kind(w) == Output::together) return sent;
   w.e.wait(shared_event);
   const Value input = w.activation(w.dim.residual(), "output layer input");
@@ -182,13 +182,13 @@ std::uint32_t shared_head_forward(Rank& rank, const Variant& variant) {
     return final_norm_back(b, g, {0, norm.rsigma, norm.mu}, residual);
   });
   const std::uint32_t block = w.finish();
-  rank.shared_input = w.slot(norm.output);
-  if (!rank.head_graph) rank.head_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
+  rank.graphs.shared_input = w.slot(norm.output);
+  if (!rank.graphs.head) rank.graphs.head = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t shared_head_backward(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "loss and final norm backward", *rank.head_graph, Writer::Owner::head);
+  Writer w(rank, variant, "loss and final norm backward", *rank.graphs.head, Writer::Owner::head);
   if (kind(w) != Output::together) {
     w.e.wait(summed_event);
     w.memory_bound(OperationKind::elementwise, "loss", 12 * w.dim.tokens);
@@ -215,7 +215,7 @@ std::uint32_t share_output(Rank& rank) {
   };
   Value shared = 0;
   if (is_last(w)) {
-    shared = w.given(rank.shared_input, narrow, "final norm output", Category::activations);
+    shared = w.given(rank.graphs.shared_input, narrow, "final norm output", Category::activations);
     w.hold(shared);
     if (together) {
       broadcast(narrow);
@@ -232,13 +232,13 @@ std::uint32_t share_output(Rank& rank) {
     broadcast(together ? narrow : wide);
   }
   const std::uint32_t block = w.finish();
-  rank.shared_value = shared;
-  if (!rank.share_graph) rank.share_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
+  rank.graphs.shared_value = shared;
+  if (!rank.graphs.share) rank.graphs.share = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t output_pass(Rank& rank, const Variant& variant) {
-  Writer w(rank, variant, "output pass", *rank.share_graph, Writer::Owner::output);
+  Writer w(rank, variant, "output pass", *rank.graphs.share, Writer::Owner::output);
   const bool together = kind(w) == Output::together;
   w.use({"output layer"});
   read_labels(w);
@@ -250,7 +250,7 @@ std::uint32_t output_pass(Rank& rank, const Variant& variant) {
   w.e.free(frame_slot(labels));
   if (kind(w) == Output::one_barrier) {
     const Value made = early_gradient(w);
-    rank.summed_value = made;
+    rank.graphs.summed_value = made;
     if (is_last(w)) {
       w.e.move(w.slot(made), frame_slot(incoming_gradient));
       w.graph.tensors[made].holders = 0;
@@ -263,13 +263,13 @@ std::uint32_t output_pass(Rank& rank, const Variant& variant) {
   // output passes].
   w.e.sync_stream(Stream::compute, "output pass");
   const std::uint32_t block = w.finish();
-  if (!rank.output_graph) rank.output_graph = std::make_shared<AutogradGraph>(std::move(w.graph));
+  if (!rank.graphs.output) rank.graphs.output = std::make_shared<AutogradGraph>(std::move(w.graph));
   return block;
 }
 
 std::uint32_t reduce_output(Rank& rank) {
   const Variant variant;
-  Writer w(rank, variant, "sums over stages", *rank.output_graph, Writer::Owner::output);
+  Writer w(rank, variant, "sums over stages", *rank.graphs.output, Writer::Owner::output);
   const std::int64_t rows = 4 * w.dim.shard;
   const bool one = kind(w) == Output::one_barrier;
   reduce_stages(w, rows, "maximum of stages", summed_event);
@@ -278,14 +278,14 @@ std::uint32_t reduce_output(Rank& rank) {
   if (one) reduce_stages(w, w.dim.residual(), "sum of input gradients", summed_event);
   if (one && is_last(w)) w.e.record_stream(frame_slot(incoming_gradient), Stream::vocabulary);
   if (one && !is_last(w)) {
-    w.record_stream(rank.summed_value, Stream::vocabulary);
-    w.drop(rank.summed_value);
+    w.record_stream(rank.graphs.summed_value, Stream::vocabulary);
+    w.drop(rank.graphs.summed_value);
   }
   return w.finish();
 }
 
 std::uint32_t output_gradient(Rank& rank, const Variant& variant, bool alone) {
-  Writer w(rank, variant, "output pass gradients", *rank.output_graph, Writer::Owner::output);
+  Writer w(rank, variant, "output pass gradients", *rank.graphs.output, Writer::Owner::output);
   if (alone) w.e.wait(summed_event);
   blas_workspace(w, blas_workspace_backward, "cuBLAS workspace of the backward thread");
   w.backward({});

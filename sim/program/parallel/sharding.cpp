@@ -130,10 +130,13 @@ std::vector<Stream> model_communicators(const Rank& rank) {
   return made;
 }
 
-void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to) {
-  if (rank.plan.mesh.pp > 1) to.push_back(Stream::pp);
-  if (rank.shares_table()) to.push_back(Stream::embedding);
-  if (rank.cuts_vocabulary()) to.push_back(Stream::vocabulary);
+std::vector<Stream> Sharding::communicators() const {
+  std::vector<Stream> made = model_communicators(rank_);
+  add_communicators(made);
+  if (plan_.mesh.pp > 1) made.push_back(Stream::pp);
+  if (rank_.shares_table()) made.push_back(Stream::embedding);
+  if (rank_.cuts_vocabulary()) made.push_back(Stream::vocabulary);
+  return made;
 }
 
 }  // namespace sim::program

@@ -40,9 +40,9 @@ struct Moment {
   friend auto operator<=>(const Moment&, const Moment&) = default;
 };
 
-// Why a pass visits a unit. `again`: the forward pass of a recomputed layer inside a backward pass,
-// except the layer whose backward pass follows directly.
-enum class Visit : std::uint8_t { forward, again, backward, weight };
+// Why a pass visits a unit. `recompute`: the forward pass of a recomputed layer inside a backward
+// pass, except the layer whose backward pass follows directly.
+enum class Visit : std::uint8_t { forward, recompute, backward, weight };
 
 class Sharding {
  public:
@@ -57,7 +57,8 @@ class Sharding {
     return parameters_[static_cast<std::size_t>(chunk)];
   }
   std::int64_t elements() const;  // of all chunks, without padding
-  virtual std::vector<Stream> communicators() const = 0;
+  // The communicators of a rank: those of the plan's degrees, of data parallelism, of the pipeline.
+  virtual std::vector<Stream> communicators() const;
 
   // Set-up of model, buffers and optimizer; begin of a step (zero_grad); end of a step, after the
   // last pass.
@@ -89,6 +90,8 @@ class Sharding {
   void ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner = {});
 
  protected:
+  // Appends the communicators of this kind of data parallelism.
+  virtual void add_communicators(std::vector<Stream>& to) const = 0;
   virtual void used(Emitter&, int /*chunk*/, int /*parameter*/) {}
   virtual bool kept(Emitter&, int /*chunk*/, int /*parameter*/, Slot) { return false; }
   virtual void is_ready(Emitter&, int /*chunk*/, int /*parameter*/) {}
@@ -119,6 +122,5 @@ void validate_step(Rank& rank, Emitter& e);
 void sum_tied_embeddings(Rank& rank, Emitter& e, std::int64_t bytes);
 // Communicators that every kind needs, by the plan's degrees.
 std::vector<Stream> model_communicators(const Rank& rank);
-void append_pipeline_communicators(const Rank& rank, std::vector<Stream>& to);
 
 }  // namespace sim::program

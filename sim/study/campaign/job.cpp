@@ -13,14 +13,14 @@ Job::Job(const Spec& spec, std::uint64_t seed, std::vector<Slice>* timeline)
       timeline_(timeline),
       leap_(spec.leap && timeline == nullptr && spec.tiers.size() == 1),
       nodes_(largest_pool(spec), spec.nodes),
-      hazards_(spec, largest_pool(spec), seed),
-      copies_(spec.tiers.size()) {
+      to_come_{Hazards(spec, largest_pool(spec), seed), {}, 0} {
+  progress_.copies.resize(spec.tiers.size());
   out_.causes.resize(spec.kinds.size());
   double rate = 0;  // failure rate, without ageing
   for (const FailureKind& kind : spec.kinds)
     if (kind.life.mean > 0) rate += kind.parts / kind.life.mean;
   if (spec.length.ns > 0) rate += static_cast<double>(spec.trace.size()) / seconds(spec.length);
-  mean_between_ = rate > 0 ? 1 / rate : 1e18;
+  to_come_.mean_between = rate > 0 ? 1 / rate : 1e18;
 }
 
 int Job::largest_pool(const Spec& spec) {
@@ -40,45 +40,45 @@ Outcome Job::run() {
   }
   schedule(Moment{spec_.length.ns}, What::end, 0);
   schedule(Moment{2 * spec_.length.ns}, What::cutoff, 0);
-  shape_ = wanted();
+  runs_.shape = wanted();
   out_.spares_least = nodes_.up();
-  if (shape_ < 0) {
+  if (runs_.shape < 0) {
     enter(Activity::waiting, Moment{});
   } else {
     nodes_.assign(shape().nodes, limit());
     out_.spares_least = nodes_.up() - nodes_.used();
     train(Moment{});
   }
-  while (!done_) handle(queue_.pop());
+  while (ending_ != Ending::done) handle(agenda_.queue.pop());
   return out_;
 }
 
 void Job::handle(const Event& event) {
-  const Moment now = queue_.now();
+  const Moment now = agenda_.queue.now();
   complete_copies(now);
   switch (event.what) {
     case What::stored:
-      if (ending_ && event.run == epoch_) finish(now);
+      if (is_ending() && event.run == agenda_.epoch) finish(now);
       break;
     case What::step_end:
-      if (event.run == run_) save(now);
+      if (event.run == agenda_.run) save(now);
       break;
     case What::unblocked:
-      if (event.run == run_) saved(now);
+      if (event.run == agenda_.run) saved(now);
       break;
     case What::repace:
-      if (event.run == run_ && activity_ == Activity::training) repace(now);
+      if (event.run == agenda_.run && doing_.activity == Activity::training) repace(now);
       break;
     case What::detected:
     case What::restarted:
-      if (event.run == run_) event.what == What::detected ? decide(now) : restarted(now);
+      if (event.run == agenda_.run) event.what == What::detected ? decide(now) : restarted(now);
       break;
     case What::node_back:
       nodes_.give_back(event.index);
-      if (activity_ == Activity::waiting) decide(now);
+      if (doing_.activity == Activity::waiting) decide(now);
       break;
     case What::failure:
-      strike(now, pending_[static_cast<std::size_t>(event.index)]);
+      strike(now, to_come_.pending[static_cast<std::size_t>(event.index)]);
       break;
     case What::traced:
       strike_traced(now, spec_.trace[static_cast<std::size_t>(event.index)]);
@@ -91,9 +91,9 @@ void Job::handle(const Event& event) {
       change_pool(now, event.index, event.what == What::pool);
       break;
     case What::end:
-      ending_ = true;
-      for (const Copy& copy : copies_)
-        if (copy.in_flight) schedule(copy.complete, What::stored, 0, epoch_);
+      ending_ = Ending::with_next_copy;
+      for (const Copy& copy : progress_.copies)
+        if (copy.in_flight) schedule(copy.complete, What::stored, 0, agenda_.epoch);
       break;
     case What::cutoff:
       cut(now);
@@ -105,10 +105,8 @@ void Job::handle(const Event& event) {
 
 void Job::train(Moment now) {
   enter(Activity::training, now);
-  trained_phase_ = shape_phase_;
-  trained_pool_ = shape_pool_;
-  trained_shape_ = shape_;
-  pace_ = pace();
+  trained_ = runs_;
+  doing_.pace = pace();
   plan_next();
 }
 
@@ -125,37 +123,37 @@ Span Job::pace() const {
 }
 
 void Job::plan_next() {
-  if (leap_ && !ending_) leap();
-  const std::int64_t steps = next_stop() - current_.steps;
+  if (leap_ && !is_ending()) leap();
+  const std::int64_t steps = next_stop() - progress_.current.steps;
   assert(steps > 0);
-  schedule(since_ + steps * pace_, What::step_end, 0, ++run_);
+  schedule(doing_.since + steps * doing_.pace, What::step_end, 0, ++agenda_.run);
 }
 
 // A change of pace takes effect with the next step.
 void Job::repace(Moment now) {
   settle(now);
-  pace_ = pace();
+  doing_.pace = pace();
   plan_next();
 }
 
 void Job::repace_soon(Moment now) {
-  if (activity_ != Activity::training) return;
-  const std::int64_t begun = ((now - since_).ns + pace_.ns - 1) / pace_.ns;
-  schedule(since_ + begun * pace_, What::repace, 0, run_);
+  if (doing_.activity != Activity::training) return;
+  const std::int64_t begun = ((now - doing_.since).ns + doing_.pace.ns - 1) / doing_.pace.ns;
+  schedule(doing_.since + begun * doing_.pace, What::repace, 0, agenda_.run);
 }
 
 void Job::train_steps(std::int64_t steps) {
-  current_.steps += steps;
-  current_.tokens += steps * shape().tokens;
-  current_.wall += steps * pace_;
-  current_.ideal += steps * ideal_step();
-  since_ = since_ + steps * pace_;
+  progress_.current.steps += steps;
+  progress_.current.tokens += steps * shape().tokens;
+  progress_.current.wall += steps * doing_.pace;
+  progress_.current.ideal += steps * ideal_step();
+  doing_.since = doing_.since + steps * doing_.pace;
 }
 
 // Books the complete steps. Returns the time spent in the current step.
 Span Job::settle(Moment now) {
-  train_steps((now - since_).ns / pace_.ns);
-  return now - since_;
+  train_steps((now - doing_.since).ns / doing_.pace.ns);
+  return now - doing_.since;
 }
 
 // Time in which the undisturbed job trains as many tokens as a step of this shape.
@@ -175,14 +173,14 @@ std::int64_t Job::save_step(std::size_t tier, std::int64_t number) const {
 }
 
 std::int64_t Job::phase_end() const {
-  return phase().steps > 0 ? phase_start_ + phase().steps
+  return phase().steps > 0 ? target_.phase_start + phase().steps
                            : std::numeric_limits<std::int64_t>::max() / 2;
 }
 
 std::int64_t Job::next_stop() const {
   std::int64_t stop = phase_end();
-  for (std::size_t i = 0; i < copies_.size(); ++i)
-    stop = std::min(stop, phase_start_ + save_step(i, copies_[i].next));
+  for (std::size_t i = 0; i < progress_.copies.size(); ++i)
+    stop = std::min(stop, target_.phase_start + save_step(i, progress_.copies[i].next));
   return stop;
 }
 
@@ -190,23 +188,23 @@ std::int64_t Job::next_stop() const {
 // last save before that event.
 void Job::leap() {
   const Tier& tier = spec_.tiers.front();
-  Copy& copy = copies_.front();
+  Copy& copy = progress_.copies.front();
   if (tier.background.ns > tier.interval.ns / 2) return;
   if (wants_change()) return;
-  const Moment horizon = queue_.next();
-  const std::int64_t done = current_.steps - phase_start_;
+  const Moment horizon = agenda_.queue.next();
+  const std::int64_t done = progress_.current.steps - target_.phase_start;
   const auto end_of = [&](std::int64_t saves) {
     const std::int64_t steps = saves == 0 ? 0 : save_step(0, copy.next + saves - 1) - done;
-    return since_ + steps * pace_ + saves * tier.blocking;
+    return doing_.since + steps * doing_.pace + saves * tier.blocking;
   };
-  const std::int64_t last_step = phase_end() - phase_start_;
+  const std::int64_t last_step = phase_end() - target_.phase_start;
   const auto fits = [&](std::int64_t saves) {
     return save_step(0, copy.next + saves - 1) < last_step && end_of(saves) < horizon;
   };
-  const double cycle = seconds(tier.interval) * static_cast<double>(pace_.ns) /
+  const double cycle = seconds(tier.interval) * static_cast<double>(doing_.pace.ns) /
                            static_cast<double>(phase().shapes.front().front().step.ns) +
                        seconds(tier.blocking);
-  auto saves = static_cast<std::int64_t>(seconds(horizon - since_) / cycle) + 1;
+  auto saves = static_cast<std::int64_t>(seconds(horizon - doing_.since) / cycle) + 1;
   while (saves > 0 && !fits(saves)) --saves;
   if (saves <= 0) return;
   // The last save may be incomplete at the end; then the save before it is the valid copy.
@@ -216,11 +214,11 @@ void Job::leap() {
     train_steps(save_step(0, copy.next + saves - 2) - done);
     store(copy, tier, before);
   }
-  train_steps(phase_start_ + save_step(0, copy.next + saves - 1) - current_.steps);
+  train_steps(target_.phase_start + save_step(0, copy.next + saves - 1) - progress_.current.steps);
   out_.saving += saves * tier.blocking;
   out_.saves += saves;
   copy.next += saves;
-  since_ = entered_ = end;
+  doing_.since = doing_.entered = end;
   store(copy, tier, end);
 }
 
@@ -228,7 +226,7 @@ void Job::leap() {
 
 void Job::store(Copy& copy, const Tier& tier, Moment now) {
   if (tier.background.ns == 0) {
-    copy.kept = current_;
+    copy.kept = progress_.current;
     copy.valid = true;
     copy.in_flight = false;
     return;
@@ -238,14 +236,14 @@ void Job::store(Copy& copy, const Tier& tier, Moment now) {
     copy.kept = copy.flying;
     copy.valid = true;
   }
-  copy.flying = current_;
+  copy.flying = progress_.current;
   copy.in_flight = true;
   copy.complete = now + tier.background;
-  if (ending_) schedule(copy.complete, What::stored, 0, epoch_);
+  if (is_ending()) schedule(copy.complete, What::stored, 0, agenda_.epoch);
 }
 
 void Job::complete_copies(Moment now) {
-  for (Copy& copy : copies_) {
+  for (Copy& copy : progress_.copies) {
     if (!copy.in_flight || copy.complete > now) continue;
     copy.kept = copy.flying;
     copy.valid = true;
@@ -254,58 +252,57 @@ void Job::complete_copies(Moment now) {
 }
 
 bool Job::due(std::size_t tier) const {
-  return phase_start_ + save_step(tier, copies_[tier].next) == current_.steps;
+  return target_.phase_start + save_step(tier, progress_.copies[tier].next) ==
+         progress_.current.steps;
 }
 
 void Job::save(Moment now) {
   settle(now);
-  assert(since_ == now);
-  whole_ = current_.steps == phase_end() || wants_change();
+  assert(doing_.since == now);
+  progress_.whole = progress_.current.steps == phase_end() || wants_change();
   Moment begin = now;
   Span stands{};
-  for (std::size_t i = 0; i < copies_.size(); ++i) {
-    if (!whole_ && !due(i)) continue;
-    if (copies_[i].in_flight) begin = std::max(begin, copies_[i].complete);
+  for (std::size_t i = 0; i < progress_.copies.size(); ++i) {
+    if (!progress_.whole && !due(i)) continue;
+    if (progress_.copies[i].in_flight) begin = std::max(begin, progress_.copies[i].complete);
     stands += spec_.tiers[i].blocking;
-    if (whole_) stands += spec_.tiers[i].background;
+    if (progress_.whole) stands += spec_.tiers[i].background;
   }
   enter(Activity::saving, now);
-  schedule(begin + stands, What::unblocked, 0, ++run_);
+  schedule(begin + stands, What::unblocked, 0, ++agenda_.run);
 }
 
 void Job::saved(Moment now) {
   bool complete = false;
-  for (std::size_t i = 0; i < copies_.size(); ++i) {
+  for (std::size_t i = 0; i < progress_.copies.size(); ++i) {
     const bool is_due = due(i);
-    if (!whole_ && !is_due) continue;
-    Copy& copy = copies_[i];
+    if (!progress_.whole && !is_due) continue;
+    Copy& copy = progress_.copies[i];
     if (is_due) ++copy.next;
     Tier tier = spec_.tiers[i];
-    if (whole_) tier.background = {};
+    if (progress_.whole) tier.background = {};
     store(copy, tier, now);
     complete = complete || tier.background.ns == 0;
     ++out_.saves;
   }
-  const bool phase_over = current_.steps == phase_end();
-  if (phase_over && phase_ + 1 == spec_.phases.size()) {
+  const bool phase_over = progress_.current.steps == phase_end();
+  if (phase_over && target_.phase + 1 == spec_.phases.size()) {
     out_.finished = 1;
     finish(now);
     return;
   }
   if (phase_over) {
-    ++phase_;
-    phase_start_ = current_.steps;
-    for (Copy& copy : copies_) copy.next = 1;
+    ++target_.phase;
+    target_.phase_start = progress_.current.steps;
+    for (Copy& copy : progress_.copies) copy.next = 1;
   }
   const bool goes_on =
-      phase_over && phase().seamless && shape_ == 0 && pool_ == 0 && shape_pool_ == 0;
-  if (goes_on) shape_phase_ = phase_;
-  if (ending_ && complete) {
+      phase_over && phase().seamless && runs_.shape == 0 && target_.pool == 0 && runs_.pool == 0;
+  if (goes_on) runs_.phase = target_.phase;
+  if (is_ending() && complete) {
     finish(now);
-  } else if ((phase_over && !goes_on) || (whole_ && wants_change())) {
-    cause_ = -1;
-    lost_nodes_ = 0;
-    from_ = 0;
+  } else if ((phase_over && !goes_on) || (progress_.whole && wants_change())) {
+    down_ = {};
     decide(now);
   } else {
     train(now);
@@ -316,45 +313,46 @@ void Job::finish(Moment now) {
   // Training since the last copy is part of an interval that ends after the campaign, so it is left
   // out.
   Span after{};
-  if (activity_ == Activity::training) after += settle(now);
+  if (doing_.activity == Activity::training) after += settle(now);
   const std::size_t best = best_copy();
-  after += current_.wall - copies_[best].kept.wall;
-  enter(activity_, now);
-  out_.kept = copies_[best].kept;
+  after += progress_.current.wall - progress_.copies[best].kept.wall;
+  enter(doing_.activity, now);
+  out_.kept = progress_.copies[best].kept;
   out_.wall = Span{now.ns} - after;
-  done_ = true;
+  ending_ = Ending::done;
 }
 
 void Job::cut(Moment now) {
-  if (activity_ == Activity::training) out_.lost += settle(now);
-  enter(activity_, now);
-  out_.lost += current_.wall - copies_[best_copy()].kept.wall;
-  out_.kept = copies_[best_copy()].kept;
+  if (doing_.activity == Activity::training) out_.lost += settle(now);
+  enter(doing_.activity, now);
+  out_.lost += progress_.current.wall - progress_.copies[best_copy()].kept.wall;
+  out_.kept = progress_.copies[best_copy()].kept;
   out_.wall = Span{now.ns};
-  done_ = true;
+  ending_ = Ending::done;
 }
 
 // Books the current activity and begins the next.
 void Job::enter(Activity next, Moment now) {
-  const Span spent = now - entered_;
+  const Span spent = now - doing_.entered;
   Span* down = nullptr;
-  if (activity_ == Activity::saving) out_.saving += spent;
-  if (activity_ == Activity::detecting) down = &out_.detecting;
-  if (activity_ == Activity::waiting) down = &out_.waiting;
-  if (activity_ == Activity::restarting) down = &out_.restarting;
+  if (doing_.activity == Activity::saving) out_.saving += spent;
+  if (doing_.activity == Activity::detecting) down = &out_.detecting;
+  if (doing_.activity == Activity::waiting) down = &out_.waiting;
+  if (doing_.activity == Activity::restarting) down = &out_.restarting;
   if (down != nullptr) {
     *down += spent;
-    if (cause_ >= 0) out_.causes[static_cast<std::size_t>(cause_)].down += spent;
+    if (down_.cause >= 0) out_.causes[static_cast<std::size_t>(down_.cause)].down += spent;
   }
   if (timeline_ != nullptr && spent.ns > 0) {
     timeline_->push_back(
-        {activity_, entered_, now,
-         activity_ == Activity::training || activity_ == Activity::saving ? -1 : cause_,
-         static_cast<int>(phase_), pool_, std::max(0, shape_)});
+        {doing_.activity, doing_.entered, now,
+         doing_.activity == Activity::training || doing_.activity == Activity::saving ? -1
+                                                                                      : down_.cause,
+         static_cast<int>(target_.phase), target_.pool, std::max(0, runs_.shape)});
   }
-  activity_ = next;
-  entered_ = now;
-  since_ = now;
+  doing_.activity = next;
+  doing_.entered = now;
+  doing_.since = now;
 }
 
 Outcome simulate(const Spec& spec, std::uint64_t seed, std::vector<Slice>* timeline) {

@@ -9,10 +9,10 @@ namespace sim::campaign {
 // Failures.
 
 void Job::expect(int kind) {
-  pending_.resize(spec_.kinds.size());
-  Failure& failure = pending_[static_cast<std::size_t>(kind)];
-  if (hazards_.next(kind, failure))
-    schedule(std::max(failure.when, queue_.now()), What::failure, kind);
+  to_come_.pending.resize(spec_.kinds.size());
+  Failure& failure = to_come_.pending[static_cast<std::size_t>(kind)];
+  if (to_come_.hazards.next(kind, failure))
+    schedule(std::max(failure.when, agenda_.queue.now()), What::failure, kind);
 }
 
 void Job::strike(Moment now, Failure failure) {
@@ -67,7 +67,7 @@ int Job::take_nodes(Moment now, const Failure& failure, bool& struck) {
     schedule(now + failure.repair, What::node_back, node);
   }
   struck = lost > 0;
-  if (shape_ >= 0)
+  if (runs_.shape >= 0)
     out_.spares_least =
         std::min<std::int64_t>(out_.spares_least, std::max(0, nodes_.up() - shape().nodes));
   return lost;
@@ -104,7 +104,7 @@ void Job::take_found(Moment now) {
   for (Straggler& straggler : stragglers_) {
     if (!leaves(straggler)) continue;
     straggler.active = false;
-    if (activity_ == Activity::saving) cause_ = straggler.kind;
+    if (doing_.activity == Activity::saving) down_.cause = straggler.kind;
     bool struck = false;
     take_nodes(now, {now, straggler.kind, straggler.node, straggler.repair, {}}, struck);
   }
@@ -112,61 +112,65 @@ void Job::take_found(Moment now) {
 
 // Stops the job, or adds a failure to the current stop.
 void Job::stop(Moment now, int kind, int lost_nodes, Span detection) {
-  if (activity_ == Activity::detecting || activity_ == Activity::waiting) {
-    lost_nodes_ += lost_nodes;
+  if (doing_.activity == Activity::detecting || doing_.activity == Activity::waiting) {
+    down_.lost_nodes += lost_nodes;
     lose(kind);
     return;
   }
-  if (!ending_) {
+  if (!is_ending()) {
     ++out_.interruptions;
     if (kind >= 0) ++out_.causes[static_cast<std::size_t>(kind)].interruptions;
   }
-  if (activity_ == Activity::training) {
+  if (doing_.activity == Activity::training) {
     const Span begun = settle(now);
     out_.lost += begun;
     if (kind >= 0) out_.causes[static_cast<std::size_t>(kind)].lost += begun;
   }
-  lost_nodes_ = lost_nodes + (activity_ == Activity::restarting ? lost_nodes_ : 0);
-  ++epoch_;
-  for (Copy& copy : copies_) copy.in_flight = false;
+  down_.lost_nodes = lost_nodes + (doing_.activity == Activity::restarting ? down_.lost_nodes : 0);
+  ++agenda_.epoch;
+  for (Copy& copy : progress_.copies) copy.in_flight = false;
   lose(kind);
   enter(Activity::detecting, now);
-  cause_ = kind;
-  ++run_;
+  down_.cause = kind;
+  ++agenda_.run;
   if (detection.ns == 0) {
     decide(now);
   } else {
-    schedule(now + detection, What::detected, 0, run_);
+    schedule(now + detection, What::detected, 0, agenda_.run);
   }
 }
 
 // Returns to the newest copy that survives the lost nodes.
 void Job::lose(int kind) {
-  for (std::size_t i = 0; i < copies_.size(); ++i)
-    if (spec_.tiers[i].survives < lost_nodes_) copies_[i].valid = false;
-  from_ = best_copy();
-  const Ledger& kept = copies_[from_].kept;
-  const Span lost = current_.wall - kept.wall;
+  for (std::size_t i = 0; i < progress_.copies.size(); ++i)
+    if (spec_.tiers[i].survives < down_.lost_nodes) progress_.copies[i].valid = false;
+  down_.from = best_copy();
+  const Ledger& kept = progress_.copies[down_.from].kept;
+  const Span lost = progress_.current.wall - kept.wall;
   out_.lost += lost;
   if (kind >= 0) out_.causes[static_cast<std::size_t>(kind)].lost += lost;
-  current_ = kept;
-  for (std::size_t i = 0; i < copies_.size(); ++i) {
-    std::int64_t& next = copies_[i].next;
-    while (next > 1 && phase_start_ + save_step(i, next - 1) > current_.steps) --next;
+  progress_.current = kept;
+  for (std::size_t i = 0; i < progress_.copies.size(); ++i) {
+    std::int64_t& next = progress_.copies[i].next;
+    while (next > 1 && target_.phase_start + save_step(i, next - 1) > progress_.current.steps)
+      --next;
   }
 }
 
 std::size_t Job::best_copy() const {
-  std::size_t best = copies_.size() - 1;
-  for (std::size_t i = copies_.size(); i-- > 0;)
-    if (copies_[i].valid && copies_[i].kept.steps >= copies_[best].kept.steps) best = i;
+  std::size_t best = progress_.copies.size() - 1;
+  for (std::size_t i = progress_.copies.size(); i-- > 0;)
+    if (progress_.copies[i].valid &&
+        progress_.copies[i].kept.steps >= progress_.copies[best].kept.steps)
+      best = i;
   return best;
 }
 
 // Recovery.
 
 int Job::limit() const {
-  return pool_ == 0 ? spec_.nodes : spec_.pools[static_cast<std::size_t>(pool_) - 1].nodes;
+  return target_.pool == 0 ? spec_.nodes
+                           : spec_.pools[static_cast<std::size_t>(target_.pool) - 1].nodes;
 }
 
 // The first shape that runs on the available nodes; -1 if none does.
@@ -185,39 +189,35 @@ bool Job::wants_change() const {
     return true;
   const int best = wanted();
   if (best < 0) return false;
-  if (pool_ != shape_pool_) return true;
-  if (best == shape_) return false;
+  if (target_.pool != runs_.pool) return true;
+  if (best == runs_.shape) return false;
   const Shape& then = shapes()[static_cast<std::size_t>(best)];
   const Shape& how = shape();
   const double faster = static_cast<double>(then.tokens) / static_cast<double>(then.step.ns) *
                         static_cast<double>(how.step.ns) / static_cast<double>(how.tokens);
   const double costs = seconds(then.restart + then.change + spec_.tiers.front().load);
-  return (faster - 1) * mean_between_ > costs;
+  return (faster - 1) * to_come_.mean_between > costs;
 }
 
 void Job::decide(Moment now) {
   take_found(now);
   const int best = wanted();
   if (best < 0) {
-    if (activity_ != Activity::waiting) enter(Activity::waiting, now);
+    if (doing_.activity != Activity::waiting) enter(Activity::waiting, now);
     return;
   }
-  shape_ = best;
-  shape_phase_ = phase_;
-  shape_pool_ = pool_;
+  runs_ = {target_.phase, target_.pool, best};
   nodes_.assign(shape().nodes, limit());
   enter(Activity::restarting, now);
-  Span takes = shape().restart + spec_.tiers[from_].load;
-  if (shape_ != trained_shape_ || shape_phase_ != trained_phase_ || shape_pool_ != trained_pool_)
-    takes += shape().change;
-  schedule(now + takes, What::restarted, 0, ++run_);
+  Span takes = shape().restart + spec_.tiers[down_.from].load;
+  if (runs_ != trained_) takes += shape().change;
+  schedule(now + takes, What::restarted, 0, ++agenda_.run);
 }
 
 void Job::restarted(Moment now) {
-  if (shape_ != trained_shape_ || shape_phase_ != trained_phase_ || shape_pool_ != trained_pool_)
-    ++out_.changes;
-  lost_nodes_ = 0;
-  if (ending_) {
+  if (runs_ != trained_) ++out_.changes;
+  down_.lost_nodes = 0;
+  if (is_ending()) {
     finish(now);
   } else {
     train(now);
@@ -227,15 +227,15 @@ void Job::restarted(Moment now) {
 void Job::change_pool(Moment now, int index, bool happens) {
   const int nodes = spec_.pools[static_cast<std::size_t>(index)].nodes;
   if (!happens) {
-    if (nodes < limit()) pool_ = index + 1;  // the job leaves before its nodes do
+    if (nodes < limit()) target_.pool = index + 1;  // the job leaves before its nodes do
     return;
   }
   const int before = nodes_.used();
   nodes_.resize(nodes);
-  pool_ = index + 1;
+  target_.pool = index + 1;
   const int lost = before - nodes_.used();
   if (lost > 0) stop(now, -1, lost, {});
-  if (activity_ == Activity::waiting) decide(now);
+  if (doing_.activity == Activity::waiting) decide(now);
 }
 
 }  // namespace sim::campaign

@@ -58,19 +58,20 @@ class Job {
   static int largest_pool(const Spec& spec);
 
   void schedule(Moment when, What what, int index, std::uint32_t run = 0) {
-    queue_.schedule(when, static_cast<std::uint8_t>(what), {what, index, run});
+    agenda_.queue.schedule(when, static_cast<std::uint8_t>(what), {what, index, run});
   }
   void handle(const Event& event);
 
-  const Phase& phase() const { return spec_.phases[phase_]; }
+  const Phase& phase() const { return spec_.phases[target_.phase]; }
   const std::vector<Shape>& shapes() const {
-    return phase().shapes[static_cast<std::size_t>(pool_)];
+    return phase().shapes[static_cast<std::size_t>(target_.pool)];
   }
   const Shape& shape() const {
-    return spec_.phases[shape_phase_]
-        .shapes[static_cast<std::size_t>(shape_pool_)][static_cast<std::size_t>(shape_)];
+    return spec_.phases[runs_.phase]
+        .shapes[static_cast<std::size_t>(runs_.pool)][static_cast<std::size_t>(runs_.shape)];
   }
   int limit() const;
+  bool is_ending() const { return ending_ == Ending::with_next_copy; }
 
   void train(Moment now);
   Span pace() const;
@@ -111,36 +112,61 @@ class Job {
   int wanted() const;
   bool wants_change() const;
 
+  // A shape of a phase on a pool.
+  struct ShapeOnPool {
+    std::size_t phase = 0;
+    int pool = 0, shape = 0;
+    friend bool operator==(const ShapeOnPool&, const ShapeOnPool&) = default;
+  };
+  // Failures to come: the next one of each kind.
+  struct ToCome {
+    Hazards hazards;
+    std::vector<Failure> pending;
+    double mean_between = 0;  // mean time between failures, seconds
+  };
+  // Events to come. `run`: number of the job's current run; `epoch` changes when copies in flight
+  // are lost. Events of earlier numbers are ignored.
+  struct Agenda {
+    EventQueue<Event, Moment> queue;
+    std::uint32_t run = 0, epoch = 0;
+  };
+  struct Doing {
+    Activity activity = Activity::training;
+    Moment entered{};  // begin of the activity
+    Moment since{};    // complete steps are booked up to here
+    Span pace{};       // current duration of a step
+  };
+  // The phase and the pool that the job should be in.
+  struct Target {
+    std::size_t phase = 0;
+    std::int64_t phase_start = 0;  // its first step
+    int pool = 0;
+  };
+  struct Progress {
+    Ledger current;
+    std::vector<Copy> copies;  // by tier
+    bool whole = false;        // this save precedes a change: saves all tiers and waits for them
+  };
+  struct Downtime {
+    int cause = -1;
+    int lost_nodes = 0;    // since the last training
+    std::size_t from = 0;  // tier that the restart loads
+  };
+  enum class Ending : std::uint8_t { no, with_next_copy, done };
+
   const Spec& spec_;
   std::vector<Slice>* timeline_;
   bool leap_;
-  EventQueue<Event, Moment> queue_;
   Nodes nodes_;
-  Hazards hazards_;
-  std::vector<Failure> pending_;  // next failure of each kind
+  ToCome to_come_;
   std::vector<Straggler> stragglers_;
-  double mean_between_ = 0;  // mean time between failures, seconds
-
-  Activity activity_ = Activity::training;
-  Moment entered_{};         // begin of the activity
-  Moment since_{};           // complete steps are booked up to here
-  Span pace_{};              // current duration of a step
-  std::uint32_t run_ = 0;    // number of the job's current run
-  std::uint32_t epoch_ = 0;  // changes when copies in flight are lost
-  std::size_t phase_ = 0;
-  std::int64_t phase_start_ = 0;
-  int pool_ = 0;                              // pool that the job should use
-  std::size_t shape_phase_ = 0;               // phase of the shape in which the job runs
-  int shape_pool_ = 0, shape_ = 0;            // the same
-  std::size_t trained_phase_ = 0;             // phase of the shape in which the job trained last
-  int trained_pool_ = 0, trained_shape_ = 0;  // the same
-  bool whole_ = false;    // this save precedes a change: saves all tiers and waits for them
-  int cause_ = -1;        // cause of the current downtime
-  int lost_nodes_ = 0;    // since the last training
-  std::size_t from_ = 0;  // tier that the restart loads
-  bool ending_ = false, done_ = false;
-  Ledger current_;
-  std::vector<Copy> copies_;
+  Agenda agenda_;
+  Doing doing_;
+  Target target_;
+  ShapeOnPool runs_, trained_;  // the job runs in; it trained last in
+  Progress progress_;
+  Downtime down_;
+  Ending ending_ = Ending::no;
   Outcome out_;
 };
 

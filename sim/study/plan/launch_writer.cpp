@@ -222,43 +222,42 @@ struct TitanSchedule {
 constexpr std::array titan_schedules{TitanSchedule{"1f1b", "1F1B"}, TitanSchedule{"gpipe", "GPipe"},
                                      TitanSchedule{"interleaved-1f1b", "Interleaved1F1B"}};
 
+// Reason why torchtitan cannot run the plan; "" if it can.
+std::string torchtitan_left(const Plan& plan) {
+  if (rounds(plan)) return "torchtitan trains without rounded operands";
+  if (plan.sharding.data_parallel != program::DataParallelism::fsdp2)
+    return "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
+  if (plan.sharding.deepspeed_optimizer)
+    return "ZeRO-3 of torchtitan is PyTorch's, not DeepSpeed's";
+  if (plan.mesh.cp > 1 && program::context_method(plan).torch.empty())
+    return "torchtitan shares sequences by PyTorch's context_parallel (context torch-allgather)";
+  const std::string& schedule = plan.pipeline.schedule;
+  if (std::ranges::find(titan_schedules, schedule, &TitanSchedule::ours) == titan_schedules.end())
+    return fmt::format("PyTorch has no schedule {}", schedule);
+  if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss ||
+      (plan.pipeline.layer_split != program::LayerSplit::weighted && !layout_of(plan).empty()))
+    return "torchtitan deals out layers by a rule of its own";
+  if (plan.pipeline.virtual_stages > 1)
+    return "chunks of stages are said there by pipeline_parallel_layers_per_stage";
+  const program::LayerPolicy& policy = plan.policy;
+  if (policy.recompute == Recompute::full &&
+      (policy.recompute_method == RecomputeMethod::block || policy.recompute_layers > 1))
+    return "torchtitan recomputes all layers or operators, not a number of layers";
+  if (policy.recompute == Recompute::selective && !policy.recompute_modules.operators)
+    return "torchtitan recomputes operators, not modules";
+  return "";
+}
+
 LaunchText torchtitan(const Plan& plan, const std::string& model) {
   LaunchText out{"torchtitan", "train.toml", "", ""};
   // A model with changed fields has another name.
   const auto known = plan.architecture.name == model
                          ? std::ranges::find(titan_models, model, &TitanModel::ours)
                          : titan_models.end();
-  const auto schedule =
-      std::ranges::find(titan_schedules, plan.pipeline.schedule, &TitanSchedule::ours);
-  const program::LayerPolicy& policy = plan.policy;
-  const bool layers =
-      policy.recompute == Recompute::full &&
-      (policy.recompute_method == RecomputeMethod::block || policy.recompute_layers > 1);
-  if (known == titan_models.end()) {
-    out.left = "torchtitan has no flavor of this model";
-  } else if (rounds(plan)) {
-    out.left = "torchtitan trains without rounded operands";
-  } else if (plan.sharding.data_parallel != program::DataParallelism::fsdp2) {
-    out.left = "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
-  } else if (plan.sharding.deepspeed_optimizer) {
-    out.left = "ZeRO-3 of torchtitan is PyTorch's, not DeepSpeed's";
-  } else if (plan.mesh.cp > 1 && program::context_method(plan).torch.empty()) {
-    out.left =
-        "torchtitan shares sequences by PyTorch's context_parallel (context torch-allgather)";
-  } else if (schedule == titan_schedules.end()) {
-    out.left = fmt::format("PyTorch has no schedule {}", plan.pipeline.schedule);
-  } else if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss ||
-             (plan.pipeline.layer_split != program::LayerSplit::weighted &&
-              !layout_of(plan).empty())) {
-    out.left = "torchtitan deals out layers by a rule of its own";
-  } else if (plan.pipeline.virtual_stages > 1) {
-    out.left = "chunks of stages are said there by pipeline_parallel_layers_per_stage";
-  } else if (layers) {
-    out.left = "torchtitan recomputes all layers or operators, not a number of layers";
-  } else if (policy.recompute == Recompute::selective && !policy.recompute_modules.operators) {
-    out.left = "torchtitan recomputes operators, not modules";
-  }
+  out.left = known == titan_models.end() ? "torchtitan has no flavor of this model"
+                                         : torchtitan_left(plan);
   if (!out.left.empty()) return out;
+  const program::LayerPolicy& policy = plan.policy;
   out.text = fmt::format(
       "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\nlocal_batch_size = {}\n"
       "global_batch_size = {}\nseq_len = {}\n\n[parallelism]\n"
@@ -273,7 +272,9 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
     out.text += fmt::format("context_parallel_rotate_method = \"{}\"\n",
                             program::context_method(plan).torch);
   if (plan.mesh.pp > 1)
-    out.text += fmt::format("pipeline_parallel_schedule = \"{}\"\n", schedule->theirs);
+    out.text += fmt::format(
+        "pipeline_parallel_schedule = \"{}\"\n",
+        std::ranges::find(titan_schedules, plan.pipeline.schedule, &TitanSchedule::ours)->theirs);
   if (plan.mesh.pp > 1 && plan.pipeline.layer_split == program::LayerSplit::weighted)
     out.text += fmt::format(
         "pipeline_parallel_first_stage_less_layers = {}\n"

@@ -1,10 +1,12 @@
 #include "sim/study/plan/layer_costs.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "sim/job/schedule/schedule.h"
 #include "sim/program/autograd/frame_tensors.h"
 #include "sim/program/build/build.h"
 #include "sim/study/plan/rank_bound.h"
@@ -68,6 +70,15 @@ void keep_least(std::int64_t& so_far, std::int64_t value, bool first) {
   so_far = first ? value : std::min(so_far, value);
 }
 
+// A schedule with one chunk per stage that splits every backward pass.
+const schedule::Schedule& split_schedule() {
+  const auto row = std::ranges::find_if(schedule::catalog(), [](const schedule::Schedule& one) {
+    return one.splits == schedule::Splits::all && one.chunks == 1;
+  });
+  assert(row != schedule::catalog().end());
+  return *row;
+}
+
 // A pattern with both kinds of layers in both halves of the small program; "" if all layers are
 // equal.
 std::string mixed_pattern(const model::Architecture& whole) {
@@ -99,7 +110,7 @@ void add_parameters(const Plan& probe, const program::Environment& environment,
   plan.mesh.dp = replicas_of_experts(plan, plan.mesh.tp);
   plan.batch.micro_batch = 1;
   plan.batch.global_batch = plan.mesh.dp;
-  plan.pipeline.schedule = "1f1b";
+  plan.pipeline.schedule = schedule::default_schedule().name;
   const bool mixed = plan.architecture.experts.layers.starts_with('[');
   std::int64_t ends = 0;
   for (const char* kind : {"[0,0]", "[1,1]"}) {
@@ -134,7 +145,7 @@ Plan probe_of(const planner::Space& space, const LayerCostsKey& key) {
   plan.batch.micro_batch = micro_batch;
   plan.batch.global_batch = 2 * micro_batch * plan.mesh.dp;
   plan.pipeline = {};
-  plan.pipeline.schedule = splits ? "zb-h1" : "1f1b";
+  plan.pipeline.schedule = splits ? split_schedule().name : schedule::default_schedule().name;
   plan.sharding.fsdp.replicas = 1;
   plan.policy = {};
   if (modules >= 0) {

@@ -122,10 +122,7 @@ class Around {
   }
 
   static std::uint8_t one_f_one_b() {
-    const auto catalog = schedule::catalog();
-    for (std::size_t s = 0; s < catalog.size(); ++s)
-      if (catalog[s].name == "1f1b") return static_cast<std::uint8_t>(s);
-    return 0;
+    return static_cast<std::uint8_t>(&schedule::default_schedule() - schedule::catalog().data());
   }
 
   // The next smaller and the next larger value of a field.

@@ -179,7 +179,7 @@ void Space::below(Level& at) {
     if (said ? std::ranges::find(domains_.schedules, row.name) == domains_.schedules.end()
              : !program::apart(row).empty())
       continue;
-    if (at.core.pp == 1 && !said && row.name != "1f1b") continue;
+    if (at.core.pp == 1 && !said && &row != &schedule::default_schedule()) continue;
     std::vector<int> chunks;
     for (const int n : either(domains_.chunks, usual_chunks))
       if (n * at.core.pp <= layers + 2 && takes(row, n)) chunks.push_back(n);
@@ -217,61 +217,64 @@ void Space::below(Level& at) {
   }
 }
 
-void Space::enumerate(bool first_only) {
-  Level at;
-  at.first_only = first_only;
-  for (std::size_t b = 0; b < bases_.size(); ++b) {
-    const Base& base = bases_[b];
-    at.plan = base.file.plan;
-    const topology::Node& node = base.file.machine.cluster.node;
-    const std::int64_t sequence = at.plan.batch.sequence;
-    const std::int64_t batch = at.plan.batch.global_batch;
-    const std::int64_t layers = at.plan.architecture.layers;
-    for (const int tp : either(domains_.tp, powers_of_two(std::min(node.gpus, base.gpus)))) {
-      if (base.shares_tensors && tp == 1) continue;
-      for (const int cp :
-           either(domains_.cp, powers_of_two(std::clamp<std::int64_t>(
-                                   sequence / least_tokens_of_a_rank, 1, most_context_parallel)))) {
-        if (base.shares_sequences && cp == 1) continue;
-        for (const int pp : either(domains_.pp, divisors_up_to(base.gpus, layers))) {
-          const std::int64_t parallel = std::int64_t{tp} * cp * pp;
-          if (parallel > base.gpus || base.gpus % parallel != 0) continue;
-          const int dp = static_cast<int>(base.gpus / parallel);
-          if (!has(domains_.dp, dp)) continue;
-          at.core = {};
-          at.core.base = static_cast<std::uint16_t>(b);
-          at.core.tp = tp;
-          at.core.cp = cp;
-          at.core.pp = pp;
-          at.core.dp = dp;
-          at.plan.mesh.tp = tp;
-          at.plan.mesh.cp = cp;
-          at.plan.mesh.pp = pp;
-          at.plan.mesh.dp = dp;
-          const std::int64_t most = std::clamp<std::int64_t>(batch / dp, 1, most_micro_batch);
-          for (const int size : either(domains_.micro_batch, powers_of_two(most))) {
-            at.core.micro_batch = size;
-            at.plan.batch.micro_batch = size;
-            at.plan.pipeline.schedule = "1f1b";
-            at.plan.pipeline.virtual_stages = 1;
-            at.plan.policy = {};
-            if (!domains_.layers_said) set_split(Split::even, at.plan);
-            auto problems = program::problems(at.plan);
-            std::erase_if(problems, [](const auto& p) { return !of_the_mesh(p.where); });
-            if (!problems.empty()) {
-              const std::int64_t lost = policies_of(policies_, 8) * variants(at.core);
-              at.note(problems, lost);
-              plans_ += lost;
-              impossible_ += lost;
-              continue;
-            }
-            below(at);
-            if ((first_only && !cores_.empty()) || plans_ > max_plans) return;
-          }
-        }
+// The plans of one mesh, for each microbatch size.
+bool Space::enumerate_microbatches(Level& at) {
+  const std::int64_t most =
+      std::clamp<std::int64_t>(at.plan.batch.global_batch / at.core.dp, 1, most_micro_batch);
+  for (const int size : either(domains_.micro_batch, powers_of_two(most))) {
+    at.core.micro_batch = size;
+    at.plan.batch.micro_batch = size;
+    at.plan.pipeline.schedule = schedule::default_schedule().name;
+    at.plan.pipeline.virtual_stages = 1;
+    at.plan.policy = {};
+    if (!domains_.layers_said) set_split(Split::even, at.plan);
+    auto problems = program::problems(at.plan);
+    std::erase_if(problems, [](const auto& p) { return !of_the_mesh(p.where); });
+    if (!problems.empty()) {
+      const std::int64_t lost = policies_of(policies_, 8) * variants(at.core);
+      at.note(problems, lost);
+      plans_ += lost;
+      impossible_ += lost;
+      continue;
+    }
+    below(at);
+    if ((at.first_only && !cores_.empty()) || plans_ > max_plans) return true;
+  }
+  return false;
+}
+
+// The plans of one base, for each mesh.
+bool Space::enumerate_base(std::size_t number, Level& at) {
+  const Base& base = bases_[number];
+  at.plan = base.file.plan;
+  const topology::Node& node = base.file.machine.cluster.node;
+  const std::int64_t layers = at.plan.architecture.layers;
+  const std::int64_t most_cp = std::clamp<std::int64_t>(
+      at.plan.batch.sequence / least_tokens_of_a_rank, 1, most_context_parallel);
+  for (const int tp : either(domains_.tp, powers_of_two(std::min(node.gpus, base.gpus)))) {
+    if (base.shares_tensors && tp == 1) continue;
+    for (const int cp : either(domains_.cp, powers_of_two(most_cp))) {
+      if (base.shares_sequences && cp == 1) continue;
+      for (const int pp : either(domains_.pp, divisors_up_to(base.gpus, layers))) {
+        const std::int64_t parallel = std::int64_t{tp} * cp * pp;
+        if (parallel > base.gpus || base.gpus % parallel != 0) continue;
+        const int dp = static_cast<int>(base.gpus / parallel);
+        if (!has(domains_.dp, dp)) continue;
+        at.core = {};
+        at.core.base = static_cast<std::uint16_t>(number);
+        at.core.tp = at.plan.mesh.tp = tp;
+        at.core.cp = at.plan.mesh.cp = cp;
+        at.core.pp = at.plan.mesh.pp = pp;
+        at.core.dp = at.plan.mesh.dp = dp;
+        if (enumerate_microbatches(at)) return true;
       }
     }
   }
+  return false;
+}
+
+// The rules that impossible plans broke, or why no plan was looked at.
+void Space::note_reasons(const Level& at) {
   std::vector<std::pair<std::int64_t, std::string>> reasons;
   for (const auto& [field, why] : at.broken) reasons.emplace_back(-why.first, why.second);
   std::ranges::sort(reasons);
@@ -282,6 +285,14 @@ void Space::enumerate(bool first_only) {
   for (const Base& base : bases_) gpus.insert(base.gpus);
   reasons_.push_back(fmt::format("the degrees that are asked for do not multiply to {} GPUs",
                                  fmt::join(gpus, " or ")));
+}
+
+void Space::enumerate(bool first_only) {
+  Level at;
+  at.first_only = first_only;
+  for (std::size_t b = 0; b < bases_.size(); ++b)
+    if (enumerate_base(b, at)) return;
+  note_reasons(at);
 }
 
 Contradiction Space::contradiction() const {

@@ -30,6 +30,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -141,6 +142,9 @@ class Space {
 
  private:
   Diagnostics read(const Question& question);
+  void read_setting(const std::string& text, std::map<std::string, std::string>& said,
+                    std::vector<std::vector<std::string>>& axes, Diagnostics& problems);
+  void check_settings(const std::map<std::string, std::string>& said, Diagnostics& problems) const;
   Diagnostics absent_modules() const;
   Diagnostics load_bases(const Question& question,
                          const std::vector<std::vector<std::string>>& others);
@@ -153,6 +157,10 @@ class Space {
   struct Level;
   void below(Level& at);
   bool consider(Level& at);
+  // True: the enumeration ends, because `first_only` found its plan or there are too many plans.
+  bool enumerate_base(std::size_t number, Level& at);
+  bool enumerate_microbatches(Level& at);
+  void note_reasons(const Level& at);
 
   Domains domains_;
   std::vector<Base> bases_;

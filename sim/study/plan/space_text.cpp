@@ -170,6 +170,34 @@ std::vector<Settings> combined(const std::vector<Settings>& axes) {
   return all;
 }
 
+// Notes in the domains that the user states this field, which the search does not vary.
+void note_stated(const std::string& field, const std::string& text, Domains& domains) {
+  domains.context_said |= field == "context" || field == "ulysses";
+  domains.ep_said |= field == "ep";
+  domains.etp_said |= field == "etp";
+  domains.reshard_said |= text.find("reshard_after_forward") != std::string::npos;
+  domains.layers_said |= splits_layers(field);
+  domains.sharding_said |= shares_parameters(field);
+}
+
+// The problem that the axes have more combinations than a search covers; empty if they have not.
+Diagnostics too_many_bases(const std::vector<Settings>& axes, std::size_t gpus) {
+  double bases = static_cast<double>(gpus);
+  for (const Settings& axis : axes) bases *= static_cast<double>(axis.size());
+  if (bases <= static_cast<double>(most_bases)) return {};
+  std::string wide;
+  for (const Settings& axis : axes)
+    if (axis.size() > 1)  // names come from the last value, since the first may be ""
+      wide += fmt::format("{}{} ({} values)", wide.empty() ? "" : ", ",
+                          axis.back().substr(0, axis.back().find('=')), axis.size());
+  if (gpus > 1) wide += fmt::format("{}gpus ({} values)", wide.empty() ? "" : ", ", gpus);
+  return {{"command line",
+           fmt::format("{:.3g} combinations of fields that change the machine or the model's "
+                       "numerics; at most {} are searched, each with all degrees and schedules: "
+                       "fix some of {}",
+                       bases, most_bases, wide)}};
+}
+
 // Whether the stated framework uses PyTorch's context_parallel as its only method. `any` is some
 // plan of the model.
 bool shares_as_torch(Settings any, const Settings& settings) {
@@ -235,8 +263,9 @@ Diagnostics Space::load_bases(const Question& question,
       }
       if (!domains_.ep_said && gpus % ep != 0) continue;
       for (const std::string& one : settings) base.words += (base.words.empty() ? "" : " ") + one;
+      const std::string plain = fmt::format("schedule={}", schedule::default_schedule().name);
       for (const char* one : {"tp=1", "cp=1", "pp=1", "micro_batch=1", "virtual_stages=1",
-                              "schedule=1f1b", "recompute=none"})
+                              plain.c_str(), "recompute=none"})
         settings.emplace_back(one);
       Result<input::DraftPlan> file = input::load_draft("", settings);
       if (!file) {
@@ -249,49 +278,38 @@ Diagnostics Space::load_bases(const Question& question,
   return problems;
 }
 
-Diagnostics Space::read(const Question& question) {
-  Diagnostics problems;
-  std::vector<std::vector<std::string>> axes;
-  std::map<std::string, std::string> said;  // by field
-  for (const std::string& text : question.settings) {
-    const Result<input::Vary> vary = input::parse_vary(text);
-    if (!vary) {
-      for (const Diagnostic& problem : vary.errors()) problems.push_back(problem);
-      continue;
-    }
-    std::string field;
-    if (!input::is_cluster_setting(text)) {
-      const input::FieldName name =
-          is_in_block(vary->key) ? input::FieldName{vary->key, ""} : input::plan_field(vary->key);
-      if (!name.problem.empty()) {
-        problems.push_back({"command line, " + text.substr(0, 80), name.problem});
-        continue;
-      }
-      field = name.field;
-      const auto [first, added] = said.emplace(field, text);
-      if (!added) {
-        problems.push_back({"command line, " + text.substr(0, 80),
-                            fmt::format("'{}' says it too; write {}={} with all values, or leave "
-                                        "one out",
-                                        first->second, field, "V1,V2")});
-        continue;
-      }
-      if (const std::string instead = not_here(field); !instead.empty()) {
-        problems.push_back({"command line, " + text.substr(0, 80), instead});
-        continue;
-      }
-      if (searched(field, *vary, domains_, problems)) continue;
-      domains_.context_said |= field == "context" || field == "ulysses";
-      domains_.ep_said |= field == "ep";
-      domains_.etp_said |= field == "etp";
-      domains_.reshard_said =
-          domains_.reshard_said || text.find("reshard_after_forward") != std::string::npos;
-      domains_.layers_said = domains_.layers_said || splits_layers(field);
-      domains_.sharding_said = domains_.sharding_said || shares_parameters(field);
-    }
-    std::vector<std::string>& axis = axes.emplace_back();
-    for (const std::string& value : vary->values) axis.push_back(vary->key + "=" + value);
+// Reads one "key=value[,value...]" of the question: a domain of a searched field, or an axis of the
+// bases. `said`: the settings so far, by field.
+void Space::read_setting(const std::string& text, std::map<std::string, std::string>& said,
+                         std::vector<Settings>& axes, Diagnostics& problems) {
+  const Result<input::Vary> vary = input::parse_vary(text);
+  if (!vary) {
+    for (const Diagnostic& problem : vary.errors()) problems.push_back(problem);
+    return;
   }
+  if (!input::is_cluster_setting(text)) {
+    const std::string where = "command line, " + text.substr(0, 80);
+    const input::FieldName name =
+        is_in_block(vary->key) ? input::FieldName{vary->key, ""} : input::plan_field(vary->key);
+    if (!name.problem.empty()) return problems.push_back({where, name.problem});
+    const std::string& field = name.field;
+    const auto [first, added] = said.emplace(field, text);
+    if (!added)
+      return problems.push_back(
+          {where, fmt::format("'{}' says it too; write {}={} with all values, or leave one out",
+                              first->second, field, "V1,V2")});
+    if (const std::string instead = not_here(field); !instead.empty())
+      return problems.push_back({where, instead});
+    if (searched(field, *vary, domains_, problems)) return;
+    note_stated(field, text, domains_);
+  }
+  Settings& axis = axes.emplace_back();
+  for (const std::string& value : vary->values) axis.push_back(vary->key + "=" + value);
+}
+
+// Problems between settings that are correct alone.
+void Space::check_settings(const std::map<std::string, std::string>& said,
+                           Diagnostics& problems) const {
   if (domains_.sharding_said && !domains_.zero.empty())
     problems.push_back({"command line, zero",
                         "data_parallel and distributed_optimizer say it too; "
@@ -308,9 +326,17 @@ Diagnostics Space::read(const Question& question) {
   without_effect("recompute_layers", "full");
   without_effect("recompute_method", "full");
   without_effect("recompute_modules", "selective");
+}
+
+Diagnostics Space::read(const Question& question) {
+  Diagnostics problems;
+  std::vector<Settings> axes;
+  std::map<std::string, std::string> said;  // by field
+  for (const std::string& text : question.settings) read_setting(text, said, axes, problems);
+  check_settings(said, problems);
   if (!problems.empty()) return problems;
   if (!domains_.sharding_said) {
-    std::vector<std::string>& axis = axes.emplace_back();
+    Settings& axis = axes.emplace_back();
     for (const std::string& stage :
          domains_.zero.empty() ? std::vector<std::string>{"1", "2", "3"} : domains_.zero)
       axis.push_back("zero=" + stage);
@@ -318,23 +344,8 @@ Diagnostics Space::read(const Question& question) {
   const Result<std::vector<Settings>> unsaid = unsaid_axes(question);
   if (!unsaid) return unsaid.errors();
   axes.insert(axes.end(), unsaid->begin(), unsaid->end());
-  double bases = static_cast<double>(question.gpus.size());
-  for (const auto& axis : axes) bases *= static_cast<double>(axis.size());
-  if (bases > static_cast<double>(most_bases)) {
-    std::string wide;
-    for (const auto& axis : axes)
-      if (axis.size() > 1)  // names come from the last value, since the first may be ""
-        wide += fmt::format("{}{} ({} values)", wide.empty() ? "" : ", ",
-                            axis.back().substr(0, axis.back().find('=')), axis.size());
-    if (question.gpus.size() > 1)
-      wide += fmt::format("{}gpus ({} values)", wide.empty() ? "" : ", ", question.gpus.size());
-    return {{"command line",
-             fmt::format("{:.3g} combinations of fields that change the machine or the model's "
-                         "numerics; at most {} are searched, each with all degrees and schedules: "
-                         "fix some of {}",
-                         bases, most_bases, wide)}};
-  }
-  problems = load_bases(question, combined(axes));
+  problems = too_many_bases(axes, question.gpus.size());
+  if (problems.empty()) problems = load_bases(question, combined(axes));
   if (problems.empty()) problems = absent_modules();
   return problems;
 }

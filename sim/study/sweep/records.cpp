@@ -118,6 +118,16 @@ RecordProblem RecordFile::lock() {
   return fail(RecordProblem::locked, path_ + " is being replaced by another process");
 }
 
+FolderContents contents_of(const std::string& folder) {
+  std::error_code error;
+  const auto there = [&](const char* file) {
+    return std::filesystem::exists(folder + file, error);
+  };
+  if (there("/results.jsonl")) return FolderContents::sweep;
+  if (!there("/results.csv")) return FolderContents::none;
+  return there("/plan.json") ? FolderContents::plan : FolderContents::foreign_table;
+}
+
 RecordProblem RecordFile::open(const std::string& folder, Mode mode,
                                const std::vector<std::string>& ids, const Check& readable) {
   assert(descriptor_ < 0);
@@ -126,13 +136,13 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   if (error) return fail(RecordProblem::io, folder + ": " + error.message());
   path_ = folder + "/results.jsonl";
   ids_ = ids;
-  const std::string table = folder + "/results.csv";
-  if ((mode == Mode::fresh || mode == Mode::go_on) && std::filesystem::exists(table, error) &&
-      !std::filesystem::exists(path_, error)) {
-    return fail(RecordProblem::foreign, table +
-                                            " stands without the records of a sweep: it is of "
-                                            "other work, which would be lost");
-  }
+  const FolderContents there = contents_of(folder);
+  if ((mode == Mode::fresh || mode == Mode::go_on) &&
+      (there == FolderContents::foreign_table || there == FolderContents::plan))
+    return fail(RecordProblem::foreign,
+                folder +
+                    "/results.csv stands without the records of a sweep: it is of other work, "
+                    "which would be lost");
   if (const RecordProblem problem = lock(); problem != RecordProblem::none) return problem;
   if (const RecordProblem problem = read_back(readable);
       problem != RecordProblem::none && mode != Mode::overwrite)

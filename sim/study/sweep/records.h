@@ -29,6 +29,11 @@ enum class RecordProblem {
   mixed,       // two different records of one id
 };
 
+// What a folder of results holds: nothing, records of a sweep, the answer of a search, or a
+// results.csv of other work, which a sweep must not replace.
+enum class FolderContents { none, sweep, plan, foreign_table };
+FolderContents contents_of(const std::string& folder);
+
 class RecordFile {
  public:
   // fresh: refuses a folder with records, as `finished` if results.csv exists, else as

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/job/schedule/schedule.h"
 #include "sim/program/plan/shards.h"
 
 namespace sim::study {
@@ -53,90 +54,128 @@ bool trade_replicas(Plan& plan, int& degree) {
   return true;
 }
 
-}  // namespace
+// The possible changes of a plan. `offer` checks a changed plan before it takes it.
+class Changes {
+ public:
+  explicit Changes(const answer::CheckedPlan& checked) : checked_(checked) {}
 
-std::vector<Change> single_changes(const answer::CheckedPlan& checked) {
-  const Plan& plan = checked.plan();
-  std::vector<Change> changes;
-  const auto offer = [&](const std::string& text, const std::function<bool(Plan&)>& change) {
-    Plan other = plan;
+  // `change` returns false if it does not apply to the plan.
+  void offer(const std::string& text, const std::function<bool(Plan&)>& change) {
+    Plan other = plan();
     if (!change(other)) return;
-    if (const auto possible = answer::check(std::move(other), checked.site()))
-      changes.push_back({text, *possible});
-  };
-  offer("avoid_record_streams=true",
-        [](Plan& p) { return !std::exchange(p.environment.avoid_record_streams, true); });
-  offer("allocator_options=expandable_segments:True", [](Plan& p) {
+    if (const auto possible = answer::check(std::move(other), checked_.site()))
+      changes_.push_back({text, *possible});
+  }
+
+  const Plan& plan() const { return checked_.plan(); }
+  std::vector<Change> take() { return std::move(changes_); }
+
+ private:
+  const answer::CheckedPlan& checked_;
+  std::vector<Change> changes_;
+};
+
+// Settings that cost no time.
+void offer_free_changes(Changes& changes) {
+  changes.offer("avoid_record_streams=true",
+                [](Plan& p) { return !std::exchange(p.environment.avoid_record_streams, true); });
+  changes.offer("allocator_options=expandable_segments:True", [](Plan& p) {
     const bool has =
         p.environment.allocator_options.find("expandable_segments:True") != std::string::npos;
     if (!has && !p.environment.allocator_options.empty()) p.environment.allocator_options += ",";
     p.environment.allocator_options += "expandable_segments:True";
     return !has;
   });
-  offer("distributed_optimizer=true", [](Plan& p) {
+  changes.offer("distributed_optimizer=true", [](Plan& p) {
     return !p.shards_parameters() && !std::exchange(p.sharding.distributed_optimizer, true);
   });
-  offer("sequence_parallel=true",
-        [](Plan& p) { return p.mesh.tp > 1 && !std::exchange(p.mesh.sequence_parallel, true); });
+  changes.offer("sequence_parallel=true", [](Plan& p) {
+    return p.mesh.tp > 1 && !std::exchange(p.mesh.sequence_parallel, true);
+  });
+}
+
+// Smaller microbatches, other attention, recomputation: less activation memory.
+void offer_fewer_activations(Changes& changes) {
+  const Plan& plan = changes.plan();
   for (int size = plan.batch.micro_batch / 2; size > 0 && plan.batch.micro_batch % size == 0;
        size /= 2) {
-    offer(fmt::format("micro_batch={}", size), [&](Plan& p) {
+    changes.offer(fmt::format("micro_batch={}", size), [&](Plan& p) {
       p.batch.micro_batch = size;
       return true;
     });
   }
-  offer("attention=flash", [](Plan& p) {
+  changes.offer("attention=flash", [](Plan& p) {
     return std::exchange(p.stack.attention, program::AttentionBackend::flash) ==
            program::AttentionBackend::unfused;
   });
-  offer("recompute=selective", [](Plan& p) {
+  changes.offer("recompute=selective", [](Plan& p) {
     const bool helps = p.policy.recompute == Recompute::none;
     p.policy.recompute = Recompute::selective;
     return helps && p.stack.attention == program::AttentionBackend::unfused;
   });
   // Recomputation per layer; `fewest_layers` finds the number.
-  offer(block_text(chunk_layers(plan)), [&](Plan& p) {
+  changes.offer(block_text(chunk_layers(plan)), [&](Plan& p) {
     const bool helps = p.policy.recompute != Recompute::full;
     recompute_block(p, chunk_layers(p));
     return helps;
   });
-  offer("recompute=full", [](Plan& p) {
+  changes.offer("recompute=full", [](Plan& p) {
     return std::exchange(p.policy.recompute, Recompute::full) != Recompute::full;
   });
+}
+
+// Other shares of layers, parameters, tensors and sequences.
+void offer_other_shares(Changes& changes) {
+  const Plan& plan = changes.plan();
   const int end = smaller_end(plan);
-  offer(fmt::format("first_stage_layers={}", end), [&](Plan& p) {
+  changes.offer(fmt::format("first_stage_layers={}", end), [&](Plan& p) {
     p.pipeline.first_stage_layers = end;
     return end > 0;
   });
-  offer(fmt::format("last_stage_layers={}", end), [&](Plan& p) {
+  changes.offer(fmt::format("last_stage_layers={}", end), [&](Plan& p) {
     p.pipeline.last_stage_layers = end;
     return end > 0;
   });
   for (const int stage : {2, 3}) {
-    offer(fmt::format("zero={}", stage), [&](Plan& p) {
+    changes.offer(fmt::format("zero={}", stage), [&](Plan& p) {
       if (p.shards_parameters() || p.mesh.dp * p.mesh.cp == 1) return false;
       program::shard_parameters(p, program::DataParallelism::fsdp2, stage == 3);
       return true;
     });
   }
-  offer("fsdp.reshard_after_forward=true", [](Plan& p) {
+  changes.offer("fsdp.reshard_after_forward=true", [](Plan& p) {
     return p.shards_parameters() && !std::exchange(p.sharding.fsdp.reshard_after_forward, true);
   });
-  offer(fmt::format("tp={}", 2 * plan.mesh.tp),
-        [](Plan& p) { return trade_replicas(p, p.mesh.tp); });
-  offer(fmt::format("cp={}", 2 * plan.mesh.cp),
-        [](Plan& p) { return trade_replicas(p, p.mesh.cp); });
-  offer(fmt::format("pp={}", 2 * plan.mesh.pp),
-        [](Plan& p) { return trade_replicas(p, p.mesh.pp); });
-  offer("virtual_stages=1 schedule=1f1b", [](Plan& p) {
-    p.pipeline.schedule = "1f1b";
+  changes.offer(fmt::format("tp={}", 2 * plan.mesh.tp),
+                [](Plan& p) { return trade_replicas(p, p.mesh.tp); });
+  changes.offer(fmt::format("cp={}", 2 * plan.mesh.cp),
+                [](Plan& p) { return trade_replicas(p, p.mesh.cp); });
+  changes.offer(fmt::format("pp={}", 2 * plan.mesh.pp),
+                [](Plan& p) { return trade_replicas(p, p.mesh.pp); });
+}
+
+// The default schedule with one chunk per stage.
+void offer_plain_schedule(Changes& changes) {
+  const std::string plain(schedule::default_schedule().name);
+  changes.offer("virtual_stages=1 schedule=" + plain, [&](Plan& p) {
+    p.pipeline.schedule = plain;
     return std::exchange(p.pipeline.virtual_stages, 1) > 1;
   });
-  offer("schedule=1f1b", [](Plan& p) {
+  changes.offer("schedule=" + plain, [&](Plan& p) {
     return p.pipeline.virtual_stages == 1 && p.mesh.pp > 1 &&
-           std::exchange(p.pipeline.schedule, "1f1b") != "1f1b";
+           std::exchange(p.pipeline.schedule, plain) != plain;
   });
-  return changes;
+}
+
+}  // namespace
+
+std::vector<Change> single_changes(const answer::CheckedPlan& checked) {
+  Changes changes(checked);
+  offer_free_changes(changes);
+  offer_fewer_activations(changes);
+  offer_other_shares(changes);
+  offer_plain_schedule(changes);
+  return changes.take();
 }
 
 namespace {

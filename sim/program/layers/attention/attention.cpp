@@ -67,7 +67,7 @@ void attention_kernel(Writer& w, bool backward, const Scores& scores, Stream str
       w.variant.kind.whole ? 0 : w.a.sliding_window);
   o.implementation = implementation(w.plan.stack.attention);
   if (backward) split_dq(w, o);
-  w.e.kernel(o, w.flags, stream);
+  w.e.kernel(o, w.set.flags, stream);
 }
 
 std::int64_t dq_splits(const Writer& w, std::int64_t heads) {
@@ -190,7 +190,7 @@ Value repeat_heads(Writer& w, Layouts& l) {
   const Value keys = w.activation(query, "keys of all heads");
   const Value values = w.activation(query, "values of all heads");
   copy(w);
-  w.again({keys, values}, [=](Writer& b) {
+  w.rematerialize({keys, values}, [=](Writer& b) {
     make_key_again(b, {keys, values});
     copy(b);
   });
@@ -383,7 +383,7 @@ CoreInputs split(Writer& w, Value mixed) {
     in.query = rotate(w, dim.rows(dim.query), "query", "rope q");
     w.drop(copy);  // the variable's previous tensor
     in.key = rotate(w, dim.rows(dim.key_value), "key", "rope k");
-    w.again({in.key}, [key = in.key](Writer& b) { key_again(b, key); });
+    w.rematerialize({in.key}, [key = in.key](Writer& b) { key_again(b, key); });
     w.save(tables);
     w.drop(tables);
   }
@@ -448,9 +448,9 @@ Value self_attention(Writer& w) {
   const CoreTraits traits(w.rank);
   const Linear projection = linear(w.rank, Module::projection);
   OffloadGroup qkv(w, OffloadModule::qkv_linear);
-  qkv.add(w.stream_input);
+  qkv.add(w.half.stream_input);
   Value mixed = column_parallel(
-      w, linear(w.rank, Module::qkv), w.normed, "mixed qkv",
+      w, linear(w.rank, Module::qkv), w.half.normed, "mixed qkv",
       w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries);
   qkv.close();
   qkv.commit();
@@ -487,7 +487,7 @@ Value self_attention(Writer& w) {
   projected.commit();
   // Attention.forward returns: of its local variables only tensors saved for backward remain.
   w.drop({mixed, in.key, in.query, copied, contiguous, out});
-  w.unname(w.attention_locals);
+  w.unname(w.locals.attention);
   return sum;
 }
 

@@ -295,7 +295,7 @@ Value latent_core(Writer& w, const Widths& widths, const Heads& in) {
   const Value out = w.activation(dim.rows(widths.value), "attention output");
   const Value lse = w.fp32_activation(statistics_bytes(dim), "lse");
   const Value state = w.activation(16, "rng state");
-  w.e.kernel(kernel(w, false), w.flags);
+  w.e.kernel(kernel(w, false), w.set.flags);
   w.save({in.query, in.key, in.value, out, lse, state});
   w.drop({lse, state});
   w.node([=](Writer& b, Gradients gradients) -> Gradients {
@@ -308,7 +308,7 @@ Value latent_core(Writer& w, const Widths& widths, const Heads& in) {
     const std::int64_t splits = dq_splits(b, d.heads);
     const std::int64_t bytes = 4 * d.batch * d.local * widths.query;
     const Value work = b.temporary(splits * bytes, flash ? "dq_accum" : "cuDNN workspace");
-    b.e.kernel(kernel(b, true), b.flags);
+    b.e.kernel(kernel(b, true), b.set.flags);
     sum_of_splits(b, splits, bytes, Stream::compute);
     b.drop({work, sums, lse, state, in.query, in.key, in.value, out, gradients[0]});
     return {dq, dk, dv};

@@ -24,7 +24,7 @@ struct Unfused {
 void product(Writer& w, std::string_view name, std::int64_t n, std::int64_t k, GemmRole role) {
   w.e.kernel(model::gemm(name, w.dim.local, n, k, role, false, w.plan.wide_precision(),
                          w.dim.batch * w.dim.heads),
-             w.flags);
+             w.set.flags);
 }
 
 Value Unfused::forward(Writer& w) {
@@ -58,7 +58,7 @@ Value Unfused::forward(Writer& w) {
   const Value out = w.activation(query, "attention output");
   w.memory_bound(OperationKind::copy, "permute context", 2 * query);
   if (w.names(LayerCode::one_function))
-    for (const Value v : {scores, dropped != 0 ? dropped : softmax}) w.name(w.attention_locals, v);
+    for (const Value v : {scores, dropped != 0 ? dropped : softmax}) w.name(w.locals.attention, v);
   w.drop({context, scores});
   const Value probabilities = dropped != 0 ? dropped : softmax;
   w.save({probabilities, keys, values, in.query, traits.repeats ? 0 : in.key});

@@ -20,8 +20,8 @@ bool adapts(const Rank& rank, bool up) {
 
 void product(Writer& w, std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k,
              GemmRole role, bool accumulates = false) {
-  w.e.kernel(model::gemm(name, m, n, k, role, accumulates, w.plan.wide_precision()), w.flags,
-             w.current);
+  w.e.kernel(model::gemm(name, m, n, k, role, accumulates, w.plan.wide_precision()), w.set.flags,
+             w.set.current);
 }
 
 // The gradient of a weight [n, k]; drops the input of the product.

@@ -120,9 +120,9 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
   input_gradient(w, down, rows);
   add(w, of_down_adapter, half(w));
   if (again) {
-    const std::uint8_t before = std::exchange(w.flags, recomputed);
+    const std::uint8_t before = std::exchange(w.set.flags, recomputed);
     read = activate(w);
-    w.flags = before;
+    w.set.flags = before;
   }
   if (w.frozen()) {
     w.drop({of_output, again ? read : Value{0}});

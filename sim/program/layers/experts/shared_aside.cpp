@@ -14,8 +14,9 @@ namespace {
 // Until the end of the scope, launches and allocations use the second stream.
 class OnSide {
  public:
-  explicit OnSide(Writer& writer) : w(writer), before_(std::exchange(w.current, Stream::side)) {}
-  ~OnSide() { w.current = before_; }
+  explicit OnSide(Writer& writer)
+      : w(writer), before_(std::exchange(w.set.current, Stream::side)) {}
+  ~OnSide() { w.set.current = before_; }
   OnSide(const OnSide&) = delete;
   OnSide& operator=(const OnSide&) = delete;
 

@@ -17,10 +17,10 @@ using model::OperationKind;
 
 // Both halves of the layer read one norm, so its gradient is the sum of theirs.
 void add_other_half(Writer& w, Value gradient) {
-  if (w.other_gradient == 0 || gradient == 0) return;
+  if (w.half.other_gradient == 0 || gradient == 0) return;
   w.memory_bound(OperationKind::elementwise, "add gradient of the other half",
                  3 * w.dim.residual());
-  w.drop(std::exchange(w.other_gradient, 0));
+  w.drop(std::exchange(w.half.other_gradient, 0));
 }
 
 // The data that a column-parallel product keeps for its backward pass.
@@ -56,25 +56,21 @@ struct ColumnBack {
   ColumnBack(Writer& writer, const Column& of, Value output_gradient)
       : w(writer),
         column(of),
-        linear(of.linear),
         gradient(output_gradient),
         sp(w.sequence_parallel()),
         tp(w.plan.tensor_rows() > 1),
-        ranks(over_rows(w.plan)),
         frozen(w.frozen()),
         deferred(w.variant.split && !frozen),
         alone(frozen || deferred),
-        last(w.puts_off() && !deferred && linear.module == Module::qkv),
+        last(w.puts_off() && !deferred && column.linear.module == Module::qkv),
         behind(tp && !sp && !alone && !w.plan.stack.overlap_tensor_reduce),
         gathers(sp && !alone && of.whole_input == 0),
         gathered(of.whole_input) {}
 
   Writer& w;
   const Column& column;
-  const Linear& linear;
   Value gradient;
   bool sp, tp;
-  Stream ranks;  // the ranks that sum the input gradient
   bool frozen, deferred, alone;
   bool last;     // the weight gradient follows the norm's gradient
   bool behind;   // the sum follows the weight gradient
@@ -84,6 +80,8 @@ struct ColumnBack {
   Value gathered, quantised = 0, whole = 0, reduced = 0;
   std::uint16_t arrived = 0, scattered = 0;
 
+  // The ranks that sum the input gradient.
+  Stream ranks() const { return over_rows(w.plan); }
   Gradients run();
   void gather();
   void reduce();
@@ -100,7 +98,7 @@ void ColumnBack::gather() {
   if (w.records()) w.record_stream(gathered, Stream::tp);
 }
 
-// Starts the sum over the ranks, unless it follows the weight gradient.
+// Starts the sum over the ranks(), unless it follows the weight gradient.
 void ColumnBack::reduce() {
   const Dimensions& dim = w.dim;
   const auto joined = static_cast<std::uint8_t>(alone ? joins : overlapped);
@@ -121,8 +119,8 @@ void ColumnBack::reduce() {
     }
     if (w.records() || alone) w.drop(whole);
   } else if (tp && !behind) {
-    w.e.collective(Kind::all_reduce, ranks, dim.full(), "all-reduce", joined, scattered);
-    if (w.records() && !frozen) w.record_stream(whole, ranks);
+    w.e.collective(Kind::all_reduce, ranks(), dim.full(), "all-reduce", joined, scattered);
+    if (w.records() && !frozen) w.record_stream(whole, ranks());
   }
 }
 
@@ -133,14 +131,14 @@ void ColumnBack::weight() {
     if (!w.plan.numerics.fp8) w.hold(kept);
     w.defer([of = column, kept](Writer& b) { of.weight(b, kept); });
   } else if (!frozen && !last) {
-    weight_gradient(w, linear, quantised, tp && !behind ? overlapped : std::uint8_t{0});
+    weight_gradient(w, column.linear, quantised, tp && !behind ? overlapped : std::uint8_t{0});
     if (behind) {
-      w.e.collective(Kind::all_reduce, ranks, w.dim.full(), "all-reduce", joins);
-      if (w.records()) w.record_stream(whole, ranks);
+      w.e.collective(Kind::all_reduce, ranks(), w.dim.full(), "all-reduce", joins);
+      if (w.records()) w.record_stream(whole, ranks());
     }
     if (apart && sp) w.drop(column.norm.output);
     w.drop(column.rounded.weight);
-    if (apart) hand_over(w, linear);
+    if (apart) hand_over(w, column.linear);
     // Python clears it explicitly. Without sequence parallelism it is the saved tensor itself.
     w.drop(sp ? gathered : column.norm.output);
   }
@@ -151,7 +149,7 @@ void ColumnBack::weight() {
 // The backward pass of the norm before the product, and the hooks of the parameters.
 Gradients ColumnBack::norm() {
   const Normed& before = column.norm;
-  const bool normed = !linear.norm.empty();
+  const bool normed = !column.linear.norm.empty();
   reduced = through_input(w, column.rounded, reduced, w.dim.residual());
   Value input = reduced;
   NormGradients of_norm{};
@@ -161,37 +159,38 @@ Gradients ColumnBack::norm() {
     of_norm = norm_backward(w, reduced);
   }
   if (last) {
-    weight_gradient(w, linear, quantised);
+    weight_gradient(w, column.linear, quantised);
     w.drop(before.output);
     w.catch_up();  // the projection's weight gradient
   }
   w.drop({before.rsigma, before.mu});
-  const Value handle = alone || apart ? Value{0} : make_handle(w, linear);
+  const Value handle = alone || apart ? Value{0} : make_handle(w, column.linear);
   w.drop(gradient);
   const bool kept = deferred || !sp || apart || column.whole_input != 0;
   if (frozen ? column.holds_norm : !kept) w.drop(before.output);
-  norm_gradients(w, of_norm.weight, of_norm.bias, linear.norm, linear.norm_bias);
-  if (!alone && !apart) hook(w, linear, handle);
-  bias_gradient(w, linear);
+  norm_gradients(w, of_norm.weight, of_norm.bias, column.linear.norm, column.linear.norm_bias);
+  if (!alone && !apart) hook(w, column.linear, handle);
+  bias_gradient(w, column.linear);
   if (normed || w.a.input_norms == model::InputNorms::none) return {input};
-  w.other_gradient = input;
+  w.half.other_gradient = input;
   return {};
 }
 
 Gradients ColumnBack::run() {
   const Value from_adapter = column.adapter.backward(w);
   if (gathers) gather();
-  find_scale(
-      w, {.bytes = w.dim.rows(linear.out), .parts = Unscaled::Parts::columns, .elementwise = true});
-  quantised = quantise(w, linear.out, w.dim.rows(linear.out));
-  w.open(linear.weight);
+  find_scale(w, {.bytes = w.dim.rows(column.linear.out),
+                 .parts = Unscaled::Parts::columns,
+                 .elementwise = true});
+  quantised = quantise(w, column.linear.out, w.dim.rows(column.linear.out));
+  w.open(column.linear.weight);
   whole = w.temporary(w.dim.full(), "input gradient");
-  input_gradient(w, linear, gathers ? overlapped : std::uint8_t{0});
+  input_gradient(w, column.linear, gathers ? overlapped : std::uint8_t{0});
   if (frozen) w.drop(quantised);
   add_adapter(w, from_adapter, w.dim.full());
   reduce();
   weight();
-  w.close(linear.weight);
+  w.close(column.linear.weight);
   return norm();
 }
 
@@ -200,10 +199,10 @@ Normed operand_of(Writer& w, const Linear& linear, Value given) {
   const std::int64_t wide = w.dim.residual(), bytes = w.rank.operand(wide);
   if (!linear.norm.empty()) {
     const Normed made = norm_forward(w, bytes, "norm output", true);
-    if (w.a.input_norms == model::InputNorms::shared) w.hold(w.normed = made.output);
+    if (w.a.input_norms == model::InputNorms::shared) w.hold(w.half.normed = made.output);
     if (w.names(LayerCode::before_core)) {
       w.hold(made.output);
-      w.drop(std::exchange(w.norm_output, made.output));
+      w.drop(std::exchange(w.locals.norm_output, made.output));
     }
     return made;
   }

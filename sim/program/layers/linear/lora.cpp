@@ -18,7 +18,8 @@ std::string_view product_of(Module module) {
 }
 
 void product(Writer& w, std::string_view name, std::int64_t n, std::int64_t k, GemmRole role) {
-  w.e.kernel(model::gemm(name, w.dim.tokens, n, k, role, false, w.plan.wide_precision()), w.flags);
+  w.e.kernel(model::gemm(name, w.dim.tokens, n, k, role, false, w.plan.wide_precision()),
+             w.set.flags);
 }
 
 void exchange(Writer& w, Kind kind, std::int64_t bytes) {

@@ -32,10 +32,10 @@ void products(Writer& w, const Matrix& m, std::int64_t rows, GemmRole role, bool
       const bool biased = !m.bias.empty() && role != GemmRole::input_gradient;
       if (!m.legacy) w.e.host(HostWork::expert, biased ? 2 * m.count : m.count);
     }
-    w.e.kernel(product(m.count), w.flags, w.current);
+    w.e.kernel(product(m.count), w.set.flags, w.set.current);
     return;
   }
-  for (std::int64_t i = 0; i < m.count; ++i) w.e.kernel(product(1), w.flags, w.current);
+  for (std::int64_t i = 0; i < m.count; ++i) w.e.kernel(product(1), w.set.flags, w.set.current);
 }
 
 bool accumulates(const Writer& w, const Matrix& m) {

@@ -86,7 +86,7 @@ Normed norm_into(Writer& w, Value output, std::int64_t bytes, bool workspace) {
   write_output(w, bytes);
   w.save({n.rsigma, n.mu});
   w.drop({scratch, n.rsigma, n.mu});
-  w.again({n.output, n.rsigma, n.mu}, [n, bytes](Writer& b) {
+  w.rematerialize({n.output, n.rsigma, n.mu}, [n, bytes](Writer& b) {
     b.refill({n.output, n.rsigma, n.mu});
     write_output(b, bytes);
   });

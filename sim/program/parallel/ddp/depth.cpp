@@ -78,7 +78,7 @@ void Depth::open(Emitter& e, Unit unit, std::string_view weight, Visit visit) {
   if (visit == Visit::backward && plan_.stack.saved_depth_weights) return;
   if (visit == Visit::backward || !plan_.stack.overlap_depth_gather)
     return gather_at_once(e, product);
-  const bool alone = visit == Visit::again;
+  const bool alone = visit == Visit::recompute;
   const int last = parameters(unit.chunk).layers() - 1;
   if (product == 0 && (alone || unit.layer == 0)) gather(e, 0);
   const int next = (product + 1) % products;
@@ -90,7 +90,7 @@ void Depth::close(Emitter& e, Unit unit, std::string_view weight, Visit visit) {
   // A recomputed layer saves nothing in its first forward pass.
   const bool saved =
       plan_.stack.saved_depth_weights &&
-      (visit == Visit::again || (visit == Visit::forward && !rank_.recomputes(unit.layer)));
+      (visit == Visit::recompute || (visit == Visit::forward && !rank_.recomputes(unit.layer)));
   if (!saved) e.free(whole(product_of(weight)));
 }
 

@@ -62,17 +62,14 @@ std::int64_t Replicated::sharers(const Buffer& b) const {
   return copies(b) ? ranks(b) / plan_.replicas() : ranks(b);
 }
 
-std::vector<Stream> Replicated::communicators() const {
-  std::vector<Stream> made = model_communicators(rank_);
-  if (plan_.mesh.dp > 1) made.push_back(Stream::dp);
-  if (ranks(buffers_.front()) > 1) made.push_back(group(buffers_.front()));
+void Replicated::add_communicators(std::vector<Stream>& to) const {
+  if (plan_.mesh.dp > 1) to.push_back(Stream::dp);
+  if (ranks(buffers_.front()) > 1) to.push_back(group(buffers_.front()));
   if (copies(buffers_.front())) {
-    if (sharers(buffers_.front()) > 1) made.push_back(Stream::shard);
-    if (!plan_.sharding.whole_parameters) made.push_back(Stream::replicate);
+    if (sharers(buffers_.front()) > 1) to.push_back(Stream::shard);
+    if (!plan_.sharding.whole_parameters) to.push_back(Stream::replicate);
   }
-  if (has_experts() && ranks(buffers_.back()) > 1) made.push_back(Stream::edp);
-  append_pipeline_communicators(rank_, made);
-  return made;
+  if (has_experts() && ranks(buffers_.back()) > 1) to.push_back(Stream::edp);
 }
 
 std::int64_t Replicated::bytes_of_gradient() const {

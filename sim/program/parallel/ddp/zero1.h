@@ -43,7 +43,7 @@ class Replicated : public Sharding {
  public:
   explicit Replicated(Rank& rank) : Replicated(rank, false) {}
 
-  std::vector<Stream> communicators() const override;
+  void add_communicators(std::vector<Stream>& to) const override;
   void set_up(Emitter& e) override;
   void begin_step(Emitter& e, bool first) override;
   void end_step(Emitter& e, bool first) override;

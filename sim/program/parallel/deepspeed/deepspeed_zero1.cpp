@@ -56,12 +56,9 @@ std::int64_t DeepspeedZero1::ranks() const {
   return std::int64_t{plan_.mesh.dp} * plan_.mesh.cp;
 }
 
-std::vector<Stream> DeepspeedZero1::communicators() const {
-  std::vector<Stream> made = model_communicators(rank_);
-  if (plan_.mesh.dp > 1) made.push_back(Stream::dp);
-  if (ranks() > 1) made.push_back(Stream::dp_cp);
-  append_pipeline_communicators(rank_, made);
-  return made;
+void DeepspeedZero1::add_communicators(std::vector<Stream>& to) const {
+  if (plan_.mesh.dp > 1) to.push_back(Stream::dp);
+  if (ranks() > 1) to.push_back(Stream::dp_cp);
 }
 
 void DeepspeedZero1::set_up(Emitter& e) {

@@ -113,14 +113,11 @@ void Fsdp::each_unit(const auto& work) {
       if (!u.members.empty()) work(u);
 }
 
-std::vector<Stream> Fsdp::communicators() const {
-  std::vector<Stream> made = model_communicators(rank_);
-  if (shards_ > 1) made.push_back(Stream::shard);
-  if (plan_.sharding.fsdp.secondary > 1) made.push_back(Stream::shard_near);
-  if (plan_.sharding.fsdp.quantized_gradients) made.push_back(Stream::shard_far);
-  if (plan_.sharding.fsdp.replicas > 1) made.push_back(Stream::replicate);
-  append_pipeline_communicators(rank_, made);
-  return made;
+void Fsdp::add_communicators(std::vector<Stream>& to) const {
+  if (shards_ > 1) to.push_back(Stream::shard);
+  if (plan_.sharding.fsdp.secondary > 1) to.push_back(Stream::shard_near);
+  if (plan_.sharding.fsdp.quantized_gradients) to.push_back(Stream::shard_far);
+  if (plan_.sharding.fsdp.replicas > 1) to.push_back(Stream::replicate);
 }
 
 void Fsdp::memory_bound(Emitter& e, OperationKind kind, std::string_view name, std::int64_t bytes,

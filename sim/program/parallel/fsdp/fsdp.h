@@ -49,7 +49,7 @@ class Fsdp final : public Sharding {
  public:
   explicit Fsdp(Rank& rank);
 
-  std::vector<Stream> communicators() const override;
+  void add_communicators(std::vector<Stream>& to) const override;
   void set_up(Emitter& e) override;
   void begin_step(Emitter& e, bool first) override;
   void end_step(Emitter& e, bool first) override;

@@ -199,7 +199,7 @@ std::uint32_t Fsdp::enter_root(Visit visit) {
 std::uint32_t Fsdp::enter_layer(int layer, Visit visit) {
   Emitter e(rank_.tables, "unshard");
   obtain(e, layer, visit == Visit::forward);
-  if (visit != Visit::again) prefetch(e, layer, visit == Visit::forward);
+  if (visit != Visit::recompute) prefetch(e, layer, visit == Visit::forward);
   // A recomputed layer casts again in its second forward pass.
   const bool here = visit != Visit::backward ||
                     (rank_.recomputes(layer) && rank_.ends_recomputed_group(chunk_, layer));

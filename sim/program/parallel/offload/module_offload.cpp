@@ -133,9 +133,9 @@ std::vector<std::size_t> in_order_of_starts(const std::vector<ModuleOffload::Gro
 OffloadGroup::OffloadGroup(Writer& w, OffloadModule module)
     : w_(w),
       module_(module),
-      on_(w.keep && w.forward && w.depth == 0 && offloads(w.rank, module, w.variant.kind)) {
+      on_(w.keep && w.forward && w.set.depth == 0 && offloads(w.rank, module, w.variant.kind)) {
   if (!on_) return;
-  w.group = &saved_;
+  w.set.group = &saved_;
   if (module == OffloadModule::expert_fc1 || module == OffloadModule::moe_act) return;
   w.node([module](Writer& b, Gradients g) {
     bring_next_group(b, module);
@@ -148,7 +148,7 @@ void OffloadGroup::add(Value saved) {
 }
 
 void OffloadGroup::close() {
-  if (on_) w_.group = nullptr;
+  if (on_) w_.set.group = nullptr;
 }
 
 void OffloadGroup::commit() {
@@ -181,20 +181,20 @@ void OffloadGroup::commit() {
 
 void wait_for_group(Writer& w, OffloadModule module) {
   const LayerOffload& offload = w.variant.offload;
-  if (w.depth > 0 || !offloads(w.rank, module, w.variant.kind) ||
+  if (w.set.depth > 0 || !offloads(w.rank, module, w.variant.kind) ||
       (offload.kept & bit_of(module)) != 0)
     return;
   if ((offload.late & bit_of(module)) != 0)
-    bring(w.e, *w.rank.layer_graphs.at(w.variant.kind.number()), module, 0, offload.kept,
+    bring(w.e, *w.rank.graphs.layer.at(w.variant.kind.number()), module, 0, offload.kept,
           offload.behind_forward);
   w.e.wait(back_event(module));
 }
 
 void bring_next_group(Writer& w, OffloadModule module) {
-  if (w.depth > 0) return;
+  if (w.set.depth > 0) return;
   const LayerOffload& offload = w.variant.offload;
   if (const auto& next = offload.next[at(module)])
-    bring(w.e, *w.rank.layer_graphs.at(next->kind.number()), next->module, next->layers_down,
+    bring(w.e, *w.rank.graphs.layer.at(next->kind.number()), next->module, next->layers_down,
           next->kept, offload.behind_forward);
 }
 
@@ -302,12 +302,12 @@ void ModuleOffload::add(const schedule::Step& step, OfPass made) {
 
 std::int64_t ModuleOffload::bytes(const Group& group) {
   const int kind = group.kind.number();
-  if (!rank_.layer_graphs.contains(kind)) {
+  if (!rank_.graphs.layer.contains(kind)) {
     Variant variant;
     variant.kind = group.kind;
     layer_forward(rank_, variant);
   }
-  const AutogradGraph& graph = *rank_.layer_graphs.at(kind);
+  const AutogradGraph& graph = *rank_.graphs.layer.at(kind);
   std::int64_t sum = 0;
   for (const Value v : graph.groups[at(group.module)]) sum += graph.tensors[v].bytes;
   return sum;
@@ -418,7 +418,7 @@ std::uint32_t ModuleOffload::up(const Group& group) {
   const auto [it, added] = blocks_.try_emplace({group.kind.number(), group.module, group.kept}, 0);
   if (!added) return it->second;
   Emitter e(rank_.tables, "reload of a group");
-  bring(e, *rank_.layer_graphs.at(group.kind.number()), group.module, 0, group.kept, false);
+  bring(e, *rank_.graphs.layer.at(group.kind.number()), group.module, 0, group.kept, false);
   return it->second = e.finish();
 }
 

@@ -13,7 +13,7 @@ std::vector<Tensor> saved(const Rank& rank, bool runs_again) {
   if (runs_again)
     return {{layer_slot(LayerSlot::input), true, 1, rank.dim.residual(), Category::activations,
              "residual stream"}};
-  const AutogradGraph& graph = *rank.layer_graphs.at(0);
+  const AutogradGraph& graph = *rank.graphs.layer.at(0);
   std::vector<bool> dropped(graph.tensors.size(), false);
   for (const AutogradGraph::Again& again : graph.again)
     for (const Value v : again.tensors) dropped[v] = true;
@@ -62,7 +62,7 @@ std::uint32_t Offload::block(Move move, int layer, const char* name, Write write
 namespace {
 
 // Copies all tensors of a layer, after all work that the GPU has received so far.
-void copy(Emitter& e, const std::vector<Tensor>& tensors, Stream way, Event event) {
+void copy(Emitter& e, const std::vector<Tensor>& tensors, Stream way, std::uint16_t event) {
   std::int64_t bytes = 0;
   for (const Tensor& t : tensors) bytes += t.bytes;
   e.record(computed_event);

@@ -151,13 +151,16 @@ class OrderExpander {
   // Whether the next gradient is to be received ahead of its pass.
   bool asks_ = false;
   std::size_t asked_ = 0;  // gradients whose receive is issued
-  // A vocabulary over all stages. `shares_`: output passes, by the place in the order before which
-  // their input is shared. `looked_up_`: microbatches whose rows are looked up, by the number of
-  // output passes before. `returned_`: microbatches whose gradients come back, by the number of the
+  // A vocabulary over all stages. `shares`: output passes, by the place in the order before which
+  // their input is shared. `looked_up`: microbatches whose rows are looked up, by the number of
+  // output passes before. `returned`: microbatches whose gradients come back, by the number of the
   // output pass.
-  std::multimap<std::size_t, Step> shares_;
-  std::multimap<int, int> looked_up_, returned_;
-  int outputs_ = 0;
+  struct Vocabulary {
+    std::multimap<std::size_t, Step> shares;
+    std::multimap<int, int> looked_up, returned;
+    int outputs = 0;
+  };
+  Vocabulary vocabulary_;
 };
 
 // Plans look-ups from the order of the first stage, and the inputs of this stage's output passes.
@@ -166,8 +169,8 @@ void OrderExpander::plan_vocabulary() {
   int outputs = 0;
   for (const Step& step : first) {
     if (step.pass == Pass::output) ++outputs;
-    if (step.pass == Pass::forward) looked_up_.emplace(outputs, step.microbatch);
-    if (step.pass == Pass::backward) returned_.emplace(outputs + 1, step.microbatch);
+    if (step.pass == Pass::forward) vocabulary_.looked_up.emplace(outputs, step.microbatch);
+    if (step.pass == Pass::backward) vocabulary_.returned.emplace(outputs + 1, step.microbatch);
   }
   const bool last = is_last(schedule_.placement, shape_, {stage_, 0});
   const bool at_once = schedule_.output == schedule::Output::together;
@@ -184,7 +187,7 @@ void OrderExpander::plan_vocabulary() {
       // Without such a pass, it is the output pass itself. The last stage sends after its forward
       // pass.
       if (last) at = at < i ? at + 1 : from;
-      shares_.emplace(at_once ? i : at, step);
+      vocabulary_.shares.emplace(at_once ? i : at, step);
     }
     if (step.pass == Pass::output || step.pass == Pass::output_gradient) from = i + 1;
   }
@@ -199,11 +202,11 @@ void OrderExpander::rows(StageAction::Kind kind, int microbatch) {
 
 void OrderExpander::share_before(std::size_t index) {
   if (index == 0)
-    for (auto [it, end] = looked_up_.equal_range(0); it != end; ++it)
+    for (auto [it, end] = vocabulary_.looked_up.equal_range(0); it != end; ++it)
       rows(StageAction::Kind::look_up, it->second);
-  for (auto [it, end] = shares_.equal_range(index); it != end; ++it) {
+  for (auto [it, end] = vocabulary_.shares.equal_range(index); it != end; ++it) {
     const Step& step = it->second;
-    for (auto [row, last] = returned_.equal_range(step.microbatch); row != last; ++row)
+    for (auto [row, last] = vocabulary_.returned.equal_range(step.microbatch); row != last; ++row)
       rows(StageAction::Kind::share_rows, row->second);
     acts_.push_back({StageAction::Kind::share, step});
   }
@@ -211,10 +214,10 @@ void OrderExpander::share_before(std::size_t index) {
 
 void OrderExpander::behind_output(const Step& step) {
   if (step.pass != Pass::output) return;
-  ++outputs_;
-  for (auto [it, end] = looked_up_.equal_range(outputs_); it != end; ++it)
+  ++vocabulary_.outputs;
+  for (auto [it, end] = vocabulary_.looked_up.equal_range(vocabulary_.outputs); it != end; ++it)
     rows(StageAction::Kind::look_up, it->second);
-  for (auto [it, end] = returned_.equal_range(step.microbatch); it != end; ++it)
+  for (auto [it, end] = vocabulary_.returned.equal_range(step.microbatch); it != end; ++it)
     rows(StageAction::Kind::look_up_back, it->second);
   if (schedule_.output != schedule::Output::together)
     acts_.push_back({StageAction::Kind::reduce, step});
@@ -222,8 +225,8 @@ void OrderExpander::behind_output(const Step& step) {
 
 // Returns the gradients of the rows that remain after the last output pass.
 void OrderExpander::finish_rows() {
-  for (const auto& [outputs, microbatch] : returned_)
-    if (outputs >= outputs_) {
+  for (const auto& [outputs, microbatch] : vocabulary_.returned)
+    if (outputs >= vocabulary_.outputs) {
       rows(StageAction::Kind::share_rows, microbatch);
       rows(StageAction::Kind::look_up_back, microbatch);
     }
