@@ -1,13 +1,18 @@
 // sweep.cpp — `rehearse sweep`: evaluates every point of a grid into a folder, safe against kills.
+// A grid in words ("tp=1,2,4") needs no folder.
 #include "sim/study/sweep/sweep.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "sim/base/outputs.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/csv_option.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/grid_points.h"
 #include "sim/command/common/interrupt.h"
@@ -105,71 +110,88 @@ study::SweepResult made(const study::Points& points, const study::SweepSettings&
   }
 }
 
-void declare_sweep(Options& options) {
-  options.value("output,o", "FOLDER", "where results.jsonl and results.csv go (results-<grid>)")
-      .flag("resume", "go on with what the folder holds")
-      .flag("overwrite",
-            "start over, whatever the folder holds; with --resume: drop only records of other "
-            "points, machines or versions")
-      .words(1, 1000);
-  declare_detail(options);
-  declare_shard(options);
-  declare_report(options);
-}
+// What the command does when all points have records: pages, tables, text. Returns its exit code.
+struct Ending {
+  const Globals& globals;
+  std::string page;  // of --report; "": none
+  std::optional<CsvTable> csv;
 
-// The points of this process and their folder.
-struct OwnPoints {
-  study::Points points;
-  std::string folder;
-  std::string shard_words;  // of the command that resumes
+  int operator()(const std::string& name, const std::vector<output::Json>& records) const {
+    if (!page.empty()) write_page(page, output::sweep_document(name, records));
+    if (csv) csv->write(records);
+    if (!csv || !csv->on_stdout()) say(globals, "sweep", output::sweep_answer(records));
+    return code_of(records);
+  }
 };
 
-// All points in the folder of the sweep or, with --shard, a share of them in a folder below it.
-OwnPoints own_points(study::Points all, const std::string& whole, const Share& share,
-                     std::vector<std::string> said, bool overwrite) {
-  if (!share.shard) return {std::move(all), whole, ""};
-  const study::Shard& shard = *share.shard;
-  said.emplace_back("--resume");
-  OwnPoints own;
-  own.folder =
-      prepare(whole, study::manifest("sweep", study::point_ids(all), shard, said), overwrite);
-  own.points = study::share_of(all, shard);
-  if (!share.of_step) own.shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
-  return own;
+// Whether the words are a grid themselves: "model=llama-3.1-8b tp=1,2,4".
+bool is_grid(const std::vector<std::string>& words) {
+  return words[0].find('=') != std::string::npos;
 }
 
-}  // namespace
+input::Grid grid_of(const std::vector<std::string>& words) {
+  if (is_grid(words)) return need(input::grid_of_words(words));
+  return need(input::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
+}
 
-int run_sweep(const Arguments& arguments, Globals globals) {
-  Options options("sweep");
-  declare_sweep(options);
-  options.parse(arguments, globals);
-  const engine::MemoryDetail memory = detail_of(options);
-  const Share share = share_of(options);
-  const study::RecordFile::Mode mode = mode_of(options);
-  const std::vector<std::string>& words = options.words();
-  std::vector<std::string> said = words;  // words of the command that resumes
-  if (options.has("memory")) said.push_back("--memory=" + options.text("memory"));
-  for (const char* file : {"/results.jsonl", "/results.csv"})
-    if (options.has("output")) declare_output(options.text("output") + file, "output");
-  const input::Grid grid =
-      need(input::load_grid(workload_path(words[0]), {words.begin() + 1, words.end()}));
-  const std::string whole = options.text("output", default_folder(grid));
-  if (options.has("report")) keep_results(whole, options.text("report"), "report");
-  answer::Sites& sites = kept_sites();
-  for (const auto& machine : grid.machines()) need(sites.of(*machine));
-  catch_interrupts();
+// Whether the records go into a folder. Those of a grid in words do if the command line says so.
+bool is_kept(const Options& options, const Share& share) {
+  return !is_grid(options.words()) || share.shard || share.ranks != nullptr ||
+         std::ranges::any_of(std::array{"output", "resume", "overwrite"},
+                             [&](const char* name) { return options.has(name); });
+}
 
-  const auto [points, folder, shard_words] =
-      own_points(grid_points(grid, sites, memory), whole, share, said, options.has("overwrite"));
+// The records of all points, which no folder keeps.
+std::vector<output::Json> records_of(const study::Points& points, engine::MemoryDetail memory,
+                                     int workers, bool quiet) {
   study::SweepCalls calls;
   calls.evaluate = evaluation(memory);
+  Progress progress("sweep", points.count, quiet);
+  calls.go_on = [&](const study::SweepCounts& counts) {
+    progress.show(counts.done, "");
+    return !interrupted();
+  };
+  std::vector<output::Json> records;
+  for (const std::string& line : study::records_of(points, 0, points.count, workers, calls))
+    records.push_back(output::Json::parse(line));
+  progress.clear();
+  if (records.empty())
+    throw Stop{exit_interrupted, "interrupted; -o FOLDER keeps what is done for --resume"};
+  return records;
+}
+
+// The words of the command that resumes.
+std::vector<std::string> said_again(const Options& options) {
+  std::vector<std::string> said = options.words();
+  for (const char* name : {"memory", "csv", "columns"})
+    if (options.has(name)) said.push_back(fmt::format("--{}={}", name, options.text(name)));
+  return said;
+}
+
+// Sweeps into the folder `whole`.
+int keep(const Options& options, const Share& share, const input::Grid& grid, study::Points points,
+         const std::string& whole, const Ending& ending) {
+  const Globals& globals = ending.globals;
+  const std::vector<std::string> said = said_again(options);
+  std::string folder = whole;
+  std::string shard_words;
+  if (share.shard) {
+    const study::Shard& shard = *share.shard;
+    std::vector<std::string> again = said;
+    again.emplace_back("--resume");
+    folder = prepare(whole, study::manifest("sweep", study::point_ids(points), shard, again),
+                     options.has("overwrite"));
+    points = study::share_of(points, shard);
+    if (!share.of_step) shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
+  }
+  study::SweepCalls calls;
+  calls.evaluate = evaluation(detail_of(options));
   Progress progress("sweep", points.count, globals.quiet);
   calls.go_on = [&](const study::SweepCounts& counts) {
     progress.show(counts.done, fmt::format("fits {}, out of memory {}", counts.fits, counts.oom));
     return !interrupted();
   };
-  const study::SweepSettings settings{folder, share.workers, mode, share.ranks.get()};
+  const study::SweepSettings settings{folder, share.workers, mode_of(options), share.ranks.get()};
   if (share.ranks != nullptr && share.ranks->rank() > 0) {
     calls.go_on = [](const study::SweepCounts&) { return !interrupted(); };
     study::help_sweep(points, settings, calls);
@@ -179,19 +201,51 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   const study::SweepResult result = made(points, settings, calls, resume);
   progress.clear();
   if (!result.complete) stop(result, resume);
-  const int code = code_of(result.records);
   if (!globals.quiet) say_what_was_left_out(result);
   if (share.of_step) {
     merge_when_last(whole, *share.shard, globals);
-    return code;
+    return code_of(result.records);
   }
   if (!globals.quiet) {
     note(fmt::format("results: {}/results.csv and {}/results.jsonl", folder, folder));
   }
-  if (options.has("report"))
-    write_page(options.text("report"), output::sweep_document(grid.name(), result.records));
-  say(globals, "sweep", output::sweep_answer(result.records));
-  return code;
+  return ending(grid.name(), result.records);
+}
+
+}  // namespace
+
+int run_sweep(const Arguments& arguments, Globals globals) {
+  Options options("sweep");
+  options
+      .value("output,o", "FOLDER",
+             "where results.jsonl and results.csv go (results-<grid>; for a grid in words: "
+             "nowhere)")
+      .flag("resume", "go on with what the folder holds")
+      .flag("overwrite",
+            "start over, whatever the folder holds; with --resume: drop only records of other "
+            "points, machines or versions")
+      .words(1, 1000);
+  declare_csv(options);
+  declare_detail(options);
+  declare_shard(options);
+  declare_report(options);
+  options.parse(arguments, globals);
+  const engine::MemoryDetail memory = detail_of(options);
+  const Share share = share_of(options);
+  for (const char* file : {"/results.jsonl", "/results.csv"})
+    if (options.has("output")) declare_output(options.text("output") + file, "output");
+  const Ending ending{globals, options.text("report"), csv_of(options, globals)};
+  const input::Grid grid = grid_of(options.words());
+  const bool kept = is_kept(options, share);
+  const std::string whole = options.text("output", default_folder(grid));
+  if (kept && options.has("report")) keep_results(whole, ending.page, "report");
+  if (kept && ending.csv && !ending.csv->on_stdout()) keep_results(whole, ending.csv->path, "csv");
+  answer::Sites& sites = kept_sites();
+  for (const auto& machine : grid.machines()) need(sites.of(*machine));
+  catch_interrupts();
+  study::Points points = grid_points(grid, sites, memory);
+  if (kept) return keep(options, share, grid, std::move(points), whole, ending);
+  return ending(grid.name(), records_of(points, memory, share.workers, globals.quiet));
 }
 
 }  // namespace sim::command

@@ -204,15 +204,15 @@ Json record(const PointName& name, const std::string& outcome, const std::string
   return json;
 }
 
-std::string csv_header() {
+std::string csv_header(const std::vector<Column>& columns) {
   std::vector<std::string> names;
-  for (const Column& column : record_columns()) names.push_back(column.key);
+  for (const Column& column : columns) names.push_back(column.key);
   return csv_line(names);
 }
 
-std::string csv_row(const Json& record) {
+std::string csv_row(const Json& record, const std::vector<Column>& columns) {
   std::vector<std::string> fields;
-  for (const Column& column : record_columns()) {
+  for (const Column& column : columns) {
     const auto value = record.find(column.key);
     if (value == record.end() || value->is_null()) {
       fields.emplace_back();

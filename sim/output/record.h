@@ -39,7 +39,8 @@ std::string record_problem(const Json& value);
 // Begin of the reason of a failed point whose worker was killed, not crashed.
 inline constexpr std::string_view killed_from_outside = "killed from outside";
 bool was_killed(const Json& record);
-std::string csv_header();
-std::string csv_row(const Json& record);
+// `columns`: of record_columns, in the order of the row.
+std::string csv_header(const std::vector<Column>& columns = record_columns());
+std::string csv_row(const Json& record, const std::vector<Column>& columns = record_columns());
 
 }  // namespace sim::output

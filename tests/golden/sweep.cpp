@@ -165,3 +165,42 @@ TEST_CASE("golden: shards of validate merge to what one machine says") {
   CHECK(merged.out == one.out);
   CHECK(text_of(folder + "/whole/predictions.csv") == text_of(folder + "/one.csv"));
 }
+
+TEST_CASE("golden: a sweep in words answers as the grid of a file does, and leaves nothing") {
+  const std::string folder = grid_scratch("words");
+  const std::string words =
+      "./rehearse sweep model=llama-2-7b cluster=abci-a gbs=32 seq=2048 gpus=8,16 tp=1,2,3,4 "
+      "pp=1,2,4 mbs=1,2,4 ";
+  const golden::Finished of_file = run("./rehearse sweep " + grid + " -o whole", folder);
+  REQUIRE(of_file.code == 0);
+  const std::string before = run("ls", folder).out;
+  for (const char* jobs : {"-j 1", "-j 2"}) {
+    const golden::Finished of_words = run(words + jobs, folder);
+    CHECK(of_words.code == 0);
+    CHECK(of_words.out == of_file.out);
+  }
+  CHECK(run("ls", folder).out == before);
+  // The same rows under the model's name; and columns in the order of the question.
+  const std::string renamed = "sed 's/llama-2-7b\\//seven\\//; s/,llama-2-7b,llama/,seven,llama/'";
+  CHECK(run(words + "-q --csv - | " + renamed, folder).out ==
+        text_of(folder + "/whole/results.csv"));
+  CHECK(run(words + "-q --csv - --columns tp,outcome | sort -u", folder).out ==
+        "1,fits\n1,impossible\n1,oom\n2,fits\n2,oom\n3,impossible\n4,fits\n4,impossible\n"
+        "tp,outcome\n");
+  CHECK(run(words + "--csv - --json", folder).code == 64);
+  CHECK(run(words + "--columns tp", folder).code == 64);
+}
+
+TEST_CASE("golden: a sweep in words with a folder is kept and goes on") {
+  const std::string folder = grid_scratch("kept_words");
+  const std::string words =
+      "./rehearse sweep model=llama-2-7b cluster=abci-a gpus=8 gbs=32 seq=2048 tp=2,4 -o out ";
+  REQUIRE(run(words, folder).code == 0);
+  const std::string jsonl = text_of(folder + "/out/results.jsonl");
+  REQUIRE_FALSE(jsonl.empty());
+  REQUIRE(run("rm out/results.csv", folder).code == 0);
+  CHECK(run(words, folder).err.find("tp=2,4 -o out --resume") != std::string::npos);
+  CHECK(run(words + "--resume --csv table.csv", folder).code == 0);
+  CHECK(text_of(folder + "/out/results.jsonl") == jsonl);
+  CHECK(text_of(folder + "/table.csv") == text_of(folder + "/out/results.csv"));
+}

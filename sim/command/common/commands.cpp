@@ -10,7 +10,7 @@ const std::vector<Command>& commands() {
        "llama-2-7b-64 tp=4", run_run},
       {"explain", "PLAN [KEY=VALUE ...]", "where the memory goes, why it runs out, what would fit",
        "llama-2-7b-64", run_explain},
-      {"sweep", "GRID [-o FOLDER]", "every point of a grid: what fits, how fast, why not",
+      {"sweep", "GRID | KEY=V1,V2 ...", "every point of a grid: what fits, how fast, why not",
        "paper-454 -o results", run_sweep},
       {"plan", "MODEL CLUSTER ... | FILE", "the best of all plans, and why not the others",
        "llama-3.1-8b dgx-h100 --gpus 16 --batch 64 --sequence 8192", run_plan},

@@ -13,6 +13,7 @@
 #include "sim/input/models/huggingface.h"
 #include "sim/input/models/network.h"
 #include "sim/input/plan/grid_rows.h"
+#include "sim/input/plan/grid_words.h"
 #include "sim/input/resolve/resolve.h"
 #include "sim/input/text/locate.h"
 
@@ -76,6 +77,16 @@ class GridLoader {
 
   Result<Grid> run() {
     problems_ = load(source_, message_, plan_synonyms(), false);
+    return read();
+  }
+
+  Result<Grid> run_words(const std::vector<std::string>& words) {
+    problems_ = read_words(words, message_, source_);
+    return read();
+  }
+
+ private:
+  Result<Grid> read() {
     for (Diagnostic& problem : source_.check(message_, false))
       problems_.push_back(std::move(problem));
     required();
@@ -93,7 +104,6 @@ class GridLoader {
     return grid;
   }
 
- private:
   struct Base {
     v1::Plan plan;
     std::string beside;
@@ -331,6 +341,10 @@ GridPoint Grid::point(std::size_t index) const {
 
 Result<Grid> load_grid(const std::string& path, const std::vector<std::string>& overrides) {
   return GridLoader(path, overrides).run();
+}
+
+Result<Grid> grid_of_words(const std::vector<std::string>& words) {
+  return GridLoader("", {}).run_words(words);
 }
 
 }  // namespace sim::input

@@ -1,4 +1,5 @@
-// grid.h — loads a grid: many plans in one file (workloads/*.textproto, schema grid.proto).
+// grid.h — loads a grid: many plans in one file (workloads/*.textproto, schema grid.proto), or in
+// the words of a command line.
 //
 // `rehearse sweep` and the Python module load a grid and evaluate its points. Points are built on
 // demand, so a large grid needs little memory.
@@ -53,5 +54,9 @@ class Grid {
 // Loads a grid file. `overrides`: "key=value" for every point, as on the command line of a plan.
 // Error: an override of a key that the grid varies.
 Result<Grid> load_grid(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// The grid of "key=v1,v2" words (grid_words.h): all combinations, the first key the slowest. It is
+// named after its model, or "sweep" if it has several or a path.
+Result<Grid> grid_of_words(const std::vector<std::string>& words);
 
 }  // namespace sim::input

@@ -1,6 +1,7 @@
 #include "sim/input/text/locate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cassert>
@@ -67,6 +68,40 @@ bool is_there(const fs::path& path) {
   return may_read(path.string()) && fs::exists(path, error);
 }
 
+// A name as it is compared with others: "meta-llama/Llama-3.1-70B" gives "llama3170b".
+std::string bare(std::string_view name) {
+  std::string text;
+  for (const char c : name.substr(name.find_last_of('/') + 1)) {
+    if (c >= 'A' && c <= 'Z') text += static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) text += c;
+  }
+  return text;
+}
+
+// Whether `whole` has the characters of `part` in their order.
+bool has_in_order(std::string_view part, std::string_view whole) {
+  for (const char c : part) {
+    const std::size_t at = whole.find(c);
+    if (at == std::string_view::npos) return false;
+    whole.remove_prefix(at + 1);
+  }
+  return true;
+}
+
+// "; did you mean 'llama-3.1-70b'?" for "llama3-70b": the names that only add to it, the shortest
+// first; without any, the nearest of did_you_mean.
+std::string meant(std::string_view name, const std::vector<std::string>& all) {
+  constexpr std::size_t least_asked = 3, most_shown = 3;
+  const std::string asked = bare(name);
+  std::vector<std::string> longer;
+  for (const std::string& one : all)
+    if (asked.size() >= least_asked && has_in_order(asked, bare(one))) longer.push_back(one);
+  if (longer.empty()) return did_you_mean(name, all);
+  std::ranges::stable_sort(longer, {}, [](const std::string& one) { return bare(one).size(); });
+  longer.resize(std::min(longer.size(), most_shown));
+  return fmt::format("; did you mean '{}'?", fmt::join(longer, "' or '"));
+}
+
 bool looks_like_path(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.ends_with(".textproto") ||
          name.ends_with(".json");
@@ -96,7 +131,8 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
     if (is_there(given) || given.is_absolute()) return given.string();
     const fs::path in_root = fs::path(repository_root()) / given;
     if (!repository_root().empty() && is_there(in_root)) return in_root.string();
-    return Diagnostics{{"", fmt::format("there is no file '{}'", name), Fault::missing}};
+    const std::string other = meant(name, names(kind));
+    return Diagnostics{{"", fmt::format("there is no file '{}'{}", name, other), Fault::missing}};
   }
   const std::string root = repository_root();
   std::error_code error;
@@ -121,7 +157,7 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
   for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;
   return Diagnostics{{"",
                       fmt::format("there is no {} '{}'{}; {} has: {}", home.noun, name,
-                                  did_you_mean(name, all), folder.string(), listed),
+                                  meant(name, all), folder.string(), listed),
                       Fault::missing}};
 }
 

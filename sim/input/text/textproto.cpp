@@ -57,10 +57,10 @@ bool Source::has(const google::protobuf::Message& message, std::string_view fiel
 }
 
 void Source::place(const google::protobuf::Message& message, std::string_view field,
-                   std::string where) {
+                   std::string where, int index) {
   const auto* descriptor = message.GetDescriptor()->FindFieldByName(std::string(field));
   assert(descriptor);
-  places_[{&message, descriptor->number(), 0}] = {0, 0, std::move(where)};
+  places_[{&message, descriptor->number(), index}] = {0, 0, std::move(where)};
 }
 
 Diagnostics Source::read(const std::string& text, google::protobuf::Message& message,

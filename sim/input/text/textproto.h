@@ -69,8 +69,10 @@ class Source {
   // Fills `message` from protobuf's JSON form of the same schema; places are field names.
   Diagnostics read_json(const std::string& text, google::protobuf::Message& message);
 
-  // Sets the place of a field that did not come from the text: "command line, 'tp=4'".
-  void place(const google::protobuf::Message& message, std::string_view field, std::string where);
+  // Sets the place of element `index` of a field that did not come from the text: "command line,
+  // 'tp=4'".
+  void place(const google::protobuf::Message& message, std::string_view field, std::string where,
+             int index = 0);
 
  private:
   friend class Reader;

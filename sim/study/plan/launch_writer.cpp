@@ -14,6 +14,7 @@
 #include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/recompute_modules.h"
+#include "sim/study/plan/launch_network.h"
 
 namespace sim::planner {
 
@@ -91,6 +92,12 @@ std::string megatron_left(const Plan& plan) {
   return "";
 }
 
+// A value as one word of a shell: '([0]*3+[1]*58)' in quotes.
+std::string word_of(const std::string& value) {
+  const bool plain = value.find_first_of("()[]*|&;<> $'\"\\`?#~") == std::string::npos;
+  return plain ? value : "'" + value + "'";
+}
+
 // "--name value" or "--name" for every field with a flag in the table of fields.
 std::vector<std::string> flags_of(const Plan& plan) {
   std::vector<std::string> flags;
@@ -106,7 +113,7 @@ std::vector<std::string> flags_of(const Plan& plan) {
       if (flag.ends_with('=')) {
         said = true;
         if (value != "0" && !value.empty())
-          flags.push_back(fmt::format("--{} {}", flag.substr(0, flag.size() - 1), value));
+          flags.push_back(fmt::format("--{} {}", flag.substr(0, flag.size() - 1), word_of(value)));
       } else if (colon != std::string_view::npos && flag.substr(colon + 1) == value) {
         said = true;
         flags.push_back(fmt::format("--{}", flag.substr(0, colon)));
@@ -125,21 +132,8 @@ std::string layout_of(const Plan& plan) {
                 : "";
 }
 
-// Adds fields that need several flags together.
+// Adds fields of how layers run that need several flags together.
 void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
-  const model::Architecture& a = plan.architecture;
-  if (a.kv_heads != a.heads) {
-    flags.emplace_back("--group-query-attention");
-    flags.push_back(fmt::format("--num-query-groups {}", a.kv_heads));
-  }
-  flags.push_back(
-      fmt::format("--normalization {}", a.norm == model::Norm::rms ? "RMSNorm" : "LayerNorm"));
-  flags.push_back(fmt::format("--position-embedding-type {}",
-                              a.position == model::Position::rope      ? "rope"
-                              : a.position == model::Position::learned ? "learned_absolute"
-                                                                       : "none"));
-  if (a.activation == model::Activation::swiglu) flags.emplace_back("--swiglu");
-  if (!a.linear_bias) flags.emplace_back("--disable-bias-linear");
   flags.emplace_back("--transformer-impl transformer_engine");
   if (const std::string backend = backend_of(plan); !backend.empty())
     flags.push_back("--attention-backend " + backend);
@@ -162,8 +156,7 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise)
     flags.emplace_back("--fp8-recipe tensorwise");
   if (!plan.stack.gradient_clipping) flags.emplace_back("--clip-grad 0.0");
-  flags.push_back(fmt::format("--vocab-size {}", a.vocab));
-  flags.emplace_back("--tokenizer-type NullTokenizer");
+  if (plan.experts.fp32_router) flags.emplace_back("--moe-router-dtype fp32");
 }
 
 // Whether a flag has no effect without another flag.
@@ -175,32 +168,60 @@ bool superfluous(const Plan& plan, const std::string& flag) {
                                  "--delta-offload-bytes-across-pp-ranks"})
     if (flag.starts_with(of_modules)) return plan.policy.offload_modules == 0;
   if (flag == "--allow-padding-num-layers") return true;  // a flag of another repository
-  if (flag == "--swiglu") return true;  // added with the other flags of the network
+  // Added with the other flags of the network and of recomputation.
+  if (flag == "--swiglu" || flag == "--recompute-activations") return true;
+  // Megatron-LM's defaults.
+  if (flag == "--num-distributed-optimizer-instances 1" || flag == "--num-workers 2") return true;
+  if (flag == "--sequence-parallel") return plan.mesh.tp == 1;
+  if (flag.starts_with("--moe-") || flag.starts_with("--expert-"))
+    return !plan.architecture.is_mixture();
   if (flag.find("attention-dropout") != std::string::npos ||
       flag.find("hidden-dropout") != std::string::npos)
     return false;
   return flag.starts_with("--torch-fsdp2") && !plan.shards_parameters();
 }
 
-LaunchText megatron(const Plan& plan, const input::Machine& machine) {
+// The environment of the training processes as lines of a shell.
+std::string environment_of(const Plan& plan) {
+  std::string text;
+  const bool one_queue = plan.mesh.tp > 1 || plan.mesh.cp > 1;
+  if (one_queue && !plan.shards_parameters()) text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+  if (!plan.environment.allocator_options.empty())
+    text += "export PYTORCH_CUDA_ALLOC_CONF=" + plan.environment.allocator_options + "\n";
+  if (plan.environment.avoid_record_streams) text += "export TORCH_NCCL_AVOID_RECORD_STREAMS=1\n";
+  if (plan.environment.launch_blocking) text += "export CUDA_LAUNCH_BLOCKING=1\n";
+  return text;
+}
+
+// The launcher of the processes of each node [pytorch/pytorch torch/distributed/run.py].
+std::string torchrun(int nodes, int per_node) {
+  if (nodes == 1) return fmt::format("torchrun --nproc_per_node {}", per_node);
+  return fmt::format(
+      "# on every node: MASTER_ADDR is the node of rank 0, NODE_RANK counts the nodes from 0\n"
+      "torchrun --nnodes {} --nproc_per_node {} --node_rank \"${{NODE_RANK:?}}\" "
+      "--master_addr \"${{MASTER_ADDR:?}}\" --master_port \"${{MASTER_PORT:-29500}}\"",
+      nodes, per_node);
+}
+
+LaunchText megatron(const Plan& plan, const std::string& model, const input::Machine& machine) {
   LaunchText out{"Megatron-LM", "launch.sh", "", megatron_left(plan)};
   if (!out.left.empty()) return out;
   const int per_node = std::min(machine.cluster.node.gpus, plan.world());
-  const bool one_queue = plan.mesh.tp > 1 || plan.mesh.cp > 1;
-  if (one_queue && !plan.shards_parameters()) out.text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
-  if (!plan.environment.allocator_options.empty())
-    out.text += "export PYTORCH_CUDA_ALLOC_CONF=" + plan.environment.allocator_options + "\n";
-  if (plan.environment.avoid_record_streams)
-    out.text += "export TORCH_NCCL_AVOID_RECORD_STREAMS=1\n";
-  if (plan.environment.launch_blocking) out.text += "export CUDA_LAUNCH_BLOCKING=1\n";
-  out.text += fmt::format("torchrun --nnodes {} --nproc_per_node {} pretrain_gpt.py",
-                          plan.world() / per_node, per_node);
-  std::vector<std::string> flags = flags_of(plan);
+  out.text = environment_of(plan) +
+             "# ten steps on made-up tokens: put your data and learning rate in their place\n" +
+             torchrun(plan.world() / per_node, per_node) + " pretrain_gpt.py";
+  std::vector<std::string> flags = {"--mock-data", "--train-iters 10", "--eval-iters 0",
+                                    "--log-interval 1", "--lr 0.0001"};
+  for (const std::string& flag : flags_of(plan)) flags.push_back(flag);
   std::erase_if(flags, [&](const std::string& flag) { return superfluous(plan, flag); });
   // Megatron-LM's default dropout is 0.1, so zero dropout needs a flag.
   if (plan.architecture.attention_dropout == 0) flags.emplace_back("--attention-dropout 0.0");
   if (plan.architecture.hidden_dropout == 0) flags.emplace_back("--hidden-dropout 0.0");
   add_joined_flags(plan, flags);
+  // A model with changed fields has another name, but still the numbers of the file.
+  const NetworkFlags network = network_flags(plan.architecture, model);
+  flags.insert(flags.end(), network.flags.begin(), network.flags.end());
+  out.left = network.left;
   if (const std::string layout = layout_of(plan); !layout.empty())
     flags.push_back(fmt::format("--pipeline-model-parallel-layout '{}'", layout));
   for (const std::string& flag : flags) out.text += " \\\n  " + flag;
@@ -386,12 +407,14 @@ LaunchText deepspeed(const Plan& plan) {
   return out;
 }
 
-// Copies fields without effect from the plan: for one stage, one chunk, or no context parallelism.
+// Copies fields without effect from the plan: for one stage, one chunk, no context parallelism, or
+// no tensor parallelism.
 // If both plans have equal layers per part, it also copies the form of that split.
 void settle(const Plan& plan, Plan& back) {
   if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
   if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
   if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
+  if (plan.mesh.tp == 1) back.mesh.sequence_parallel = plan.mesh.sequence_parallel;
   if (!program::problems(back).empty() ||
       program::layers_of_parts(back) != program::layers_of_parts(plan))
     return;
@@ -404,10 +427,12 @@ void settle(const Plan& plan, Plan& back) {
 }
 
 // Settings of the plan that reading the text back does not give: "fp8=true, tp=2". Extends the
-// known list. `beside` holds the model and the cluster.
-std::string read_back_otherwise(const LaunchText& one, const Plan& plan,
+// known list. `beside` holds the cluster. Only Megatron-LM's script describes the model.
+std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const std::string& model,
                                 std::vector<std::string> beside) {
-  if (one.program != "Megatron-LM") beside.push_back(fmt::format("gpus={}", plan.world()));
+  const bool is_whole = one.program == "Megatron-LM";
+  if (!is_whole) beside.push_back("model=" + model);
+  if (!is_whole) beside.push_back(fmt::format("gpus={}", plan.world()));
   if (one.program == "DeepSpeed") beside.push_back(fmt::format("sequence={}", plan.batch.sequence));
   const Result<input::PlanFile> read = input::read_megatron(one.text, one.file, beside);
   std::vector<std::string> differ;
@@ -415,7 +440,8 @@ std::string read_back_otherwise(const LaunchText& one, const Plan& plan,
   Plan back = read ? read->plan : plan;
   settle(plan, back);
   for (const input::Field& field : input::plan_fields()) {
-    if (!field.place || field.name.starts_with("architecture.")) continue;
+    if (!field.place || field.name == "architecture.name") continue;
+    if (!is_whole && field.name.starts_with("architecture.")) continue;
     const std::string value = input::text_of(field.place.get(plan));
     if (value != input::text_of(field.place.get(back)))
       differ.push_back(fmt::format("{}={}", field.name, value.empty() ? "\"\"" : value));
@@ -442,12 +468,13 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
                                  const std::vector<std::string>& cluster_settings) {
-  std::vector<LaunchText> all = {megatron(plan, machine), torchtitan(plan, model), bridge(plan)};
+  std::vector<LaunchText> all = {megatron(plan, model, machine), torchtitan(plan, model),
+                                 bridge(plan)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
   std::vector<std::string> beside = cluster_settings;
-  beside.insert(beside.end(), {"model=" + model, "cluster=" + cluster});
+  beside.push_back("cluster=" + cluster);
   for (LaunchText& one : all)
-    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, beside);
+    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, model, beside);
   if (!machine.cluster.hosts.empty()) all.push_back(hostfile(plan, machine.cluster));
   return all;
 }

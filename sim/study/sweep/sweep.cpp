@@ -190,10 +190,12 @@ std::vector<std::string> records_of(const Points& points, std::size_t first, std
   };
   std::vector<std::size_t> items(count);
   std::iota(items.begin(), items.end(), std::size_t{0});
+  SweepCounts counts{.total = count};
   if (workers == 1) {
     for (const std::size_t i : items) {
-      if (!calls.go_on({})) return {};
+      if (!calls.go_on(counts)) return {};
       lines[i] = line_of(i);
+      ++counts.done;
     }
     return lines;
   }
@@ -201,15 +203,17 @@ std::vector<std::string> records_of(const Points& points, std::size_t first, std
   pool.answer = line_of;
   pool.answered = [&](std::size_t i, const std::string& line) {
     lines[i] = line;
+    ++counts.done;
     return true;
   };
   pool.failed = [&](std::size_t i, const std::string& why) {
     const Point point = points.at(first + i);
     lines[i] = refused(point_id(point), point, "failed", why);
+    ++counts.done;
     return true;
   };
   pool.killed = pool.failed;
-  pool.go_on = [&] { return calls.go_on({}); };
+  pool.go_on = [&] { return calls.go_on(counts); };
   return run_pool(items, workers, pool) ? lines : std::vector<std::string>{};
 }
 

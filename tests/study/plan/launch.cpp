@@ -54,6 +54,7 @@ void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
   if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
   if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
   if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
+  if (plan.mesh.tp == 1) back.mesh.sequence_parallel = plan.mesh.sequence_parallel;
   if (plan.pipeline.layer_split == program::LayerSplit::padded) {
     CHECK(program::layers_of_parts(back) == program::layers_of_parts(plan));
     back.pipeline = plan.pipeline;
@@ -271,4 +272,56 @@ TEST_CASE("planner: what no flag says is not launched without it") {
     CHECK(one.text.empty());
     CHECK(one.left.find("round") != std::string::npos);
   }
+}
+
+namespace {
+
+// Megatron-LM's script of a plan of 16 GPUs with the settings.
+planner::LaunchText script(const std::string& model, std::vector<std::string> settings, int gpus) {
+  settings.insert(settings.end(), {"zero=1", "pp=1", "cp=1", "micro_batch=1", "recompute=none"});
+  const planner::Space space =
+      sample::space(sample::question(model, "dgx-h100", gpus, 64, 4096, settings));
+  return planner::launches(space.plan(space.cores().front(), 0), model, "dgx-h100",
+                           space.bases().front().file.machine)
+      .front();
+}
+
+bool says(const planner::LaunchText& one, const std::string& words) {
+  return (one.text + " ").find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("planner: a script of Megatron-LM has the flags that matter and no others") {
+  const planner::LaunchText dense = script("llama-3.1-8b", {"tp=1"}, 16);
+  INFO(dense.text);
+  CHECK(dense.left.empty());
+  for (const char* flag : {"--moe-", "--expert-", "--sequence-parallel", "instances 1",
+                           "--num-workers", "--recompute-activations"})
+    CHECK_FALSE(says(dense, flag));
+  const planner::LaunchText mixture = script("mixtral-8x7b", {"tp=2", "ep=8", "etp=1"}, 16);
+  INFO(mixture.text);
+  CHECK(mixture.left.empty());
+  for (const char* flag : {"--num-experts 8", "--moe-router-topk 2",
+                           "--expert-model-parallel-size 8", "--sequence-parallel"})
+    CHECK(says(mixture, flag));
+}
+
+TEST_CASE("planner: a script of Megatron-LM runs as it is pasted on each node") {
+  const planner::LaunchText nodes = script("llama-3.1-8b", {"tp=2"}, 16);
+  INFO(nodes.text);
+  for (const char* word :
+       {"--nnodes 2 --nproc_per_node 8 --node_rank \"${NODE_RANK:?}\"", "MASTER_ADDR:?",
+        "--mock-data", "--train-iters 10", "--lr ", "--rotary-base 500000", "--use-rope-scaling",
+        "--rope-scaling-factor 8", "--norm-epsilon 1e-05", "--tokenizer-type NullTokenizer"})
+    CHECK(says(nodes, word));
+  const planner::LaunchText node = script("llama-2-7b", {"tp=2"}, 8);
+  INFO(node.text);
+  CHECK(says(node, "torchrun --nproc_per_node 8 pretrain_gpt.py"));
+  CHECK_FALSE(says(node, "MASTER_ADDR"));
+  CHECK_FALSE(says(node, "--use-rope-scaling"));
+  CHECK(script("deepseek-v3", {"tp=1", "ep=8", "etp=1"}, 64).left ==
+        "rotary positions scaled by yarn");
+  CHECK(script("gpt-oss-120b", {"tp=1", "ep=8", "etp=1"}, 64).left.find("scaled by yarn") !=
+        std::string::npos);
 }

@@ -1,0 +1,65 @@
+#include "sim/command/common/csv_option.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/outputs.h"
+#include "sim/base/text.h"
+#include "sim/output/record.h"
+
+namespace sim::command {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Stop{exit_usage, message};
+}
+
+// The columns of "tp,pp,step_time_s" in this order.
+std::vector<output::Column> columns_named(const std::string& list) {
+  const std::vector<output::Column>& all = output::record_columns();
+  std::vector<output::Column> columns;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::string name = list.substr(at, list.find(',', at) - at);
+    const auto found = std::ranges::find(all, name, &output::Column::key);
+    if (found == all.end()) {
+      std::vector<std::string> names;
+      for (const output::Column& column : all) names.push_back(column.key);
+      refuse(fmt::format("--columns: there is no column '{}'{}", name.substr(0, 80),
+                         did_you_mean(name, names)));
+    }
+    columns.push_back(*found);
+    at += name.size() + 1;
+  }
+  return columns;
+}
+
+}  // namespace
+
+void declare_csv(Options& options) {
+  options.value("csv", "FILE", "also one row per point into FILE; -: on stdout instead of the text")
+      .value("columns", "A,B", "columns of --csv, by default those of results.csv");
+}
+
+void CsvTable::write(const std::vector<output::Json>& records) const {
+  std::string text = output::csv_header(columns);
+  for (const output::Json& record : records) text += output::csv_row(record, columns);
+  if (on_stdout()) return print(text);
+  if (const std::string problem = output::write_file(path, text); !problem.empty())
+    throw Stop{exit_io, problem};
+}
+
+std::optional<CsvTable> csv_of(const Options& options, const Globals& globals) {
+  if (!options.has("csv")) {
+    if (options.has("columns")) refuse("--columns are those of --csv; write for example --csv -");
+    return std::nullopt;
+  }
+  CsvTable table{options.text("csv"), output::record_columns()};
+  if (options.has("columns")) table.columns = columns_named(options.text("columns"));
+  if (!table.on_stdout()) declare_output(table.path, "csv");
+  if (table.on_stdout() && globals.json) refuse("--csv - and --json would both write to stdout");
+  return table;
+}
+
+}  // namespace sim::command

@@ -1,0 +1,88 @@
+#include "sim/study/plan/launch_network.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/input/text/locate.h"
+#include "sim/input/text/textproto.h"
+
+namespace sim::planner {
+
+namespace {
+
+// The scaling of rotary positions: Llama 3's has flags, others have none.
+void add_scaling(const nlohmann::json& scaling, NetworkFlags& to) {
+  const char* key = scaling.contains("rope_type") ? "rope_type" : "type";
+  const auto kind = scaling.find(key);
+  if (kind == scaling.end() || !kind->is_string()) return;
+  const auto factor = scaling.find("factor");
+  if (*kind == "llama3" && factor != scaling.end() && factor->is_number()) {
+    to.flags.emplace_back("--use-rope-scaling");
+    to.flags.push_back(fmt::format("--rope-scaling-factor {}", factor->get<double>()));
+  } else {
+    to.left = fmt::format("rotary positions scaled by {}", kind->get<std::string>());
+  }
+}
+
+// Numbers of the model's file.
+void add_numbers(const std::string& model, NetworkFlags& to) {
+  const Result<std::string> path = input::locate(input::Kind::model, model);
+  const Result<std::string> text = path ? input::read_file(*path) : path;
+  if (!text) return;
+  const nlohmann::json file = nlohmann::json::parse(*text, nullptr, false);
+  if (!file.is_object()) return;
+  if (const auto base = file.find("rope_theta"); base != file.end() && base->is_number())
+    to.flags.push_back(fmt::format("--rotary-base {:.0f}", base->get<double>()));
+  if (const auto scaling = file.find("rope_scaling"); scaling != file.end() && scaling->is_object())
+    add_scaling(*scaling, to);
+  for (const char* key : {"rms_norm_eps", "layer_norm_epsilon"})
+    if (const auto least = file.find(key); least != file.end() && least->is_number())
+      to.flags.push_back(fmt::format("--norm-epsilon {}", least->get<double>()));
+}
+
+// Experts, latent attention, windows and norms of heads.
+void add_parts(const model::Architecture& a, std::vector<std::string>& flags) {
+  if (a.is_mixture()) {
+    flags.push_back(fmt::format("--num-experts {}", a.experts.count));
+    if (!a.experts.auxiliary_loss) flags.emplace_back("--moe-router-load-balancing-type none");
+  }
+  if (a.is_latent()) {
+    flags.emplace_back("--multi-latent-attention");
+    flags.push_back(fmt::format("--kv-lora-rank {}", a.latent.kv_rank));
+  }
+  if (a.query_key_norm || a.is_latent()) flags.emplace_back("--qk-layernorm");
+  if (a.sliding_window > 0) {
+    flags.push_back(fmt::format("--window-size {},0", a.sliding_window - 1));
+    if (a.whole_attention > 0)
+      flags.push_back(fmt::format("--window-attn-skip-freq {}", a.whole_attention));
+  }
+}
+
+}  // namespace
+
+NetworkFlags network_flags(const model::Architecture& network, const std::string& model) {
+  const model::Architecture& a = network;
+  NetworkFlags all;
+  std::vector<std::string>& flags = all.flags;
+  if (a.kv_heads != a.heads && !a.is_latent()) {
+    flags.emplace_back("--group-query-attention");
+    flags.push_back(fmt::format("--num-query-groups {}", a.kv_heads));
+  }
+  flags.push_back(
+      fmt::format("--normalization {}", a.norm == model::Norm::rms ? "RMSNorm" : "LayerNorm"));
+  flags.push_back(fmt::format("--position-embedding-type {}",
+                              a.position == model::Position::rope      ? "rope"
+                              : a.position == model::Position::learned ? "learned_absolute"
+                                                                       : "none"));
+  if (a.activation == model::Activation::swiglu) flags.emplace_back("--swiglu");
+  if (!a.linear_bias) flags.emplace_back("--disable-bias-linear");
+  add_parts(a, flags);
+  // The null tokenizer adds an end-of-document token to them.
+  flags.push_back(fmt::format("--vocab-size {}", a.vocab - 1));
+  flags.emplace_back("--tokenizer-type NullTokenizer");
+  add_numbers(model, all);
+  return all;
+}
+
+}  // namespace sim::planner
