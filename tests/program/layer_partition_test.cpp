@@ -123,6 +123,19 @@ TEST_CASE("program: a layout is read as it was written") {
   }
 }
 
+TEST_CASE("program: a split backward pass needs layers in every part but the ends") {
+  Plan plan = of(8, 4, 2);
+  plan.pipeline.layers_of_parts = {0, 2, 1, 1, 2, 1, 1, 0};
+  plan.pipeline.schedule = "zb-v";
+  CHECK(part_problems(plan).empty());
+  plan.pipeline.layers_of_parts = {2, 2, 1, 0, 1, 1, 1, 0};
+  CHECK(says(plan) ==
+        std::vector<std::string>{"part 3 of the model would have no layer, which schedule zb-v "
+                                 "cannot split; write fewer stages or chunks"});
+  plan.pipeline.schedule = "interleaved-1f1b";
+  CHECK(part_problems(plan).empty());
+}
+
 TEST_CASE("program: listed parts must be as many as the plan has and hold every layer") {
   Plan plan = of(8, 4, 1);
   plan.pipeline.layers_of_parts = {1, 2, 3, 2};

@@ -94,6 +94,13 @@ void dealt_problems(const Plan& plan, Diagnostics& problems) {
            fmt::format("part {} of the model would have {} layers; fewer stages, or embedding and "
                        "head counted as fewer layers, would do",
                        part, layers)});
+    // Its weight pass would have nothing to do, and the split passes have no tensor to hand over.
+    if (layers == 0 && part > 0 && part < parts - 1 && splits_backward(plan))
+      return problems.push_back(
+          {"layer_split",
+           fmt::format("part {} of the model would have no layer, which schedule {} cannot split; "
+                       "write fewer stages or chunks",
+                       part, plan.pipeline.schedule)});
     sum += layers;
     of_stage[static_cast<std::size_t>(
         schedule::place_of(schedule.placement, shape, part, 0).stage)] += layers;
