@@ -158,9 +158,9 @@ bool fits(const Row& row, answer::Sites& sites, const Circumstances& circumstanc
   return checked && answer::evaluate(*checked, {.memory = circumstances.memory}).run.fits();
 }
 
-Prediction predict_row(const input::RunsRow& from, answer::Sites& sites,
+// `least`: the recomputation that is assumed; "": as the row states.
+Prediction predict_row(const input::RunsRow& from, const std::string& least, answer::Sites& sites,
                        const Circumstances& circumstances) {
-  const std::string least = least_recomputation(from.cells, sites, circumstances);
   const Row row = least.empty() ? from.cells : with_recompute(from.cells, least);
   Prediction out;
   out.row_id = cell(row, "row_id");
@@ -226,7 +226,10 @@ std::string least_recomputation(const Row& row, answer::Sites& sites,
 
 Prediction predict(const input::RunsRow& row, answer::Sites& sites,
                    const Circumstances& circumstances) {
-  Prediction out = predict_row(row, sites, circumstances);
+  Prediction out = predict_row(row, "", sites, circumstances);
+  if (out.oom != false)
+    if (const auto least = least_recomputation(row.cells, sites, circumstances); !least.empty())
+      out = predict_row(row, least, sites, circumstances);
   out.reason = with_short_quotes(std::move(out.reason), row.cells);
   return out;
 }

@@ -8,9 +8,9 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 
 #include "sim/answer/evaluate.h"
+#include "sim/base/drawn_range.h"
 #include "sim/base/quantity.h"
 #include "sim/base/text.h"
 #include "sim/cluster/topology/draw.h"
@@ -224,7 +224,7 @@ CollectiveAsked asked_of(const Options& options, const topology::Cluster& cluste
   return asked;
 }
 
-// Times of one collective, shortest first, over draws of the flows' hash.
+// Times of one collective over draws of the flows' hash.
 std::vector<double> drawn_times(const input::Machine& machine, int seeds, answer::Sites& sites,
                                 const CollectiveAsked& asked, std::int64_t bytes) {
   std::vector<double> times;
@@ -235,17 +235,7 @@ std::vector<double> drawn_times(const input::Machine& machine, int seeds, answer
     times.push_back(seconds(
         need(network.answer(asked.kind, network::Groups{asked.groups}, Bytes{bytes})).duration));
   }
-  std::ranges::sort(times);
   return times;
-}
-
-// Mean, 5 % and 95 % quantile of ascending times, as cells.
-std::array<double, 3> range_of(const std::vector<double>& times) {
-  const double last = static_cast<double>(times.size() - 1);
-  const auto at = [&](double share) {
-    return times[static_cast<std::size_t>(std::lround(share * last))];
-  };
-  return {std::accumulate(times.begin(), times.end(), 0.0) / (last + 1), at(0.05), at(0.95)};
 }
 
 int time(const Options& options, Globals globals) {
@@ -293,9 +283,11 @@ int time(const Options& options, Globals globals) {
         {bytes, took, rate / 1e9, bus / 1e9, answer.algorithm, answer.protocol,
          label(routes.source(busiest.link)) + " -> " + label(routes.target(busiest.link)),
          busiest.busy_seconds / took});
-    if (seeds > 1)
-      for (const double cell : range_of(drawn_times(machine, seeds, sites, asked, bytes)))
+    if (seeds > 1) {
+      const DrawnRange range = drawn_range(drawn_times(machine, seeds, sites, asked, bytes));
+      for (const double cell : {range.mean, range.low, range.high})
         rows.cells.back().emplace_back(cell);
+    }
     if (bytes > most / 2) break;
   }
   output::Document document;

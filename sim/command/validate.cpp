@@ -262,15 +262,23 @@ int validate_measured(const calibrate::MeasuredTable& kind, const input::Table& 
   return code_of(answers.size(), passed_over(answers));
 }
 
+// The words of the command with its conditions, for the commands that continue or repeat it.
+std::vector<std::string> words_with_conditions(const Options& options) {
+  std::vector<std::string> words = options.words();
+  for (const std::string& where : options.list("where"))
+    words.insert(words.end(), {"--where", where});
+  return words;
+}
+
 LeaveOutWanted leave_out_of(const Options& options) {
   for (const char* other : {"shard", "by", "report"})
     if (options.has(other))
       throw Stop{exit_usage, fmt::format("--{}: --leave-out has tables of its own", other)};
   LeaveOutWanted wanted{options.text("leave-out"), options.text("output", "results-leave-out"),
                         options.text("csv"), options.text("residuals"), ""};
-  wanted.words = fmt::format("rehearse validate {}", fmt::join(options.words(), " "));
-  for (const std::string& where : options.list("where")) wanted.words += " --where " + where;
-  wanted.words += fmt::format(" --leave-out {} --residuals {}", wanted.column, wanted.residuals);
+  wanted.words =
+      fmt::format("rehearse validate {} --leave-out {} --residuals {}",
+                  fmt::join(words_with_conditions(options), " "), wanted.column, wanted.residuals);
   return wanted;
 }
 
@@ -367,14 +375,6 @@ std::optional<int> validate_other_table(const Options& options,
   if (const calibrate::MeasuredTable* kind = calibrate::measured_table(table))
     return validate_measured(*kind, table, options.text("csv"), globals);
   return validate_timings(table, options.text("csv"), globals);
-}
-
-// The words of the command with its conditions, for the commands that continue or repeat it.
-std::vector<std::string> words_with_conditions(const Options& options) {
-  std::vector<std::string> words = options.words();
-  for (const std::string& where : options.list("where"))
-    words.insert(words.end(), {"--where", where});
-  return words;
 }
 
 }  // namespace

@@ -50,18 +50,14 @@ std::optional<double> time_residual(const Row& row, const Prediction& prediction
   return std::nullopt;
 }
 
-struct Sensitivities::Moved {
-  answer::Sites sites;
-};
-
 Sensitivities::Sensitivities(std::vector<Factor> factors) : factors_(std::move(factors)) {}
-Sensitivities::~Sensitivities() = default;
 
-Sensitivities::Moved& Sensitivities::moved(const std::string& profile,
-                                           const std::string& communication, std::size_t factor) {
-  std::unique_ptr<Moved>& one = moved_[fmt::format("{}\n{}\n{}", profile, communication, factor)];
+answer::Sites& Sensitivities::moved(const std::string& profile, const std::string& communication,
+                                    std::size_t factor) {
+  std::unique_ptr<answer::Sites>& one =
+      moved_[fmt::format("{}\n{}\n{}", profile, communication, factor)];
   if (one) return *one;
-  one = std::make_unique<Moved>();
+  one = std::make_unique<answer::Sites>();
   const Result<input::ProfileDraft> base = draft(profile, communication);
   if (!base) return *one;  // the row was predicted with it, so it loads
   std::vector<double> x(factors_.size());
@@ -73,7 +69,7 @@ Sensitivities::Moved& Sensitivities::moved(const std::string& profile,
   file.communication = changed.communication();
   file.path = profile;
   file.text = changed.text("");
-  one->sites.use(std::move(file));
+  one->use(std::move(file));
   return *one;
 }
 
@@ -87,8 +83,8 @@ SensitiveRow Sensitivities::of(const input::RunsRow& row) {
   const RowPlan mapped = plan_of(row.cells);
   out.profile = mapped.machine.gpu.profile;
   for (std::size_t k = 0; k < factors_.size(); ++k) {
-    Moved& with = moved(out.profile, mapped.machine.communication, k);
-    if (const auto changed = time_residual(row.cells, predict(row, with.sites, times)))
+    answer::Sites& with = moved(out.profile, mapped.machine.communication, k);
+    if (const auto changed = time_residual(row.cells, predict(row, with, times)))
       out.sensitivity[k] = (*here - *changed) / moved_by;
   }
   return out;

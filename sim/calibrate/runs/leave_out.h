@@ -48,16 +48,15 @@ SensitiveRow sensitive_row(const output::Json& json);
 class Sensitivities {
  public:
   explicit Sensitivities(std::vector<Factor> factors);
-  ~Sensitivities();
   SensitiveRow of(const input::RunsRow& row);
 
  private:
-  struct Moved;
-  Moved& moved(const std::string& profile, const std::string& communication, std::size_t factor);
+  answer::Sites& moved(const std::string& profile, const std::string& communication,
+                       std::size_t factor);
 
   std::vector<Factor> factors_;
   answer::Sites sites_;
-  std::map<std::string, std::unique_ptr<Moved>> moved_;
+  std::map<std::string, std::unique_ptr<answer::Sites>> moved_;
 };
 
 struct LeaveOut {

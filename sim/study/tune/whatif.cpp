@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "sim/answer/evaluate.h"
+#include "sim/base/drawn_range.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/record.h"
 #include "sim/study/sweep/pool.h"
@@ -102,22 +102,16 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
 }
 
 // Sets the mean and the 90 % range of a row from the steps of its draws.
-void set_range(std::vector<double> steps, output::WhatifRow& row) {
-  std::ranges::sort(steps);
-  const double mean =
-      std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
-  const auto at = [&](double share) {
-    return steps[static_cast<std::size_t>(
-        std::lround(share * static_cast<double>(steps.size() - 1)))];
-  };
+void set_range(const std::vector<double>& steps, output::WhatifRow& row) {
+  const DrawnRange range = drawn_range(steps);
   row.draws = static_cast<int>(steps.size());
-  row.step_low = at(0.05);
-  row.step_high = at(0.95);
-  const double change = row.step / mean;
+  row.step_low = range.low;
+  row.step_high = range.high;
+  const double change = row.step / range.mean;
   row.tokens_gpu *= change;
   row.tflops_gpu *= change;
   row.cost_per_million_tokens /= change;
-  row.step = mean;
+  row.step = range.mean;
 }
 
 }  // namespace
