@@ -97,6 +97,7 @@ bool Candidates::passed_over(const Entry& entry) {
 
 std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
   std::vector<Entry> taken;
+  std::set<Degrees> together;
   std::size_t bounds = 0, replays = 0;
   // Limits only fall, so plans above them are of no use any more.
   if (limit && !ready_.empty() && ready_.top().score >= *limit) ready_ = {};
@@ -116,6 +117,11 @@ std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
       ready_.pop();
     } else {
       queue_.pop();
+    }
+    // Of plans with the same degrees one at a time.
+    if (replay && distinct_ && !together.insert(degrees_of(space_.cores()[entry.core])).second) {
+      later_.push_back(entry);
+      continue;
     }
     if (passed_over(entry)) continue;
     entry.sought = true;
