@@ -110,12 +110,12 @@ TEST_CASE("tidy: comments and guides use the words of the field") {
     banned.emplace_back(std::string("\\b") + word + "\\b");
   // The rooms and guides that are checked so far.
   const std::vector<std::string> places = {
-      "sim/allocator/",   "sim/answer/",      "sim/base/",          "sim/calibrate/",
-      "sim/cluster/",     "sim/command/",     "sim/engine/",        "sim/input/",
-      "sim/job/",         "sim/model/",       "sim/output/",        "sim/program/",
-      "sim/python/",      "sim/study/",       "sim/README.md",      "sim/formats.md",
-      "sim/CHANGELOG.md", "sim/extending.md", "README.md",          "calibration/README.md",
-      "models/",          "topologies/",      "workloads/README.md"};
+      "sim/allocator/",   "sim/answer/",      "sim/base/",     "sim/calibrate/",
+      "sim/cluster/",     "sim/command/",     "sim/engine/",   "sim/input/",
+      "sim/job/",         "sim/model/",       "sim/output/",   "sim/program/",
+      "sim/python/",      "sim/study/",       "sim/README.md", "sim/formats.md",
+      "sim/CHANGELOG.md", "sim/extending.md", "README.md",     "calibration/README.md",
+      "models/",          "topologies/",      "workloads/",    "results/README.md"};
   std::vector<Line> all = comments();
   for (Line& line : documents()) all.push_back(std::move(line));
   std::erase_if(all, [&](const Line& line) {
@@ -126,6 +126,14 @@ TEST_CASE("tidy: comments and guides use the words of the field") {
     INFO(line.path << ":" << line.number << ": " << line.text);
     for (const std::regex& word : banned) CHECK_FALSE(std::regex_search(line.text, word));
   }
+}
+
+TEST_CASE("tidy: README.md has at most 200 lines") {
+  std::ifstream in(root / "README.md");
+  std::size_t lines = 0;
+  for (std::string text; std::getline(in, text);) ++lines;
+  CHECK(lines > 100);
+  CHECK(lines <= 200);
 }
 
 TEST_CASE("tidy: each room has a README of at most 80 lines") {
