@@ -441,6 +441,7 @@ void check_equal(const engine::RunReport& a, const engine::RunReport& b) {
     CHECK(a.classes[i].peak_active == b.classes[i].peak_active);
     CHECK(a.classes[i].static_bytes == b.classes[i].static_bytes);
     CHECK(a.classes[i].peak_split == b.classes[i].peak_split);
+    CHECK(a.classes[i].step_retries == b.classes[i].step_retries);
   }
 }
 

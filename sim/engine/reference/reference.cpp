@@ -351,7 +351,7 @@ void Reference::end_step(Rank& r, Time end) {
   delays_[step].resize(ranks_.size());
   delays_[step][static_cast<std::size_t>(&r.program - job_.classes.data())] = r.driver.delay();
   r.accounts = r.timeline.end_step(end);
-  if (step == 1) r.memory.mark_static();
+  r.memory.end_step(r.at.step);
 }
 
 void Reference::play(int step) {
