@@ -214,7 +214,7 @@ std::string plan_line(const answer::Answer& answer, const Json& json) {
       json["attention"].get<std::string>(), json["precision"].get<std::string>());
   constexpr std::array products{"fp8", "fp8 (tensorwise)", "mxfp8", "nvfp4"};
   if (plan.numerics.fp8)
-    text += std::string(" with products in ") + products[static_cast<int>(plan.numerics.fp8_recipe)];
+    (text += " with products in ") += products[static_cast<int>(plan.numerics.fp8_recipe)];
   if (plan.numerics.fake_quantization != program::FakeQuantization::none)
     text += fmt::format(", {} rounded", json["fake_quantization"].get<std::string>());
   if (!plan.policy.choices.empty())
