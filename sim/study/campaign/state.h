@@ -7,8 +7,8 @@
 //    write = max(all / storage, a node's share / its NICs, a rank's share / its writer)
 //
 // Asynchronous: the job waits while a rank's share moves to the host over PCIe; the rest happens in
-// the background. If that move overlaps with the next step, which also uses PCIe, the job waits
-// only for the time by which the move is longer than the step (torchtitan's pinned staging).
+// the background. The move may overlap with the next step, which also uses PCIe (torchtitan's
+// pinned staging). Then the job waits only for the time by which the move is longer than the step.
 //
 // A background copy uses links that the step uses too: PCIe if it is overlapped, NICs on the path
 // to storage. The wait of the step's own traffic is at most the duration of the copy times the

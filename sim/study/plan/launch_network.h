@@ -1,6 +1,6 @@
 // launch_network.h — writes the Megatron-LM flags of the model that no single field of the plan
-// gives: flags from several fields, and numbers of the model's file that change neither time nor
-// memory, such as the rotary base. launch_writer.h calls it.
+// gives. Some need several fields. Others change neither time nor memory, such as the rotary base,
+// and come from the model's file. launch_writer.cpp calls it.
 #pragma once
 
 #include <string>

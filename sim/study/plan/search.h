@@ -94,10 +94,10 @@ struct Replayed {
   bool proven = false;   // all better plans of the space are listed before it
 };
 
-// headroom: the part of the capacity that must stay free on a site. fits_likely: the probability
-// that a plan fits if it leaves `left` of the capacity free (-1: unknown). The memory outside the
-// allocator is taken as uniform in its range.
+// The part of the capacity that must stay free on a site.
 Bytes headroom(const Wanted& wanted, const answer::Site& site);
+// The probability that a plan fits if it leaves `left` of the capacity free; -1: unknown. The
+// memory outside the allocator is taken as uniform in its range.
 double fits_likely(const answer::Site& site, Bytes left);
 
 // Whether two plans differ only in fields that change neither time nor memory by 0.5 %: the same
