@@ -9,9 +9,9 @@
 //     tail   its own waits for gradients and parameters
 //
 // Each microbatch goes to the replica that would finish it first. No other division ends earlier:
-// with fewer microbatches on the last replica to finish, another replica gets one more than here,
-// and it finishes at least as late. The sum of the microbatches never changes. The replay decides
-// between the even division and the balanced ones.
+// it would take a microbatch from the replica that finishes last. Then another replica has one more
+// than here and finishes at least as late. The sum of the microbatches never changes. The replay
+// decides between the even division and the balanced ones.
 //
 // Source: the division in proportion to speed follows Whale (Jia et al., USENIX ATC 2022, section
 // 3.3) and Metis (Um et al., USENIX ATC 2024, section 3.2). They take speeds from profiles. Here

@@ -55,8 +55,9 @@ struct Circumstances {
 Prediction predict(const input::RunsRow& row, answer::Sites& sites,
                    const Circumstances& circumstances = {});
 
-// Assumptions of predict() about a row that ran, if the plan as read would run out of memory:
-// settings that save memory and that the row does not state, cheap ones first, recomputation last.
+// Assumptions of predict() about a row that ran, if the plan as read would run out of memory. They
+// are settings that save memory and that the row does not state: cheap ones first, recomputation
+// last.
 struct LessMemory {
   Row row;           // with these settings
   std::string text;  // "recompute full, the least with which it fits"

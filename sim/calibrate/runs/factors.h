@@ -1,5 +1,5 @@
-// factors.h — the physical factors of a cluster that whole runs can determine: the speed of matrix
-// products, of attention, of HBM, of the host, of NVLink, of the network, and so on.
+// factors.h — the physical factors of a cluster that whole runs can determine. Examples are the
+// speeds of matrix products, attention, HBM, the host, NVLink and the network.
 //
 // run_fit.h fits them. The list with its prior widths is calibration/factors.csv.
 //

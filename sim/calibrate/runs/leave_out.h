@@ -14,8 +14,8 @@
 // The group's times follow from derivatives of the replay: ln t = ln t0 + sum_k J_k x_k.
 //
 // Not fitted again: choices of workloads/frameworks, memory outside of the allocator, and shape
-// terms of kernels, which come from documents and kernel tables. calibration/fitted.csv counts the
-// numbers that runs decided.
+// terms of kernels. They come from documents and kernel tables, or calibration/fitted.csv counts
+// them as numbers that runs decided.
 #pragma once
 
 #include <map>
