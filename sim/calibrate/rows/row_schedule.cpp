@@ -201,7 +201,12 @@ void read_schedule(Reading& reading) {
   const std::int64_t layers = leading_number(reading.said("architecture.layers")).value_or(0);
   if (stages < 1 || chunks < 1 || chunks > 65536) return;
   if (stages > 1 && !laid_out) read_ends(reading, layers, stages * chunks);
-  read_choices(reading, layers / (stages * chunks));
+  const std::int64_t of_chunk = layers / (stages * chunks);
+  read_choices(reading, of_chunk);
+  // Megatron-LM runs the first recompute_layers of each chunk again, or all if it has fewer
+  // [core transformer/transformer_block.py:_checkpointed_forward].
+  if (leading_number(reading.said("recompute_layers")).value_or(0) > of_chunk && of_chunk > 0)
+    reading.say("recompute_layers", of_chunk);
 }
 
 }  // namespace sim::calibrate
