@@ -85,7 +85,13 @@ void read_degrees(Reading& reading) {
     if (value > 0 && !reading.says(field)) reading.say(field, value);
     return said(field);
   };
-  const int tp = take("tp", "tp"), pp = take("pp", "pp");
+  const int tp = take("tp", "tp");
+  int pp = take("pp", "pp");
+  if (tp > 0 && pp == 0 && cell(row, "pp").empty()) {
+    pp = 1;
+    reading.say("pp", 1);
+    reading.assume("pp", "no pipeline");
+  }
   const int cp = std::max(take("cp", "cp"), 1);
   int micro_batch = take("mbs", "micro_batch");
   if (reading.is_mixture()) take("ep", "ep");
