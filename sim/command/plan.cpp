@@ -279,7 +279,8 @@ Task task_of(const Asked& all) {
 class Asking {
  public:
   Asking(const Task& task, const Globals& globals)
-      : plans_(task.space.plans()),
+      : space_(task.space),
+        plans_(task.space.plans()),
         limit_(task.limit),
         progress_("plan", static_cast<std::size_t>(plans_), globals.quiet) {}
 
@@ -291,13 +292,33 @@ class Asking {
     std::string text = now.best_s > 0 ? fmt::format("best {:.3f} s", now.best_s) : "no plan yet";
     if (now.least_s > 0) text += fmt::format("; nothing can be below {:.3f} s", now.least_s);
     text += "; " + counted(now.replayed, "replay");
-    progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text);
+    progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text,
+                   [&] { return found_text(now); });
     // A first plan takes few replays: the time limit waits for it.
     return now.seeking ? !interrupted() : goes_on();
   }
   void clear() { progress_.clear(); }
 
  private:
+  // The fastest plans so far that fit.
+  std::string found_text(const planner::Progress& now) const {
+    constexpr std::size_t most = 300;
+    std::vector<const planner::Replayed*> fitting;
+    for (const planner::Replayed& one : *now.found)
+      if (one.fits && !one.stopped) fitting.push_back(&one);
+    std::ranges::sort(fitting, {}, [](const planner::Replayed* one) { return one->step_ps; });
+    if (fitting.size() > most) fitting.resize(most);
+    output::Json all = output::Json::array();
+    for (const planner::Replayed* one : fitting)
+      all.push_back({{"settings", space_.words(space_.cores()[one->core], one->variant)},
+                     {"step_time_s", static_cast<double>(one->step_ps) * 1e-12},
+                     {"tokens_s_gpu", one->tokens_s_gpu},
+                     {"peak_reserved_gib", gib(Bytes{one->reserved})},
+                     {"capacity_gib", gib(Bytes{one->capacity})}});
+    return output::line(all);
+  }
+
+  const planner::Space& space_;
   std::int64_t plans_;
   double limit_;
   Clock::time_point began_ = Clock::now();
