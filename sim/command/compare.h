@@ -12,7 +12,8 @@ namespace sim::command {
 
 struct Compared {
   output::Document document;
-  std::optional<double> error_percent;  // of the predicted step; none if the plan runs out of memory
+  std::optional<double>
+      error_percent;  // of the predicted step; none if the plan runs out of memory
 };
 
 // `log` is the name of the source. Stops if it has no step with a time.

@@ -165,12 +165,12 @@ output::Document snapshot_page(const std::string& bytes, const std::string& name
       need(allocator::replay_snapshot(snapshot, allocator::Rules::newer, name));
   output::Document document{"Memory snapshot: " + name, "", {}, {}};
   output::Rows rows = history_rows(snapshot);
-  document.blocks.emplace_back(output::Note{
-      "",
-      fmt::format("{}: peak {} allocated, {} reserved", name,
-                  human(Bytes{done.statistics.all.allocated_bytes.peak}),
-                  human(Bytes{done.statistics.all.reserved_bytes.peak})),
-      true});
+  document.blocks.emplace_back(
+      output::Note{"",
+                   fmt::format("{}: peak {} allocated, {} reserved", name,
+                               human(Bytes{done.statistics.all.allocated_bytes.peak}),
+                               human(Bytes{done.statistics.all.reserved_bytes.peak})),
+                   true});
   document.blocks.emplace_back(output::Note{
       "", fmt::format("Our replay of PyTorch's allocator places {} of {} allocations at the "
                       "recorded address and repeats {} of {} segment events.",

@@ -39,8 +39,7 @@ namespace {
 using planner::Objective;
 using Clock = std::chrono::steady_clock;
 
-constexpr int most_times_gpus = 64;  // up to this multiple is tried if no plan fits
-constexpr int plans_listed = 10;     // by default
+constexpr int most_times_gpus = 64, plans_listed = 10;  // GPUs tried if no plan fits; by default
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Stop{exit_usage, message};
@@ -293,31 +292,13 @@ class Asking {
     if (now.least_s > 0) text += fmt::format("; nothing can be below {:.3f} s", now.least_s);
     text += "; " + counted(now.replayed, "replay");
     progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text,
-                   [&] { return found_text(now); });
+                   [&] { return output::line(planner::found(space_, *now.found)); });
     // A first plan takes few replays: the time limit waits for it.
     return now.seeking ? !interrupted() : goes_on();
   }
   void clear() { progress_.clear(); }
 
  private:
-  // The fastest plans so far that fit.
-  std::string found_text(const planner::Progress& now) const {
-    constexpr std::size_t most = 300;
-    std::vector<const planner::Replayed*> fitting;
-    for (const planner::Replayed& one : *now.found)
-      if (one.fits && !one.stopped) fitting.push_back(&one);
-    std::ranges::sort(fitting, {}, [](const planner::Replayed* one) { return one->step_ps; });
-    if (fitting.size() > most) fitting.resize(most);
-    output::Json all = output::Json::array();
-    for (const planner::Replayed* one : fitting)
-      all.push_back({{"settings", space_.words(space_.cores()[one->core], one->variant)},
-                     {"step_time_s", static_cast<double>(one->step_ps) * 1e-12},
-                     {"tokens_s_gpu", one->tokens_s_gpu},
-                     {"peak_reserved_gib", gib(Bytes{one->reserved})},
-                     {"capacity_gib", gib(Bytes{one->capacity})}});
-    return output::line(all);
-  }
-
   const planner::Space& space_;
   std::int64_t plans_;
   double limit_;

@@ -128,7 +128,8 @@ void Routes::snapshot(const Request& request, const Respond& respond) {
   const std::string path = fmt::format("{}/snapshot-{}", scratch_, ++last_snapshot_);
   const std::string problem_of_disk = output::write_file(path, request.body);
   if (!problem_of_disk.empty()) return respond(problem(503, problem_of_disk));
-  workers_.submit({output::line({{"do", "snapshot"}, {"name", "snapshot"}, {"file", path}}), nullptr,
+  workers_.submit({output::line({{"do", "snapshot"}, {"name", "snapshot"}, {"file", path}}),
+                   nullptr,
                    [path, respond](Reply reply) {
                      std::error_code ignored;  // the folder is removed with the server
                      std::filesystem::remove(path, ignored);

@@ -97,8 +97,9 @@ Wanted wanted_of(const Options& options) {
     std::error_code error;
     const fs::path folder = fs::canonical(word, error);
     if (error || study::contents_of(folder) == study::FolderContents::none)
-      throw Stop{exit_missing, word + ": holds no results; a folder of `rehearse sweep -o` or "
-                                      "`rehearse plan -o` does"};
+      throw Stop{exit_missing, word +
+                                   ": holds no results; a folder of `rehearse sweep -o` or "
+                                   "`rehearse plan -o` does"};
     wanted.folders.push_back(folder);
   }
   wanted.open = options.has("open");

@@ -109,13 +109,13 @@ int folder(const Json& request) {
 command::Reply search(const Json& request, const Tell& tell) {
   Arguments arguments;
   for (const Json& word : request.at("words")) arguments.push_back(word.get<std::string>());
-  listen_to_progress([&](std::size_t done, std::size_t total, const std::string& text,
-                         const Found& found) {
-    const Json head = {{"decided", done}, {"plans", total}, {"text", text}};
-    std::string told = output::line(head);
-    told.insert(told.size() - 1, ",\"found\":" + (found ? found() : std::string("[]")));
-    tell(told);
-  });
+  listen_to_progress(
+      [&](std::size_t done, std::size_t total, const std::string& text, const Found& found) {
+        const Json head = {{"decided", done}, {"plans", total}, {"text", text}};
+        std::string told = output::line(head);
+        told.insert(told.size() - 1, ",\"found\":" + (found ? found() : std::string("[]")));
+        tell(told);
+      });
   // The search ends with its best so far on SIGINT; between searches a worker ignores it.
   std::signal(SIGINT, SIG_DFL);
   command::Reply reply = ask("plan", arguments);

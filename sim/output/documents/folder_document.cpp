@@ -62,12 +62,12 @@ Json change_pct(std::optional<double> now, std::optional<double> before) {
 }
 
 std::string sweep_line(const ResultFolder& sweep) {
-  std::string text = fmt::format("{}: {} points, {} fit, {} run out of memory", sweep.name,
-                                 sweep.records.size(), points_with(sweep.records, "fits"),
-                                 points_with(sweep.records, "oom"));
+  std::string text =
+      fmt::format("{}: {} points, {} fit, {} run out of memory", sweep.name, sweep.records.size(),
+                  points_with(sweep.records, "fits"), points_with(sweep.records, "oom"));
   if (const Json* best = fastest(sweep.records))
-    text += fmt::format("; fastest {} with {:.0f} tokens/s/GPU", best->at("point").get<std::string>(),
-                        *value_at(*best, "tokens_s_gpu"));
+    text += fmt::format("; fastest {} with {:.0f} tokens/s/GPU",
+                        best->at("point").get<std::string>(), *value_at(*best, "tokens_s_gpu"));
   return text;
 }
 
@@ -161,7 +161,7 @@ Note change_note(const Rows& rows, const char* key) {
 }
 
 Series speed_chart(const std::string& table, const std::string& y, const std::string& group,
-                  const std::string& label) {
+                   const std::string& label) {
   Series series;
   series.title = "throughput against memory";
   series.table = table;
@@ -269,14 +269,13 @@ Document sweeps_page(const std::vector<ResultFolder>& sweeps) {
     document.blocks.emplace_back(std::move(changes));
   }
   document.blocks.emplace_back(speed_chart("points", "tokens_s_gpu", "sweep", "point"));
-  document.blocks.emplace_back(
-      Heatmap{"the best plan of each cell",
-              "points",
-              {"tp", "pp", "sweep", "cp", "dp", "virtual_stages", "mbs", "gbs", "seq", "gpus",
-               "schedule", "recompute", "model", "cluster", "family"},
-              {"tokens_s_gpu", "tflops_gpu_paper", "step_time_s", "bubble_pct",
-               "peak_reserved_gib"},
-              "outcome"});
+  document.blocks.emplace_back(Heatmap{
+      "the best plan of each cell",
+      "points",
+      {"tp", "pp", "sweep", "cp", "dp", "virtual_stages", "mbs", "gbs", "seq", "gpus", "schedule",
+       "recompute", "model", "cluster", "family"},
+      {"tokens_s_gpu", "tflops_gpu_paper", "step_time_s", "bubble_pct", "peak_reserved_gib"},
+      "outcome"});
   document.blocks.emplace_back(joined_points(sweeps));
   return document;
 }

@@ -18,7 +18,7 @@ using engine::ClassReport;
 
 // More marks cannot be distinguished, and the page must fit into a mail.
 constexpr std::size_t spans_most = 24'000;
-constexpr std::size_t memory_stages_most = 8;
+constexpr std::size_t memory_stages_most = 8, memory_rows_most = 2'400;
 constexpr std::size_t stream_stages_most = 8, stream_spans_most = 120;
 // A stream that is busy for less of the first part of the step has no lane.
 constexpr double busy_least = 0.002;
@@ -126,14 +126,14 @@ PassRows pass_rows(const answer::Answer& answer, const PassTimeline& passes) {
   PassRows all;
   Rows& rows = all.rows;
   rows = {"passes",
-            "passes of the last step, and what other streams do in its first part",
-            {{"stage", "lane", "", 0, true},
-             {"pass", "pass", "", 0, true},
-             {"label", "label", "", 0, true},
-             {"begin_s", "begin", "s", 6},
-             {"end_s", "end", "s", 6}},
-            {},
-            true};
+          "passes of the last step, and what other streams do in its first part",
+          {{"stage", "lane", "", 0, true},
+           {"pass", "pass", "", 0, true},
+           {"label", "label", "", 0, true},
+           {"begin_s", "begin", "s", 6},
+           {"end_s", "end", "s", 6}},
+          {},
+          true};
   const auto first = [](std::size_t, std::size_t) { return false; };
   Time origin{std::numeric_limits<std::int64_t>::max()};
   const std::vector<std::size_t> classes = of_each_stage(answer.run, first);
@@ -144,7 +144,8 @@ PassRows pass_rows(const answer::Answer& answer, const PassTimeline& passes) {
   for (const std::size_t c : classes)
     for (const PassTimeline::Span& span : passes.of(c)) until = std::max(until, span.end);
   const std::size_t first_passes = 2 * classes.size() + 24;
-  if (const auto leading = classes.empty() ? std::vector<PassTimeline::Span>{} : passes.of(classes[0]);
+  if (const auto leading =
+          classes.empty() ? std::vector<PassTimeline::Span>{} : passes.of(classes[0]);
       leading.size() > 2 * first_passes) {
     until = leading[first_passes].end;
     all.first = rounded(seconds(until - origin), 6);
@@ -188,15 +189,25 @@ Rows memory_rows(const answer::Answer& answer, const MemoryTimeline& memory) {
     if (c >= memory.size()) continue;
     const ClassReport& who = answer.run.classes[c];
     const MemoryTimeline::Class own = memory.of(c);
-    const auto most = std::ranges::max_element(
-        own.intervals, {}, [](const auto& interval) { return interval.most.allocated; });
-    for (auto at = own.intervals.begin(); at != own.intervals.end(); ++at) {
-      const auto index = static_cast<double>(at - own.intervals.begin());
+    const auto allocated = [](const auto& interval) { return interval.most.allocated; };
+    const auto most = std::ranges::max_element(own.intervals, {}, allocated);
+    // Neighbours share a row if there are too many; the row shows the highest of them.
+    const std::size_t width =
+        1 + own.intervals.size() * std::min(classes.size(), memory.size()) / memory_rows_most;
+    for (std::size_t from = 0; from < own.intervals.size(); from += width) {
+      const auto begin = own.intervals.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto end =
+          begin + static_cast<std::ptrdiff_t>(std::min(width, own.intervals.size() - from));
+      const auto at = std::max_element(
+          begin, end, [&](const auto& a, const auto& b) { return allocated(a) < allocated(b); });
+      const auto index = static_cast<double>(from);
       std::vector<Json> cells = {fmt::format("stage {}", who.stage),
                                  rounded(seconds(own.width) * index, 6)};
       for (const std::int64_t held : at->most.split)
         cells.emplace_back(rounded(gib(Bytes{held}), 3));
-      cells.emplace_back(rounded(gib(Bytes{at->most.reserved}), 3));
+      std::int64_t reserved = 0;
+      for (auto one = begin; one != end; ++one) reserved = std::max(reserved, one->most.reserved);
+      cells.emplace_back(rounded(gib(Bytes{reserved}), 3));
       cells.emplace_back(at == most ? answer::words(who.peak_place) : "");
       rows.cells.push_back(std::move(cells));
     }
@@ -290,7 +301,12 @@ Document run_document(const answer::Answer& answer, const std::string& intervals
     Timeline timeline{spans.rows.cells.size() >= spans_most
                           ? "the pipeline: the first passes of the last step"
                           : "the pipeline: every pass of the last step, by stage",
-                      "passes", "stage", "begin_s", "end_s", "pass", "label"};
+                      "passes",
+                      "stage",
+                      "begin_s",
+                      "end_s",
+                      "pass",
+                      "label"};
     timeline.first = spans.first;
     document.blocks.emplace_back(std::move(timeline));
   }

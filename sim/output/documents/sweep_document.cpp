@@ -49,8 +49,8 @@ TwoByTwo rule_against_replay(const std::vector<Json>& records) {
   return table;
 }
 
-// The fastest point per model, cluster, sequence and world size; no rows if nothing fits. A page has
-// room for more columns than a terminal.
+// The fastest point per model, cluster, sequence and world size; no rows if nothing fits. A page
+// has room for more columns than a terminal.
 Rows best_rows(const std::vector<Json>& records, bool of_page) {
   using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   std::map<Key, const Json*> best;
@@ -82,7 +82,9 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
              {"peak_reserved_gib", "GiB", "", 1},
              {"capacity_gib", "of", "", 1}},
             {}};
-  const auto column = [&](const char* key) { return std::ranges::find(rows.columns, key, &Column::key); };
+  const auto column = [&](const char* key) {
+    return std::ranges::find(rows.columns, key, &Column::key);
+  };
   if (of_page) {
     *column("bubble_pct") = {"bubble_pct", "bubble", "%", 1};
     const std::vector<Column> further = {{"virtual_stages", "VP", ""},
@@ -177,7 +179,8 @@ std::vector<Block> summary(const std::vector<Json>& records, bool of_page = fals
   };
   std::vector<Block> blocks;
   for (Rows& rows : std::vector<Rows>{
-           best_rows(records, of_page), reasons_rows(records, "oom", "where memory runs out", where_it_ends),
+           best_rows(records, of_page),
+           reasons_rows(records, "oom", "where memory runs out", where_it_ends),
            reasons_rows(records, "impossible", "impossible because", reason),
            reasons_rows(records, "failed", "failed because", reason), rule_rows(records)}) {
     if (!rows.cells.empty()) blocks.emplace_back(std::move(rows));

@@ -25,8 +25,8 @@ Rows variant_rows(const std::vector<WhatifRow>& rows) {
               {"link_pct", "busy", "%", 1},
               {"why", "why", "", 0, true}},
              {}};
-  const bool priced =
-      std::ranges::any_of(rows, [](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
+  const bool priced = std::ranges::any_of(
+      rows, [](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
   const WhatifRow& base = rows.front();
   for (const WhatifRow& row : rows) {
     const bool ran = row.problem.empty();
@@ -44,10 +44,10 @@ Rows variant_rows(const std::vector<WhatifRow>& rows) {
          where(row.fits, row.tokens_gpu), where(row.fits, row.cost_per_million_tokens),
          where(row.fits, rounded(100 * row.bubble, 3)), where(ran, row.reserved_gib),
          where(ran, row.capacity_gib), linked ? link->busiest : "",
-         where(linked, linked ? rounded(100 * link->busy, 3) : 0),
-         ran ? row.reason : row.problem});
+         where(linked, linked ? rounded(100 * link->busy, 3) : 0), ran ? row.reason : row.problem});
   }
-  if (!priced) std::ranges::find(table.columns, "cost_per_million_tokens", &Column::key)->heading = "";
+  if (!priced)
+    std::ranges::find(table.columns, "cost_per_million_tokens", &Column::key)->heading = "";
   return table;
 }
 

@@ -83,6 +83,9 @@
     (field.unit ? "\nunit: " + field.unit : "") + (field.default ? "\ndefault: " + field.default : "");
   function set(key, value) {
     if (value === "" || value === null) settings.delete(key); else settings.set(key, String(value));
+    if (key === "model")  // another network: its description from a file is gone
+      for (const other of [...settings.keys()])
+        if (other.startsWith("architecture.")) settings.delete(other);
     show_values();
     changed();
   }

@@ -774,12 +774,11 @@ function view(model, at, controls, open_row) {
 
   // ---- filters, then the blocks ----
   for (const key of controls ? model.filters : []) {
-    const table = [...tables.values()].find((t) => t.block.searched && column_of(t, key));
-    if (!table) continue;
-    const column = column_of(table, key);
-    const words = [...new Set(d3.range(table.block.rows).map(column.at))].filter((v) => v !== null);
+    const with_key = [...tables.values()].filter((t) => t.block.searched && column_of(t, key));
+    const words = [...new Set(with_key.flatMap((t) => d3.range(t.block.rows).map(column_of(t, key).at)))]
+      .filter((v) => v !== null);
     if (words.length < 2) continue;
-    select_of(controls, column.heading, [["", "all"], ...words.sort(compare).map((v) =>
+    select_of(controls, column_of(with_key[0], key).heading, [["", "all"], ...words.sort(compare).map((v) =>
       [String(v), String(v)])], "", (value) => {
       if (value === "") chosen_words.delete(key); else chosen_words.set(key, value);
       refilter();

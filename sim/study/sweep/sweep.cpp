@@ -29,8 +29,7 @@ output::PointName named(const std::string& id, const Point& point) {
 
 std::string refused(const std::string& id, const Point& point, const std::string& outcome,
                     const std::string& reason) {
-  return output::line(
-      output::record(named(id, point), outcome, reason, point.plan, point.cluster));
+  return output::line(output::record(named(id, point), outcome, reason, point.plan, point.cluster));
 }
 
 std::string impossible(const std::string& id, const Point& point) {
