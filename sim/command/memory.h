@@ -7,8 +7,8 @@
 
 namespace sim::command {
 
-// Memory over the recorded events of each GPU, and how well our allocator repeats them. `bytes`: the
-// pickle of torch.cuda.memory._dump_snapshot. Stops if it cannot be read.
+// Memory over the recorded events of each GPU, and how well our allocator repeats them. `bytes`:
+// the pickle of torch.cuda.memory._dump_snapshot. Stops if it cannot be read.
 output::Document snapshot_page(const std::string& bytes, const std::string& name);
 
 }  // namespace sim::command
