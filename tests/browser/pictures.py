@@ -1,15 +1,13 @@
-"""pictures.py - the two pictures of README: python3 tests/browser/pictures.py [FOLDER]
+"""pictures.py - a picture of the page: python3 tests/browser/pictures.py [FOLDER]
 
-Runs `./rehearse` and headless Chromium in the folder of the sources, and writes to FOLDER (results):
-  out-of-memory.png  the report of a plan that runs out of memory: memory over time and the cause
-  search.png         the page of `rehearse serve` after a search: the front of time against memory
-tests/golden/serve.cpp calls it.
+Runs `./rehearse` and headless Chromium in the folder of the sources, and writes to FOLDER (results)
+search.png: the page of `rehearse serve` after a search, with the front of time against memory. The other
+picture of README, results/out-of-memory.svg, is a tested document. tests/golden/serve.cpp calls it.
 """
 
 import os
 import subprocess
 import sys
-import tempfile
 
 from devtools import Browser
 
@@ -24,21 +22,6 @@ def clip(browser, path, script):
                         clip={"x": x, "y": y, "width": width, "height": height, "scale": 1})["data"]
     with open(path, "wb") as file:
         file.write(base64.b64decode(data))
-
-
-def out_of_memory(browser, folder):
-    with tempfile.TemporaryDirectory() as scratch:
-        page = os.path.join(scratch, "report.html")
-        subprocess.run(["./rehearse", "report", *job, "tp=2", "micro_batch=2", "-o", page, "-q"],
-                       check=False)
-        browser.size(1000, 900)
-        browser.open("file://" + page)
-        browser.wait("document.documentElement.dataset.ready !== undefined")
-        # The verdict, its cause and the chart; the report has more.
-        browser.run("document.querySelectorAll('#controls, section.note:nth-child(n+3), .downloads')"
-                    ".forEach((one) => one.remove())")
-        clip(browser, os.path.join(folder, "out-of-memory.png"),
-             "[0, 0, 1000, document.querySelector('section.areas').getBoundingClientRect().bottom + 8]")
 
 
 def search(browser, folder):
@@ -64,7 +47,6 @@ def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else "results"
     browser = Browser()
     try:
-        out_of_memory(browser, folder)
         search(browser, folder)
         if browser.problems:
             print("\n".join(browser.problems))
