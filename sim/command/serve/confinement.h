@@ -1,6 +1,6 @@
-// confinement.h — limits the files that a worker of the server can open: installed data, the
-// program itself, the cache of network times, one scratch folder and the folders that the server was
-// started with.
+// confinement.h — limits the files that a worker of the server can open. Allowed are installed
+// data, the program itself, the cache of network times, one scratch folder, and the folders that
+// the server was started with.
 //
 // Two mechanisms, since a kernel may lack the second one. input::confine_reads checks every path
 // that our own code opens. Landlock (Linux 5.13) makes the kernel refuse all other files, also to
