@@ -176,7 +176,7 @@ std::vector<std::string> relaxed(const planner::Question& question, answer::Site
 }
 
 // Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
-void launch(planner::Said& said) {
+void launch(planner::Said& said, planner::Launcher launcher) {
   const planner::Replayed& best = said.outcome.best.front();
   const planner::PlanShape& core = said.space.cores()[best.core];
   said.launched = said.space.words(core, best.variant);
@@ -197,8 +197,8 @@ void launch(planner::Said& said) {
     machine = file.machine;
     plan = answer::resolve_balanced(checked(file, kept_sites())).plan();
   }
-  said.launches =
-      planner::launches(plan, said.model, said.cluster, machine, input::cluster_settings_of(words));
+  said.launches = planner::launches(plan, said.model, said.cluster, machine,
+                                    input::cluster_settings_of(words), launcher);
 }
 
 double price_of(const Options& options, const planner::Space& space,
@@ -222,6 +222,7 @@ void declare(Options& options) {
       .value("headroom", "SIZE",
              "memory that must stay free: 4GiB, 0; by default 2 %, or what 95 % probability needs")
       .value("best", "N", "plans to prove; by default 1, and 9 other good plans are listed")
+      .value("launcher", "NAME", "how Megatron-LM starts: torchrun (default), or slurm")
       .value("time-limit", "SECONDS", "then print the best so far")
       .value("output,o", "FOLDER",
              "where plan.json and results.csv go; with --shard the shares (results-plan)")
@@ -259,6 +260,7 @@ struct Task {
   planner::Wanted wanted;
   planner::Space space;
   double price = 0, limit = 0;
+  planner::Launcher launcher = planner::Launcher::torchrun;
 };
 
 Task task_of(const Asked& all) {
@@ -272,7 +274,9 @@ Task task_of(const Asked& all) {
   if (space.cores().empty()) stop_impossible(space);
   const double price = price_of(options, space, wanted);
   for (const planner::Base& base : space.bases()) need(kept_sites().of(base.file.machine));
-  return {question, wanted, std::move(space), price, limit};
+  const bool slurm = options.choice("launcher", "torchrun", {"torchrun", "slurm"}) == "slurm";
+  return {question, wanted, std::move(space),
+          price,    limit,  slurm ? planner::Launcher::slurm : planner::Launcher::torchrun};
 }
 
 // A running search, with its progress line, Ctrl-C and time limit.
@@ -336,7 +340,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
       said.refined = planner::refined(space, sites, wanted, outcome.best, goes_on);
       said.neighbours = planner::neighbours(space, sites, wanted, best, goes_on);
     }
-    launch(said);
+    launch(said, task.launcher);
   } else if (outcome.complete) {
     said.relaxed = relaxed(task.question, sites, wanted, shown);
   }
@@ -366,7 +370,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
 Arguments words_to_repeat(const Options& options) {
   Arguments words = options.words();
   for (const char* name :
-       {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom", "best"})
+       {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom", "best", "launcher"})
     if (options.has(name)) words.push_back(fmt::format("--{}={}", name, options.text(name)));
   return words;
 }
