@@ -61,14 +61,24 @@ std::vector<int> gpus_of(const Options& options) {
   const std::string text = options.text("gpus");
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
-    int value = 0;
-    const auto [last, error] = std::from_chars(text.data() + at, text.data() + end, value);
-    if (error != std::errc{} || last != text.data() + end || value < 1 || value > 1 << 20)
-      refuse(
-          fmt::format("--gpus: '{}' is not a number of GPUs; write for example --gpus 512, or "
-                      "--gpus 256,512",
-                      text));
-    all.push_back(value);
+    const auto number = [&](std::size_t from, std::size_t to) {
+      int value = 0;
+      const auto [last, error] = std::from_chars(text.data() + from, text.data() + to, value);
+      if (error != std::errc{} || last != text.data() + to || value < 1 || value > 1 << 20)
+        refuse(
+            fmt::format("--gpus: '{}' is not a number of GPUs; write for example --gpus 512, "
+                        "--gpus 256,512 or --gpus 64..512",
+                        text));
+      return value;
+    };
+    // A range has its first number, doubled as often as it stays in the range.
+    const std::size_t dots = std::min(text.find("..", at), end);
+    const int least = number(at, dots);
+    const int most = dots == end ? least : number(dots + 2, end);
+    for (std::int64_t value = least; value <= most; value *= 2)
+      all.push_back(static_cast<int>(value));
+    if (most < least)
+      refuse(fmt::format("--gpus: '{}' begins above its end", text.substr(at, end - at)));
     at = end + 1;
   }
   std::ranges::sort(all);
@@ -211,7 +221,7 @@ double price_of(const Options& options, const planner::Space& space,
 }
 
 void declare(Options& options) {
-  options.value("gpus", "N", "GPUs of the job; N1,N2: each of these")
+  options.value("gpus", "N", "GPUs of the job; N1,N2: each of these; 64..512: 64, 128, 256, 512")
       .value("batch", "B", "sequences of a step")
       .value("sequence", "S", "tokens of a sequence")
       .value("objective", "NAME",
@@ -222,6 +232,9 @@ void declare(Options& options) {
       .value("headroom", "SIZE",
              "memory that must stay free: 4GiB, 0; by default 2 %, or what 95 % probability needs")
       .value("best", "N", "plans to prove; by default 1, and 9 other good plans are listed")
+      .flag(
+          "constraints",
+          "search again with twice the memory, the GPUs of a node, or the batch: which gains most")
       .value("launcher", "NAME", "how Megatron-LM starts: torchrun (default), or slurm")
       .value("time-limit", "SECONDS", "then print the best so far")
       .value("output,o", "FOLDER",
@@ -261,6 +274,7 @@ struct Task {
   planner::Space space;
   double price = 0, limit = 0;
   planner::Launcher launcher = planner::Launcher::torchrun;
+  bool asks_constraints = false;
 };
 
 Task task_of(const Asked& all) {
@@ -275,8 +289,13 @@ Task task_of(const Asked& all) {
   const double price = price_of(options, space, wanted);
   for (const planner::Base& base : space.bases()) need(kept_sites().of(base.file.machine));
   const bool slurm = options.choice("launcher", "torchrun", {"torchrun", "slurm"}) == "slurm";
-  return {question, wanted, std::move(space),
-          price,    limit,  slurm ? planner::Launcher::slurm : planner::Launcher::torchrun};
+  return {question,
+          wanted,
+          std::move(space),
+          price,
+          limit,
+          slurm ? planner::Launcher::slurm : planner::Launcher::torchrun,
+          options.has("constraints")};
 }
 
 // A running search, with its progress line, Ctrl-C and time limit.
@@ -332,7 +351,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   wanted.failures = &failures;
   const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
   planner::Said said{
-      space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {},
+      space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {}, {},
       {},    {},      {}};
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
@@ -340,6 +359,8 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
       said.refined = planner::refined(space, sites, wanted, outcome.best, goes_on);
       said.neighbours = planner::neighbours(space, sites, wanted, best, goes_on);
     }
+    if (outcome.complete && task.asks_constraints)
+      said.lifted = planner::lifted_constraints(task.question, space, sites, task.wanted, shown);
     launch(said, task.launcher);
   } else if (outcome.complete) {
     said.relaxed = relaxed(task.question, sites, wanted, shown);
