@@ -39,8 +39,7 @@ namespace {
 using planner::Objective;
 using Clock = std::chrono::steady_clock;
 
-constexpr int most_times_gpus = 64;  // up to this multiple is tried if no plan fits
-constexpr int plans_listed = 10;     // by default
+constexpr int plans_listed = 10;  // by default
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Stop{exit_usage, message};
@@ -148,41 +147,6 @@ planner::Space made(const planner::Question& question,
                            fmt::join(blamed.begin(), blamed.end() - 1, ", "), blamed.back());
   for (const std::string& reason : why.reasons) message += "\n  " + reason;
   throw Stop{exit_data, message};
-}
-
-// For the case that no plan fits: a setting whose removal helps, or else the number of GPUs that
-// helps, with the best plan then.
-std::vector<std::string> relaxed(const planner::Question& question, answer::Sites& sites,
-                                 planner::Wanted wanted,
-                                 const std::function<bool(const planner::Progress&)>& go_on) {
-  std::vector<std::string> found;
-  wanted.best = 1;
-  wanted.list = 0;
-  wanted.sharing = nullptr;
-  const auto ask = [&](const planner::Question& other, const std::string& change) {
-    const Result<planner::Space> space = planner::Space::make(other);
-    if (!space) return;
-    for (const planner::Base& base : space->bases()) need(sites.of(base.file.machine));
-    const planner::Outcome outcome = planner::find_best(*space, sites, wanted, go_on);
-    if (outcome.best.empty()) return;
-    const planner::Replayed& best = outcome.best.front();
-    found.push_back(fmt::format("{}: {:.3f} s with {}", change,
-                                static_cast<double>(best.step_ps) * 1e-12,
-                                space->words(space->cores()[best.core], best.variant)));
-  };
-  for (std::size_t i = 0; i < question.settings.size(); ++i) {
-    const std::string& one = question.settings[i];
-    if (one.starts_with("global_batch=") || one.starts_with("sequence=")) continue;
-    planner::Question less = question;
-    less.settings.erase(less.settings.begin() + static_cast<std::ptrdiff_t>(i));
-    ask(less, "without " + one);
-  }
-  planner::Question more = question;
-  for (int times = 2; found.empty() && times <= most_times_gpus; times *= 2) {
-    more.gpus = {question.gpus.back() * times};
-    ask(more, fmt::format("with --gpus {}", more.gpus.front()));
-  }
-  return found;
 }
 
 // Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
@@ -363,7 +327,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
       said.lifted = planner::lifted_constraints(task.question, space, sites, task.wanted, shown);
     launch(said, task.launcher);
   } else if (outcome.complete) {
-    said.relaxed = relaxed(task.question, sites, wanted, shown);
+    said.relaxed = planner::relaxed(task.question, sites, wanted, shown);
   }
   asking.clear();
   const output::Document document = planner::document(said);

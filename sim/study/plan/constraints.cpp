@@ -10,6 +10,8 @@ namespace sim::planner {
 
 namespace {
 
+constexpr int most_times_gpus = 64;  // up to this multiple is tried if no plan fits
+
 // Replaces a setting of the question, or adds it.
 void set(Question& question, const std::string& key, const std::string& value) {
   std::erase_if(question.settings,
@@ -78,6 +80,39 @@ std::vector<Lifted> lifted_constraints(const Question& question, const Space& sp
   }
   std::ranges::stable_sort(all, std::greater<>(), &Lifted::tokens_s_gpu);
   return all;
+}
+
+std::vector<std::string> relaxed(const Question& question, answer::Sites& sites, Wanted wanted,
+                                 const std::function<bool(const Progress&)>& go_on) {
+  std::vector<std::string> found;
+  wanted.best = 1;
+  wanted.list = 0;
+  wanted.sharing = nullptr;
+  const auto ask = [&](const Question& other, const std::string& change) {
+    const Result<Space> space = Space::make(other);
+    if (!space) return;
+    for (const Base& base : space->bases())
+      if (!sites.of(base.file.machine)) return;
+    const Outcome outcome = find_best(*space, sites, wanted, go_on);
+    if (outcome.best.empty()) return;
+    const Replayed& best = outcome.best.front();
+    found.push_back(fmt::format("{}: {:.3f} s with {}", change,
+                                static_cast<double>(best.step_ps) * 1e-12,
+                                space->words(space->cores()[best.core], best.variant)));
+  };
+  for (std::size_t i = 0; i < question.settings.size(); ++i) {
+    const std::string& one = question.settings[i];
+    if (one.starts_with("global_batch=") || one.starts_with("sequence=")) continue;
+    Question less = question;
+    less.settings.erase(less.settings.begin() + static_cast<std::ptrdiff_t>(i));
+    ask(less, "without " + one);
+  }
+  Question more = question;
+  for (int times = 2; found.empty() && times <= most_times_gpus; times *= 2) {
+    more.gpus = {question.gpus.back() * times};
+    ask(more, fmt::format("with --gpus {}", more.gpus.front()));
+  }
+  return found;
 }
 
 }  // namespace sim::planner

@@ -1,5 +1,6 @@
 // constraints.h — what a plan would gain if one constraint of its job were lifted: the memory of a
-// GPU, the GPUs that share NVLink, the sequences of a step. `rehearse plan --constraints` asks.
+// GPU, the GPUs that share NVLink, the sequences of a step (`rehearse plan --constraints`). If no
+// plan fits: which setting to lift.
 //
 // Each answer is a search of its own, with twice the constrained size. Throughputs are compared,
 // because a step of twice the batch is longer.
@@ -25,5 +26,10 @@ struct Lifted {
 std::vector<Lifted> lifted_constraints(const Question& question, const Space& space,
                                        answer::Sites& sites, const Wanted& wanted,
                                        const std::function<bool(const Progress&)>& go_on);
+
+// If no plan fits: a setting whose removal helps, or else the number of GPUs that helps, with the
+// best plan then, one line each.
+std::vector<std::string> relaxed(const Question& question, answer::Sites& sites, Wanted wanted,
+                                 const std::function<bool(const Progress&)>& go_on);
 
 }  // namespace sim::planner

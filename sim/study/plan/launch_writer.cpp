@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "sim/input/fields/fields.h"
@@ -395,39 +394,6 @@ LaunchText bridge(const Plan& plan) {
   out.text +=
       fmt::format("mixed_precision: {}{}_mixed\n",
                   plan.numerics.precision == model::Precision::fp16 ? "fp16" : "bf16", scaling);
-  return out;
-}
-
-// DeepSpeed's configuration of ZeRO-3. The training script defines the model.
-LaunchText deepspeed(const Plan& plan) {
-  LaunchText out{"DeepSpeed", "ds_config.json", "", ""};
-  if (!plan.shards_parameters() || !plan.sharding.fsdp.reshard_after_forward) {
-    out.left = "of DeepSpeed's optimizers ZeRO-3 is written, which gathers again in backward";
-    return out;
-  }
-  const program::FsdpOptions& shards = plan.sharding.fsdp;
-  const program::OptimizerOptions& o = plan.optimizer;
-  nlohmann::ordered_json zero = {{"stage", 3},
-                                 {"overlap_comm", plan.sharding.overlap_grad_reduce},
-                                 {"reduce_scatter", !plan.sharding.deepspeed_all_reduce},
-                                 {"sub_group_size", o.sub_group}};
-  if (shards.secondary > 1) zero["zero_hpz_partition_size"] = shards.secondary;
-  if (shards.quantized_weights) zero["zero_quantized_weights"] = true;
-  if (shards.quantized_gradients) zero["zero_quantized_gradients"] = true;
-  if (o.offload_fraction > 0)
-    zero["offload_optimizer"] = {
-        {"device", "cpu"}, {"pin_memory", true}, {"ratio", o.offload_fraction}};
-  const bool half = plan.numerics.precision == model::Precision::fp16;
-  nlohmann::ordered_json all = {{"train_batch_size", plan.batch.global_batch},
-                                {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
-                                {half ? "fp16" : "bf16", {{"enabled", true}}},
-                                {"gradient_clipping", plan.stack.gradient_clipping ? 1.0 : 0.0}};
-  if (plan.numerics.fp32_gradients) all["data_types"] = {{"grad_accum_dtype", "fp32"}};
-  all["zero_optimization"] = std::move(zero);
-  out.text = all.dump(2) + "\n";
-  out.left = "the model and how its layers run";
-  if (o.gpu_stride > 0) out.left += ", optimizer_gpu_stride (a fork's)";
-  if (o.async_gradient_copy) out.left += ", async_gradient_copy (a fork's)";
   return out;
 }
 
