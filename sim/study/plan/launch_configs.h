@@ -1,5 +1,6 @@
-// launch_configs.h — writes a plan as the configuration of NeMo 1, nanotron or DeepSpeed. `launches`
-// (launch_writer.h) calls it, reads the text back and adds what the format cannot express.
+// launch_configs.h — writes a plan as the configuration of NeMo 1, nanotron or DeepSpeed.
+// `launches` (launch_writer.h) calls it, reads the text back and adds what the format cannot
+// express.
 #pragma once
 
 #include <string>
