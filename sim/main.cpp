@@ -79,8 +79,9 @@ int dispatch(const Arguments& all) {
   }
   if (all[at] == "help")
     return dispatch(rest.empty() ? Arguments{"--help"} : Arguments{rest.front(), "--help"});
-  throw Stop{exit_usage, fmt::format("there is no command '{}'{}\n{}", all[at],
-                                     did_you_mean(all[at], names), usage())};
+  const std::string nearest = did_you_mean(all[at], names);
+  throw Stop{exit_usage, fmt::format("there is no command '{}'{}", all[at],
+                                     nearest.empty() ? "; `rehearse --help` lists all" : nearest)};
 }
 
 // Threads get stacks of this limit, too. Less than 1 MiB ends in a crash in the middle of a replay.

@@ -344,6 +344,8 @@ int run_list(const Arguments& arguments, Globals globals) {
     names.emplace_back(kind.name);
     if (!wanted.empty() && wanted != kind.name) continue;
     in_brief += wanted.empty() ? in_short(kind) : "";
+    // The text of all kinds has their names alone.
+    if (wanted.empty() && !globals.json) continue;
     output::Rows rows = rows_of(kind);
     rows.searched = wanted.empty();
     document.blocks.emplace_back(std::move(rows));

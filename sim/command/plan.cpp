@@ -39,7 +39,7 @@ namespace {
 using planner::Objective;
 using Clock = std::chrono::steady_clock;
 
-constexpr int most_times_gpus = 64, plans_listed = 10;  // GPUs tried if no plan fits; by default
+constexpr int plans_listed = 10;  // by default
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Stop{exit_usage, message};
@@ -60,14 +60,24 @@ std::vector<int> gpus_of(const Options& options) {
   const std::string text = options.text("gpus");
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
-    int value = 0;
-    const auto [last, error] = std::from_chars(text.data() + at, text.data() + end, value);
-    if (error != std::errc{} || last != text.data() + end || value < 1 || value > 1 << 20)
-      refuse(
-          fmt::format("--gpus: '{}' is not a number of GPUs; write for example --gpus 512, or "
-                      "--gpus 256,512",
-                      text));
-    all.push_back(value);
+    const auto number = [&](std::size_t from, std::size_t to) {
+      int value = 0;
+      const auto [last, error] = std::from_chars(text.data() + from, text.data() + to, value);
+      if (error != std::errc{} || last != text.data() + to || value < 1 || value > 1 << 20)
+        refuse(
+            fmt::format("--gpus: '{}' is not a number of GPUs; write for example --gpus 512, "
+                        "--gpus 256,512 or --gpus 64..512",
+                        text));
+      return value;
+    };
+    // A range has its first number, doubled as often as it stays in the range.
+    const std::size_t dots = std::min(text.find("..", at), end);
+    const int least = number(at, dots);
+    const int most = dots == end ? least : number(dots + 2, end);
+    for (std::int64_t value = least; value <= most; value *= 2)
+      all.push_back(static_cast<int>(value));
+    if (most < least)
+      refuse(fmt::format("--gpus: '{}' begins above its end", text.substr(at, end - at)));
     at = end + 1;
   }
   std::ranges::sort(all);
@@ -139,43 +149,8 @@ planner::Space made(const planner::Question& question,
   throw Stop{exit_data, message};
 }
 
-// For the case that no plan fits: a setting whose removal helps, or else the number of GPUs that
-// helps, with the best plan then.
-std::vector<std::string> relaxed(const planner::Question& question, answer::Sites& sites,
-                                 planner::Wanted wanted,
-                                 const std::function<bool(const planner::Progress&)>& go_on) {
-  std::vector<std::string> found;
-  wanted.best = 1;
-  wanted.list = 0;
-  wanted.sharing = nullptr;
-  const auto ask = [&](const planner::Question& other, const std::string& change) {
-    const Result<planner::Space> space = planner::Space::make(other);
-    if (!space) return;
-    for (const planner::Base& base : space->bases()) need(sites.of(base.file.machine));
-    const planner::Outcome outcome = planner::find_best(*space, sites, wanted, go_on);
-    if (outcome.best.empty()) return;
-    const planner::Replayed& best = outcome.best.front();
-    found.push_back(fmt::format("{}: {:.3f} s with {}", change,
-                                static_cast<double>(best.step_ps) * 1e-12,
-                                space->words(space->cores()[best.core], best.variant)));
-  };
-  for (std::size_t i = 0; i < question.settings.size(); ++i) {
-    const std::string& one = question.settings[i];
-    if (one.starts_with("global_batch=") || one.starts_with("sequence=")) continue;
-    planner::Question less = question;
-    less.settings.erase(less.settings.begin() + static_cast<std::ptrdiff_t>(i));
-    ask(less, "without " + one);
-  }
-  planner::Question more = question;
-  for (int times = 2; found.empty() && times <= most_times_gpus; times *= 2) {
-    more.gpus = {question.gpus.back() * times};
-    ask(more, fmt::format("with --gpus {}", more.gpus.front()));
-  }
-  return found;
-}
-
 // Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
-void launch(planner::Said& said) {
+void launch(planner::Said& said, planner::Launcher launcher) {
   const planner::Replayed& best = said.outcome.best.front();
   const planner::PlanShape& core = said.space.cores()[best.core];
   said.launched = said.space.words(core, best.variant);
@@ -196,8 +171,8 @@ void launch(planner::Said& said) {
     machine = file.machine;
     plan = answer::resolve_balanced(checked(file, kept_sites())).plan();
   }
-  said.launches =
-      planner::launches(plan, said.model, said.cluster, machine, input::cluster_settings_of(words));
+  said.launches = planner::launches(plan, said.model, said.cluster, machine,
+                                    input::cluster_settings_of(words), launcher);
 }
 
 double price_of(const Options& options, const planner::Space& space,
@@ -210,7 +185,7 @@ double price_of(const Options& options, const planner::Space& space,
 }
 
 void declare(Options& options) {
-  options.value("gpus", "N", "GPUs of the job; N1,N2: each of these")
+  options.value("gpus", "N", "GPUs of the job; N1,N2: each of these; 64..512: 64, 128, 256, 512")
       .value("batch", "B", "sequences of a step")
       .value("sequence", "S", "tokens of a sequence")
       .value("objective", "NAME",
@@ -221,6 +196,10 @@ void declare(Options& options) {
       .value("headroom", "SIZE",
              "memory that must stay free: 4GiB, 0; by default 2 %, or what 95 % probability needs")
       .value("best", "N", "plans to prove; by default 1, and 9 other good plans are listed")
+      .flag(
+          "constraints",
+          "search again with twice the memory, the GPUs of a node, or the batch: which gains most")
+      .value("launcher", "NAME", "how Megatron-LM starts: torchrun (default), or slurm")
       .value("time-limit", "SECONDS", "then print the best so far")
       .value("output,o", "FOLDER",
              "where plan.json and results.csv go; with --shard the shares (results-plan)")
@@ -258,6 +237,8 @@ struct Task {
   planner::Wanted wanted;
   planner::Space space;
   double price = 0, limit = 0;
+  planner::Launcher launcher = planner::Launcher::torchrun;
+  bool asks_constraints = false;
 };
 
 Task task_of(const Asked& all) {
@@ -271,7 +252,14 @@ Task task_of(const Asked& all) {
   if (space.cores().empty()) stop_impossible(space);
   const double price = price_of(options, space, wanted);
   for (const planner::Base& base : space.bases()) need(kept_sites().of(base.file.machine));
-  return {question, wanted, std::move(space), price, limit};
+  const bool slurm = options.choice("launcher", "torchrun", {"torchrun", "slurm"}) == "slurm";
+  return {question,
+          wanted,
+          std::move(space),
+          price,
+          limit,
+          slurm ? planner::Launcher::slurm : planner::Launcher::torchrun,
+          options.has("constraints")};
 }
 
 // A running search, with its progress line, Ctrl-C and time limit.
@@ -330,7 +318,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   wanted.failures = &failures;
   const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
   planner::Said said{
-      space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {},
+      space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {}, {},
       {},    {},      {}};
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
@@ -338,9 +326,11 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
       said.refined = planner::refined(space, sites, wanted, outcome.best, goes_on);
       said.neighbours = planner::neighbours(space, sites, wanted, best, goes_on);
     }
-    launch(said);
+    if (outcome.complete && task.asks_constraints)
+      said.lifted = planner::lifted_constraints(task.question, space, sites, task.wanted, shown);
+    launch(said, task.launcher);
   } else if (outcome.complete) {
-    said.relaxed = relaxed(task.question, sites, wanted, shown);
+    said.relaxed = planner::relaxed(task.question, sites, wanted, shown);
   }
   asking.clear();
   const output::Document document = planner::document(said);
@@ -368,7 +358,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
 Arguments words_to_repeat(const Options& options) {
   Arguments words = options.words();
   for (const char* name :
-       {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom", "best"})
+       {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom", "best", "launcher"})
     if (options.has(name)) words.push_back(fmt::format("--{}={}", name, options.text(name)));
   return words;
 }

@@ -22,14 +22,30 @@ namespace sim::command {
 
 namespace {
 
-double price_of(const Options& options) {
-  if (!options.has("price")) return 0;
-  const std::string text = options.text("price");
+double price_of(const std::string& text) {
   char* end = nullptr;
   const double price = std::strtod(text.c_str(), &end);
-  if (end != text.c_str() + text.size() || !(price > 0) || price > 1e6)
-    throw Stop{exit_usage, fmt::format("--price: '{}' is not a price per GPU and hour", text)};
+  if (text.empty() || end != text.c_str() + text.size() || !(price > 0) || price > 1e6)
+    throw Stop{exit_usage,
+               fmt::format("--price: '{}' is not a price per GPU and hour; write for example "
+                           "--price 2.5, or --price dgx-h100=2.5,gb200-nvl72=4",
+                           text)};
   return price;
+}
+
+// Reads "2.5", or "dgx-h100=2.5,gb200-nvl72=4".
+void read_prices(const std::string& text, study::WhatifSettings& settings) {
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string one = text.substr(at, end - at);
+    // The name of a variant has "=" itself: "cluster=dgx-h100".
+    const std::size_t equals = one.rfind('=');
+    if (equals == std::string::npos)
+      settings.price_per_gpu_hour = price_of(one);
+    else
+      settings.prices[one.substr(0, equals)] = price_of(one.substr(equals + 1));
+    at = end + 1;
+  }
 }
 
 std::string key_problem(const std::string& key) {
@@ -106,7 +122,10 @@ int run_whatif(const Arguments& arguments, Globals globals) {
               "a setting of the plan or its cluster; may be given again: all "
               "combinations")
       .value("variants", "FILE", "variants with names, schema whatif.proto")
-      .value("price", "NUMBER", "what a GPU costs per hour: adds the cost of a million tokens")
+      .value(
+          "price", "NUMBER",
+          "what a GPU costs per hour: adds the cost of a million tokens; NAME=NUMBER[,...]: of a "
+          "cluster or a variant")
       .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
       .value("seeds", "N",
              "draws of chance per variant: mean and 90 % range over N seeds of flow hashes and of "
@@ -122,7 +141,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   settings.workers = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   settings.coupled = is_coupled(options);
   settings.memory = detail_of(options, settings.coupled ? "--network coupled" : "");
-  settings.price_per_gpu_hour = price_of(options);
+  if (options.has("price")) read_prices(options.text("price"), settings);
 
   catch_interrupts();
   Progress progress("whatif", variants.size() + 1, globals.quiet);

@@ -231,6 +231,22 @@ TEST_CASE("study: a setting that changes nothing says what bounds instead") {
   CHECK(shown.find("no difference: NVLS does not exist on A100-SXM4-80GB") != std::string::npos);
 }
 
+TEST_CASE("study: each variant has the price of its name, of its cluster, or the common one") {
+  WhatifSettings settings;
+  settings.settings = {"model=llama-3.1-8b", "cluster=dgx-h100", "sequence=2048", "tp=2", "gpus=16",
+                       "global_batch=64"};
+  settings.price_per_gpu_hour = 2;
+  settings.prices = {{"dgx-h200", 3}, {"mine", 5}};
+  const std::vector<input::Variant> variants = {
+      {"other", {"cluster=dgx-h200"}}, {"mine", {"cluster=dgx-h200"}}, {"none", {"tp=4"}}};
+  const auto rows = whatif(settings, variants, [](std::size_t) { return true; });
+  REQUIRE(rows);
+  const double prices[] = {2, 3, 5, 2};
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK((*rows)[i].cost_per_million_tokens ==
+          Approx(prices[i] / 3600 / (*rows)[i].tokens_gpu * 1e6));
+}
+
 TEST_CASE("study: variants stand beside their base in order whatever the workers") {
   WhatifSettings settings;
   settings.settings = {

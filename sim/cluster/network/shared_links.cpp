@@ -3,24 +3,75 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <compare>
+#include <numeric>
+#include <span>
 #include <utility>
 
 namespace sim::network {
 
-SharedLinks::SharedLinks(const std::vector<SharedKind>& kinds) : uses_(kinds.size()) {
-  std::map<int, std::vector<std::pair<std::size_t, double>>> links;
-  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    flow_bytes_.push_back(std::max(1.0, kinds[kind].flow_bytes));
-    for (const SharedKind::Use& use : kinds[kind].uses) {
-      links[use.link].emplace_back(kind, use.busy_seconds);
-    }
+namespace {
+
+struct LinkUser {
+  std::size_t kind = 0;
+  double busy_seconds = 0;
+  friend auto operator<=>(const LinkUser&, const LinkUser&) = default;
+};
+using LinkUsers = std::span<const LinkUser>;
+
+// The users of all links in one array: those of link l are users[first[l]] to users[first[l + 1]],
+// in the order of kinds.
+struct AllUsers {
+  std::vector<std::size_t> first;
+  std::vector<LinkUser> users;
+
+  LinkUsers of(std::size_t link) const {
+    return LinkUsers(users).subspan(first[link], first[link + 1] - first[link]);
   }
-  // Symmetric fabrics have only a few different links.
-  std::map<std::vector<std::pair<std::size_t, double>>, int> distinct;
-  for (const auto& [link, users] : links) distinct.try_emplace(users, link);
+};
+
+AllUsers users_of_links(const std::vector<SharedKind>& kinds) {
+  AllUsers all;
+  int highest = -1;
+  for (const SharedKind& kind : kinds)
+    for (const SharedKind::Use& use : kind.uses) highest = std::max(highest, use.link);
+  all.first.assign(static_cast<std::size_t>(highest) + 2, 0);
+  for (const SharedKind& kind : kinds)
+    for (const SharedKind::Use& use : kind.uses)
+      ++all.first[static_cast<std::size_t>(use.link) + 1];
+  std::partial_sum(all.first.begin(), all.first.end(), all.first.begin());
+  all.users.resize(all.first.back());
+  std::vector<std::size_t> next(all.first.begin(), all.first.end() - 1);
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+    for (const SharedKind::Use& use : kinds[kind].uses)
+      all.users[next[static_cast<std::size_t>(use.link)]++] = {kind, use.busy_seconds};
+  return all;
+}
+
+struct Lexicographic {
+  bool operator()(LinkUsers a, LinkUsers b) const {
+    return std::ranges::lexicographical_compare(a, b);
+  }
+};
+
+}  // namespace
+
+SharedLinks::SharedLinks(const std::vector<SharedKind>& kinds) : uses_(kinds.size()) {
+  for (const SharedKind& kind : kinds) flow_bytes_.push_back(std::max(1.0, kind.flow_bytes));
+  const AllUsers links = users_of_links(kinds);
+  // Symmetric fabrics have only a few different links, and equal ones mostly follow each other.
+  std::map<LinkUsers, std::size_t, Lexicographic> distinct;
+  LinkUsers before;
+  for (std::size_t link = 0; link + 1 < links.first.size(); ++link) {
+    const LinkUsers users = links.of(link);
+    if (users.empty() || std::ranges::equal(users, before)) continue;
+    distinct.try_emplace(users, link);
+    before = users;
+  }
   for (const auto& [users, link] : distinct) {
-    for (const auto& [kind, busy] : users) uses_[kind].push_back({rows_.size(), busy});
-    rows_.push_back(link);
+    for (const LinkUser& user : users)
+      uses_[user.kind].push_back({rows_.size(), user.busy_seconds});
+    rows_.push_back(static_cast<int>(link));
   }
 }
 

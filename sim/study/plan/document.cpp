@@ -219,6 +219,29 @@ Rows refined_of(const Said& said) {
   return rows;
 }
 
+double gain_of(const Said& said, const Lifted& one) {
+  return one.tokens_s_gpu / said.outcome.best.front().tokens_s_gpu - 1;
+}
+
+Rows lifted_of(const Said& said) {
+  Rows rows{"constraints",
+            "which constraint costs most: the best plan with twice of one, each searched",
+            {{"constraint", "constraint", "", 0, true},
+             {"change", "change", "", 0, true},
+             {"tokens_s_gpu", "tokens/s/GPU", "", 0},
+             {"gain", "gain", "%", 1, false, "", 100, output::Show::change},
+             {"plan", "plan", "", 0, true}},
+            {}};
+  for (const Lifted& one : said.lifted) {
+    const bool found = one.tokens_s_gpu > 0;
+    rows.cells.push_back({one.constraint, one.change,
+                          found ? Json(output::rounded(one.tokens_s_gpu, 1)) : Json(nullptr),
+                          found ? Json(output::rounded(gain_of(said, one), 4)) : Json(nullptr),
+                          one.plan});
+  }
+  return rows;
+}
+
 Note launch_of(const Said& said) {
   std::string text;
   for (const LaunchText& one : said.launches) {
@@ -275,6 +298,7 @@ output::Document document(const Said& said) {
                                    "time against memory: the front of the plans that were replayed",
                                    front(said.outcome.replayed)));
   if (!said.neighbours.empty()) out.blocks.emplace_back(neighbours_of(said));
+  if (!said.lifted.empty()) out.blocks.emplace_back(lifted_of(said));
   Rows all = table_of(said, "replayed", "all plans that were replayed", said.outcome.replayed);
   std::erase_if(all.cells, [](const std::vector<Json>& cells) { return cells[3] == 0.0; });
   all.searched = true;
@@ -323,10 +347,19 @@ Json to_json(const Said& said) {
   for (const Replayed& one : front(outcome.replayed)) json["front"].push_back(plan_json(said, one));
   json["neighbours"] = Json::array();
   for (const Neighbour& one : said.neighbours)
-    json["neighbours"].push_back({{"change", one.change},
-                                  {"fits", one.replayed.fits},
-                                  {"step_time_s", seconds_of(one.replayed)},
-                                  {"why", one.why}});
+    json["neighbours"].push_back(
+        {{"change", one.change},
+         {"fits", one.replayed.fits},
+         {"step_time_s", one.replayed.stopped ? Json(nullptr) : Json(seconds_of(one.replayed))},
+         {"why", one.why}});
+  if (!said.lifted.empty()) json["constraints"] = Json::array();
+  for (const Lifted& one : said.lifted)
+    json["constraints"].push_back(
+        {{"constraint", one.constraint},
+         {"change", one.change},
+         {"tokens_s_gpu", one.tokens_s_gpu > 0 ? Json(one.tokens_s_gpu) : Json(nullptr)},
+         {"gain", one.tokens_s_gpu > 0 ? Json(gain_of(said, one)) : Json(nullptr)},
+         {"plan", one.plan}});
   json["refined"] = Json::array();
   for (const Refined& one : said.refined)
     json["refined"].push_back({{"plan", one.rank + 1},

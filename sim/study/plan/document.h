@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/output/document.h"
+#include "sim/study/plan/constraints.h"
 #include "sim/study/plan/launch_writer.h"
 #include "sim/study/plan/neighbours.h"
 #include "sim/study/plan/refine.h"
@@ -24,6 +25,7 @@ struct Said {
   std::string launched;  // settings of the plan to launch: the best plan or its refined form
   std::vector<Refined> refined;      // refined forms of the best few plans
   std::vector<std::string> relaxed;  // no plan fits: a setting whose removal helps, and the result
+  std::vector<Lifted> lifted;        // with --constraints: the one worth most first
 };
 
 // The fastest plans of `replayed` that fit: what a search has found so far.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "sim/input/fields/fields.h"
@@ -14,6 +13,7 @@
 #include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/recompute_modules.h"
+#include "sim/study/plan/launch_configs.h"
 #include "sim/study/plan/launch_network.h"
 
 namespace sim::planner {
@@ -205,13 +205,32 @@ std::string torchrun(int nodes, int per_node) {
       nodes, per_node);
 }
 
-LaunchText megatron(const Plan& plan, const std::string& model, const input::Machine& machine) {
+// The head of a batch script. Each node runs one torchrun; the nodes meet at the first one.
+std::string slurm_head(const std::string& model, int nodes, int per_node) {
+  return fmt::format(
+      "#!/bin/bash\n#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n"
+      "#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH --time=00:30:00\n"
+      "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n",
+      model.substr(model.find_last_of('/') + 1), nodes, per_node);
+}
+
+std::string srun(int nodes, int per_node) {
+  return fmt::format(
+      "srun torchrun --nnodes {} --nproc_per_node {} --rdzv_id \"$SLURM_JOB_ID\" --rdzv_backend "
+      "c10d --rdzv_endpoint \"$MASTER_ADDR:29500\"",
+      nodes, per_node);
+}
+
+LaunchText megatron(const Plan& plan, const std::string& model, const input::Machine& machine,
+                    Launcher launcher) {
   LaunchText out{"Megatron-LM", "launch.sh", "", megatron_left(plan)};
   if (!out.left.empty()) return out;
   const int per_node = std::min(machine.cluster.node.gpus, plan.world());
-  out.text = environment_of(plan) +
+  const int nodes = plan.world() / per_node;
+  const bool slurm = launcher == Launcher::slurm;
+  out.text = (slurm ? slurm_head(model, nodes, per_node) : "") + environment_of(plan) +
              "# ten steps on made-up tokens: put your data and learning rate in their place\n" +
-             torchrun(plan.world() / per_node, per_node) + " pretrain_gpt.py";
+             (slurm ? srun(nodes, per_node) : torchrun(nodes, per_node)) + " pretrain_gpt.py";
   std::vector<std::string> flags = {"--mock-data", "--train-iters 10", "--eval-iters 0",
                                     "--log-interval 1", "--lr 0.0001"};
   for (const std::string& flag : flags_of(plan)) flags.push_back(flag);
@@ -282,8 +301,10 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
   if (!out.left.empty()) return out;
   const program::LayerPolicy& policy = plan.policy;
   out.text = fmt::format(
-      "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\nlocal_batch_size = {}\n"
-      "global_batch_size = {}\nseq_len = {}\n\n[parallelism]\n"
+      "# torchrun --nproc_per_node GPUS -m torchtitan.train --job.config_file train.toml\n"
+      "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\ndataset = \"c4_test\"\nsteps = 10\n"
+      "local_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n\n[optimizer]\nlr = 0.0001\n\n"
+      "[parallelism]\n"
       "data_parallel_replicate_degree = {}\ndata_parallel_shard_degree = -1\n"
       "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n"
       "context_parallel_degree = {}\npipeline_parallel_degree = {}\n",
@@ -322,6 +343,7 @@ LaunchText bridge(const Plan& plan) {
   if (!out.left.empty()) return out;
   const program::LayerPolicy& policy = plan.policy;
   out.text = fmt::format(
+      "# torchrun --nproc_per_node GPUS pretrain_MODEL.py --config-file bridge.yaml\n"
       "model:\n  tensor_model_parallel_size: {}\n  context_parallel_size: {}\n"
       "  pipeline_model_parallel_size: {}\n",
       plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
@@ -359,8 +381,9 @@ LaunchText bridge(const Plan& plan) {
         "  delta_offload_bytes_across_pp_ranks: {}\n",
         offload_modules_text(policy, ", "), policy.offload_min_elements,
         policy.activation_offload_fraction, policy.offload_delta_bytes);
-  out.text += fmt::format("train:\n  micro_batch_size: {}\n  global_batch_size: {}\n",
-                          plan.batch.micro_batch, plan.batch.global_batch);
+  out.text +=
+      fmt::format("train:\n  train_iters: 10\n  micro_batch_size: {}\n  global_batch_size: {}\n",
+                  plan.batch.micro_batch, plan.batch.global_batch);
   out.text += fmt::format(
       "ddp:\n  use_distributed_optimizer: {}\n  overlap_grad_reduce: {}\n"
       "  overlap_param_gather: {}\n  grad_reduce_in_fp32: {}\n",
@@ -373,39 +396,6 @@ LaunchText bridge(const Plan& plan) {
   out.text +=
       fmt::format("mixed_precision: {}{}_mixed\n",
                   plan.numerics.precision == model::Precision::fp16 ? "fp16" : "bf16", scaling);
-  return out;
-}
-
-// DeepSpeed's configuration of ZeRO-3. The training script defines the model.
-LaunchText deepspeed(const Plan& plan) {
-  LaunchText out{"DeepSpeed", "ds_config.json", "", ""};
-  if (!plan.shards_parameters() || !plan.sharding.fsdp.reshard_after_forward) {
-    out.left = "of DeepSpeed's optimizers ZeRO-3 is written, which gathers again in backward";
-    return out;
-  }
-  const program::FsdpOptions& shards = plan.sharding.fsdp;
-  const program::OptimizerOptions& o = plan.optimizer;
-  nlohmann::ordered_json zero = {{"stage", 3},
-                                 {"overlap_comm", plan.sharding.overlap_grad_reduce},
-                                 {"reduce_scatter", !plan.sharding.deepspeed_all_reduce},
-                                 {"sub_group_size", o.sub_group}};
-  if (shards.secondary > 1) zero["zero_hpz_partition_size"] = shards.secondary;
-  if (shards.quantized_weights) zero["zero_quantized_weights"] = true;
-  if (shards.quantized_gradients) zero["zero_quantized_gradients"] = true;
-  if (o.offload_fraction > 0)
-    zero["offload_optimizer"] = {
-        {"device", "cpu"}, {"pin_memory", true}, {"ratio", o.offload_fraction}};
-  const bool half = plan.numerics.precision == model::Precision::fp16;
-  nlohmann::ordered_json all = {{"train_batch_size", plan.batch.global_batch},
-                                {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
-                                {half ? "fp16" : "bf16", {{"enabled", true}}},
-                                {"gradient_clipping", plan.stack.gradient_clipping ? 1.0 : 0.0}};
-  if (plan.numerics.fp32_gradients) all["data_types"] = {{"grad_accum_dtype", "fp32"}};
-  all["zero_optimization"] = std::move(zero);
-  out.text = all.dump(2) + "\n";
-  out.left = "the model and how its layers run";
-  if (o.gpu_stride > 0) out.left += ", optimizer_gpu_stride (a fork's)";
-  if (o.async_gradient_copy) out.left += ", async_gradient_copy (a fork's)";
   return out;
 }
 
@@ -469,9 +459,12 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
 
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
-                                 const std::vector<std::string>& cluster_settings) {
-  std::vector<LaunchText> all = {megatron(plan, model, machine), torchtitan(plan, model),
-                                 bridge(plan)};
+                                 const std::vector<std::string>& cluster_settings,
+                                 Launcher launcher) {
+  const int per_node = std::min(machine.cluster.node.gpus, plan.world());
+  std::vector<LaunchText> all = {megatron(plan, model, machine, launcher), torchtitan(plan, model),
+                                 bridge(plan), nemo(plan, megatron_left(plan), per_node),
+                                 nanotron(plan)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
   std::vector<std::string> beside = cluster_settings;
   beside.push_back("cluster=" + cluster);

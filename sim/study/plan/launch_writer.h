@@ -1,11 +1,13 @@
 // launch_writer.h — writes a plan as input of training programs: flags of Megatron-LM, TOML of
-// torchtitan, YAML of Megatron-Bridge, JSON of DeepSpeed for its own optimizer. If the order of
-// nodes is stated, it also writes a hostfile of Open MPI.
+// torchtitan, YAML of Megatron-Bridge; and, in launch_configs.h, YAML of NeMo 1 and nanotron, JSON
+// of DeepSpeed for its own optimizer. If the order of nodes is stated, it also writes a hostfile of
+// Open MPI.
 //
 // Invariant: input::load_megatron reads the text, with the model and the cluster, back into the
 // same plan, except for the settings in `left`. The writer checks it by reading.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,10 +23,14 @@ struct LaunchText {
   std::string left;     // the reason, or settings that the format cannot express
 };
 
+// What starts the processes of Megatron-LM: torchrun on each node by hand, or a batch job.
+enum class Launcher : std::uint8_t { torchrun, slurm };
+
 // `model` and `cluster` are the names in the user's command. `cluster_settings` such as
 // "cluster.nodes=4" changed the cluster.
 std::vector<LaunchText> launches(const program::Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
-                                 const std::vector<std::string>& cluster_settings = {});
+                                 const std::vector<std::string>& cluster_settings = {},
+                                 Launcher launcher = Launcher::torchrun);
 
 }  // namespace sim::planner

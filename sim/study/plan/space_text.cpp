@@ -304,7 +304,10 @@ void Space::read_setting(const std::string& text, std::map<std::string, std::str
     note_stated(field, text, domains_);
   }
   Settings& axis = axes.emplace_back();
-  for (const std::string& value : vary->values) axis.push_back(vary->key + "=" + value);
+  // fp8 is a way to multiply beside a precision, but most people name it as one.
+  for (const std::string& value : vary->values)
+    axis.push_back(vary->key == "precision" && value == "fp8" ? "fp8=true"
+                                                              : vary->key + "=" + value);
 }
 
 // Problems between settings that are correct alone.

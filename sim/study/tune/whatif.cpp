@@ -67,6 +67,13 @@ output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& an
   return row;
 }
 
+double price_of_variant(const input::Variant& variant, const input::Machine& machine,
+                        const WhatifSettings& settings) {
+  for (const std::string& name : {variant.name, machine.cluster.name})
+    if (const auto at = settings.prices.find(name); at != settings.prices.end()) return at->second;
+  return settings.price_per_gpu_hour > 0 ? settings.price_per_gpu_hour : machine.price_per_gpu_hour;
+}
+
 // One draw of a variant.
 output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std::string>& all,
                            const WhatifSettings& settings, answer::Sites& sites) {
@@ -84,9 +91,7 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
   how.memory = settings.memory;
   const answer::Answer answer = answer::evaluate(*plan, how);
   output::WhatifRow row =
-      row_of(variant, answer, settings.memory,
-             settings.price_per_gpu_hour > 0 ? settings.price_per_gpu_hour
-                                             : file->machine.price_per_gpu_hour);
+      row_of(variant, answer, settings.memory, price_of_variant(variant, file->machine, settings));
   if (!row.fits) return row;
   const std::vector<LinkUse> uses = link_use(*plan, answer.run.step_time);
   if (!uses.empty()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,10 @@ struct WhatifSettings {
   std::string plan;                   // path; "": settings only
   std::vector<std::string> settings;  // of the base and of every variant
   double price_per_gpu_hour = 0;      // 0: the cluster's price, if it has one
-  bool coupled = false;               // all transfers of the step share one network
+  // Prices per GPU and hour by the name of a variant or of its cluster. They come before the two
+  // above.
+  std::map<std::string, double, std::less<>> prices;
+  bool coupled = false;  // all transfers of the step share one network
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   int workers = 1;
   // Random draws per variant. Draw i adds i to two seeds of the cluster: the ECMP hash of flows

@@ -1,5 +1,6 @@
 // launch.cpp — launch files state the whole plan, and list the fields that they cannot express.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "sim/base/random.h"
 #include "sim/input/fields/fields.h"
@@ -63,21 +65,107 @@ void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
   CHECK(output::to_json(back).dump() == output::to_json(plan).dump());
 }
 
+// The framework's own list of arguments.
+const std::set<std::string>& arguments_of(const std::string& framework) {
+  static std::map<std::string, std::set<std::string>> all;
+  std::set<std::string>& names = all[framework];
+  if (!names.empty()) return names;
+  std::ifstream in(REHEARSE_SOURCE_DIR "/workloads/launchers/arguments/" + framework + ".txt");
+  for (std::string line; std::getline(in, line);)
+    if (!line.starts_with("#")) names.insert(line);
+  REQUIRE(names.size() > 100);
+  return names;
+}
+
+// Keys of our YAML: two blanks a level, a list is a level.
+std::vector<std::string> yaml_keys(const std::string& text) {
+  std::vector<std::string> keys, path;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t dash = line.find("- ");
+    if (dash != std::string::npos && line.find_first_not_of(' ') == dash) line[dash] = ' ';
+    const std::size_t indent = line.find_first_not_of(' ');
+    if (indent == std::string::npos || line[indent] == '#') continue;
+    const std::size_t colon = line.find(':', indent);
+    path.resize(indent / 2);
+    path.push_back(line.substr(indent, colon - indent));
+    if (colon + 1 < line.size()) keys.push_back(fmt::format("{}", fmt::join(path, ".")));
+  }
+  return keys;
+}
+
+std::vector<std::string> toml_keys(const std::string& text) {
+  std::vector<std::string> keys;
+  std::string section;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("[")) section = line.substr(1, line.size() - 2) + ".";
+    const std::size_t equals = line.find(" = ");
+    if (!line.starts_with("#") && equals != std::string::npos)
+      keys.push_back(section + line.substr(0, equals));
+  }
+  return keys;
+}
+
+std::vector<std::string> json_keys(const nlohmann::json& json, const std::string& before = "") {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_object()) keys.push_back(before + key);
+    if (value.is_object())
+      for (std::string& one : json_keys(value, before + key + ".")) keys.push_back(std::move(one));
+  }
+  return keys;
+}
+
+// Flags after the name of Megatron-LM's program.
+std::vector<std::string> flags_of(const std::string& text) {
+  std::vector<std::string> flags;
+  std::istringstream in(text.substr(text.find("pretrain_gpt.py")));
+  for (std::string word; in >> word;)
+    if (word.starts_with("--")) flags.push_back(word);
+  return flags;
+}
+
+// Every argument of a launch file is one of its framework.
+void check_arguments(const planner::LaunchText& one) {
+  static const std::map<std::string, std::string> lists = {
+      {"Megatron-LM", "megatron-lm"}, {"Megatron-Bridge", "megatron-bridge"},
+      {"torchtitan", "torchtitan"},   {"NeMo 1", "nemo"},
+      {"nanotron", "nanotron"},       {"DeepSpeed", "deepspeed"}};
+  const std::vector<std::string> keys = one.file == "launch.sh"       ? flags_of(one.text)
+                                        : one.file.ends_with(".toml") ? toml_keys(one.text)
+                                        : one.file.ends_with(".json")
+                                            ? json_keys(nlohmann::json::parse(one.text))
+                                            : yaml_keys(one.text);
+  CHECK(keys.size() > 5);
+  for (const std::string& key : keys) {
+    INFO(one.program << ": " << key);
+    CHECK(arguments_of(lists.at(one.program)).contains(key));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("planner: what is to be launched, read back, is the plan") {
   const std::string folder =
       (std::filesystem::temp_directory_path() / "rehearse-planner-launch").string();
   std::filesystem::create_directories(folder);
-  const planner::Space space =
-      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 32, 64, 8192,
-                                     {"schedule=1f1b,interleaved-1f1b,gpipe",
-                                      "allocator_options="
-                                      "expandable_segments:True"}));
+  // The second space has the plans that the simplest frameworks can run.
+  const std::vector<std::string> segments = {"allocator_options=expandable_segments:True"};
+  std::vector<std::string> simple = {"schedule=1f1b,gpipe", "zero=0,1", "cp=1", "vp=1",
+                                     "recompute=none"};
+  simple.insert(simple.end(), segments.begin(), segments.end());
+  std::vector<std::string> general = {"schedule=1f1b,interleaved-1f1b,gpipe"};
+  general.insert(general.end(), segments.begin(), segments.end());
+  const planner::Space whole =
+      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 32, 64, 8192, general));
+  const planner::Space small =
+      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 32, 64, 8192, simple));
   Random random(5);
   std::map<std::string, int> said;
   std::map<std::string, std::set<std::string>> left;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 250; ++i) {
+    const planner::Space& space = i < 200 ? whole : small;
     const auto c =
         static_cast<std::size_t>(random.uniform() * static_cast<double>(space.cores().size()));
     const planner::PlanShape& core = space.cores()[c];
@@ -94,8 +182,11 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
       for (const std::string& field : fields_of(one.left)) left[one.program].insert(field);
       INFO(space.words(core, 0));
       check_read_back(one, plan, folder, 32);
+      check_arguments(one);
     }
   }
+  CHECK(said["NeMo 1"] > 10);
+  CHECK(said["nanotron"] > 10);
   CHECK(left["Megatron-LM"].empty());
   CHECK(left["Megatron-Bridge"] == std::set<std::string>{"allocator_options"});
   CHECK(left["torchtitan"] == std::set<std::string>{"attention", "swiglu_fusion", "rope_fusion",
@@ -134,6 +225,7 @@ TEST_CASE("planner: DeepSpeed's own optimizer is told by its configuration") {
     const planner::LaunchText& last = all.back();
     REQUIRE(last.file == "ds_config.json");
     CHECK(last.left == "the model and how its layers run");
+    check_arguments(last);
     std::ofstream(folder + "/ds_config.json") << last.text;
     const auto file = input::load_megatron(
         folder + "/ds_config.json",
@@ -247,7 +339,7 @@ TEST_CASE("planner: an order of nodes is launched as a hostfile") {
   const input::Machine& machine = space.bases().front().file.machine;
   const auto all =
       planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", "dgx-h100", machine);
-  REQUIRE(all.size() == 4);
+  REQUIRE(all.size() == 6);
   // The launch file is read back on the cluster with its changed settings.
   const auto large = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b",
                                        "tsubame4", machine, {"cluster.nodes=6"});
@@ -324,4 +416,22 @@ TEST_CASE("planner: a script of Megatron-LM runs as it is pasted on each node") 
         "rotary positions scaled by yarn");
   CHECK(script("gpt-oss-120b", {"tp=1", "ep=8", "etp=1"}, 64).left.find("scaled by yarn") !=
         std::string::npos);
+}
+
+TEST_CASE("planner: a batch script of Slurm is read back as the plan") {
+  const planner::Space space = sample::space(
+      sample::question("llama-3.1-8b", "dgx-h100", 32, 64, 8192,
+                       {"zero=1", "tp=2", "pp=2", "schedule=1f1b", "recompute=none"}));
+  const program::Plan plan = space.plan(space.cores().front(), 0);
+  const planner::LaunchText one =
+      planner::launches(plan, "llama-3.1-8b", "dgx-h100", space.bases().front().file.machine, {},
+                        planner::Launcher::slurm)
+          .front();
+  INFO(one.text);
+  CHECK(one.left.empty());
+  CHECK(one.text.starts_with("#!/bin/bash\n#SBATCH --job-name=llama-3.1-8b\n"));
+  for (const char* words : {"#SBATCH --nodes=4\n", "#SBATCH --gpus-per-node=8\n",
+                            "srun torchrun --nnodes 4 --nproc_per_node 8 ", "$MASTER_ADDR:29500"})
+    CHECK(says(one, words));
+  check_arguments(one);
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sim/input/plan/grid.h"
+#include "sim/study/plan/constraints.h"
 #include "sim/study/plan/refine.h"
 #include "tests/study/plan/sample.h"
 
@@ -425,4 +426,33 @@ TEST_CASE("planner: a list has distinct plans, the first one proven") {
     for (std::size_t k = 0; k < i; ++k)
       CHECK_FALSE(planner::alike(space, list.best[k], list.best[i]));
   }
+}
+
+TEST_CASE("planner: a lifted constraint is searched again, with what it gains") {
+  // Two sequences in a microbatch need more memory than there is.
+  const planner::Question question =
+      sample::question("llama-3.1-8b", "dgx-h100", 8, 32, 8192,
+                       {"zero=1", "tp=1,2", "cp=1", "pp=1", "micro_batch=1,2", "recompute=none"});
+  const planner::Space space = sample::space(question);
+  answer::Sites sites;
+  for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
+  const planner::Outcome best = planner::find_best(space, sites, wanted(1), sample::always);
+  REQUIRE_FALSE(best.best.empty());
+  const std::vector<planner::Lifted> all =
+      planner::lifted_constraints(question, space, sites, wanted(1), sample::always);
+  REQUIRE(all.size() == 3);
+  std::map<std::string, double> gains;
+  for (const planner::Lifted& one : all) {
+    INFO(one.constraint << ": " << one.plan);
+    CHECK(one.tokens_s_gpu > 0);
+    gains[one.constraint] = one.tokens_s_gpu / best.best.front().tokens_s_gpu;
+  }
+  CHECK(all[0].tokens_s_gpu >= all[1].tokens_s_gpu);
+  CHECK(all[1].tokens_s_gpu >= all[2].tokens_s_gpu);
+  // With twice the memory the same plans fit, and so do faster ones.
+  CHECK(gains.at("memory of a GPU") > 1.01);
+  // The parts of a step that do not grow with the batch are a smaller share of it.
+  CHECK(gains.at("sequences of a step") > 1);
+  // The job has one node, which has all its GPUs already.
+  CHECK(gains.at("GPUs of a node") == Approx(1).epsilon(0.02));
 }

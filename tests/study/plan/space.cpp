@@ -338,3 +338,17 @@ TEST_CASE("planner: what the question says elsewhere, or a search cannot vary, i
               .find(std::string("command line, ") + setting + ": " + instead) == 0);
   }
 }
+
+TEST_CASE("planner: fp8 as a precision is bf16 with products in fp8") {
+  const auto plans = [](const std::string& setting) {
+    const planner::Space space = sample::space(
+        sample::question("llama-3.1-8b", "dgx-h100", 8, 8, 4096,
+                         {"zero=1", "tp=1", "cp=1", "pp=1", "micro_batch=1", setting}));
+    std::set<std::string> words;
+    for (const planner::PlanShape& core : space.cores()) words.insert(space.words(core, 0));
+    return words;
+  };
+  const std::set<std::string> both = plans("precision=bf16,fp8");
+  CHECK(both.size() == plans("precision=bf16").size() + plans("fp8=true").size());
+  for (const std::string& words : plans("fp8=true")) CHECK(both.contains(words));
+}
