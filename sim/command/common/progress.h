@@ -9,7 +9,7 @@
 
 namespace sim::command {
 
-// What a command has found so far, as JSON; "": nothing.
+// The results of a command so far, as JSON; "": none yet.
 using Found = std::function<std::string()>;
 // Also gives every progress to `listener`, at most ten times a second: for commands inside another
 // program's process. nullptr ends it. `found` may be empty.

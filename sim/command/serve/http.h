@@ -1,4 +1,4 @@
-// http.h — a request and a reply of `rehearse serve`, without the library that carries them.
+// http.h — a request and a reply of `rehearse serve`, without types of the HTTP library.
 #pragma once
 
 #include <functional>

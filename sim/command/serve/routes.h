@@ -1,4 +1,4 @@
-// routes.h — the addresses of the server: which request of a page becomes which work.
+// routes.h — the addresses of the server, and the work that answers each of them.
 //
 //   GET  /                  the page
 //   GET  /api/names         names of models, clusters, plans, frameworks, schedules ...
