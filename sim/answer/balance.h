@@ -1,8 +1,8 @@
 // balance.h — splits the layers of a model over pipeline parts so that no stage is much slower than
 // others.
 //
-// `resolve_balanced` (slices.h) calls `balanced` for plans with layer_split: balanced. The split is
-// a dynamic program over contiguous parts. It uses the priced times of the plan's own blocks:
+// resolve_balanced.h calls `balanced` for plans with layer_split: balanced. The split is a dynamic
+// program over contiguous parts. It uses the priced times of the plan's own blocks:
 //
 //     slowest(parts, layers) = min over n of max(slowest(parts - 1, layers - n),
 //                                                time of the last part with n layers)

@@ -2,7 +2,7 @@
 //
 // The commands `run`, `sweep`, `plan`, `explain` and `validate` and the Python module all evaluate
 // plans here. Steps of `evaluate`:
-//  (1) resolve_balanced fills the fields that the plan leaves to measured block times (slices.h).
+//  (1) resolve_balanced fills the fields that the plan leaves open (resolve_balanced.h).
 //  (2) program::build creates one device program for each rank class.
 //  (3) engine::price and engine::outside_memory assign times and memory of this cluster.
 //  (4) engine::run replays the programs.

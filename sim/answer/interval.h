@@ -32,8 +32,8 @@
 // for Regression", JASA 2018, arXiv 1604.04173, section 2). With n residuals the i-th smallest is
 // the i / (n + 1) quantile. With weights, n is Kish's effective sample size, (sum w)^2 / sum w^2.
 // Below n = 19 the 5 % quantile does not exist; Student's t prediction interval with a robust
-// deviation replaces it. If all
-// residuals of a class have the same sign, the whole 10 % lies in the tail on that side.
+// deviation replaces it. If all residuals of a class have the same sign, the whole 10 % lies in the
+// tail on that side.
 #pragma once
 
 #include <cstddef>

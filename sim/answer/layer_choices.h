@@ -1,9 +1,8 @@
 // layer_choices.h — chooses for each layer of a chunk: keep saved tensors, swap them to the CPU, or
 // recompute.
 //
-// `resolve_balanced` (slices.h) calls `chosen` for plans with layer_choices: planned. The choice
-// takes the least time among the choices whose saved bytes stay within a budget. Times come from
-// the plan's own priced blocks.
+// resolve_balanced.h calls `chosen` for plans with layer_choices: planned. The result is the
+// fastest choice with saved bytes within a budget. Times come from the plan's own priced blocks.
 //
 // Each layer has the times f (forward), b (backward), r (recomputation) and c (copy in one
 // direction). Let layer i be swapped. Let j be the next swapped layer above i, or the last layer if

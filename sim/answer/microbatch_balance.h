@@ -1,17 +1,17 @@
 // microbatch_balance.h — divides the microbatches of a step over data-parallel replicas with
 // unequal GPUs.
 //
-// `resolve_balanced` (slices.h) calls `balance_microbatches` for plans with replica_microbatches:
-// balanced. A replica with n microbatches takes fill + n pace + tail:
+// resolve_balanced.h calls `balance_microbatches` for plans with replica_microbatches: balanced. A
+// replica with n microbatches takes fill + n pace + tail:
 //
 //     pace   forward and backward of one microbatch on the replica's slowest stage
 //     fill   the other stages before and after it, while the pipeline fills and drains
 //     tail   its own waits for gradients and parameters
 //
 // Each microbatch goes to the replica that would finish it first. No other division ends earlier:
-// in any other one, some replica has at least the same number of microbatches as here. The sum of
-// the microbatches never changes. The replay decides between the even division and the balanced
-// ones.
+// it would take a microbatch from the replica that finishes last. Then another replica has one more
+// than here and finishes at least as late. The sum of the microbatches never changes. The replay
+// decides between the even division and the balanced ones.
 //
 // Source: the division in proportion to speed follows Whale (Jia et al., USENIX ATC 2022, section
 // 3.3) and Metis (Um et al., USENIX ATC 2024, section 3.2). They take speeds from profiles. Here

@@ -1,7 +1,9 @@
-// resolve_balanced.h — fills the fields of a plan that it leaves to the times of its own blocks.
+// resolve_balanced.h — fills four fields of a plan that may be left open. Their values follow from
+// the priced times of the plan's own blocks.
 //
-// `evaluate` calls it once for each plan. The searches of the four fields (balance.h,
-// microbatch_balance.h, slices.h, layer_choices.h) replay their candidates through `Fastest`.
+// `evaluate` calls it for each plan; commands call it to print the filled plan. The searches of the
+// four fields (balance.h, microbatch_balance.h, slices.h, layer_choices.h) replay their candidates
+// through `Fastest`.
 #pragma once
 
 #include <optional>

@@ -46,7 +46,7 @@ struct Prediction {
   std::vector<std::optional<answer::Interval>> intervals, intervals_elsewhere;
 };
 
-// What a prediction takes from its caller and not from the row.
+// Inputs of a prediction that come from the caller, not from the row.
 struct Circumstances {
   const input::Machine* machine = nullptr;  // in place of the cluster that the row names
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
@@ -55,13 +55,15 @@ struct Circumstances {
 Prediction predict(const input::RunsRow& row, answer::Sites& sites,
                    const Circumstances& circumstances = {});
 
-// What predict() assumes about a row that ran, and whose plan runs out of memory as it is read:
-// settings that the row leaves unsaid and that save memory, cheap ones first, recomputation last.
+// Assumptions of predict() about a row that ran, if the plan as read would run out of memory. They
+// are settings that save memory and that the row does not state: cheap ones first, recomputation
+// last.
 struct LessMemory {
-  Row row;           // with them
+  Row row;           // with these settings
   std::string text;  // "recompute full, the least with which it fits"
 };
-// Nothing if the plan fits, if the row is not said to have run, or if nothing unsaid makes it fit.
+// std::nullopt: the plan fits or is not supported, the row does not state that it ran, or no such
+// settings make it fit.
 std::optional<LessMemory> less_memory(const Row& row, answer::Sites& sites,
                                       const Circumstances& circumstances = {});
 

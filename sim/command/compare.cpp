@@ -1,12 +1,12 @@
 // compare.cpp — `rehearse compare`: compares the log of a run with the prediction for its plan.
-#include "sim/calibrate/compare.h"
+#include "sim/command/compare.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "sim/answer/evaluate.h"
-#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/compare.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/plan/plan.h"
@@ -93,29 +93,15 @@ output::Document out_of_memory(const std::string& log, const calibrate::Measured
 
 }  // namespace
 
-int run_compare(const Arguments& arguments, Globals globals) {
-  Options options("compare");
-  options.value("cluster", "NAME", "predict for this cluster instead of the plan's")
-      .value("megatron-args", "FILE", "the launch script of the run instead of a plan")
-      .value("within", "PERCENT", "exit code 2 when the step is further off; 10 by default")
-      .words(1, 1000)
-      .parse(arguments, globals);
-  const double within = static_cast<double>(options.number("within", 10, 0, 1000));
-  const std::string log = options.words().front();
-  const calibrate::Source source = need(calibrate::read_source(log));
-  const input::PlanFile file = load_plan(options, globals, 1);
-  answer::Sites sites;
-  const answer::CheckedPlan plan = checked(file, sites);
+Compared compared(const std::string& log, const calibrate::Source& source,
+                  const answer::CheckedPlan& plan) {
   const answer::Answer answer = answer::evaluate(plan);
   const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
   const calibrate::MeasuredRun run = calibrate::measured_run(source.measurements.steps, tokens);
   if (run.steps == 0)
     throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", log,
                                       source.reader ? source.reader->name : "")};
-  if (!answer.run.fits()) {
-    say(globals, "compare", out_of_memory(log, run, answer));
-    return exit_no;
-  }
+  if (!answer.run.fits()) return {out_of_memory(log, run, answer), std::nullopt};
   const double error = 100 * (answer::step_seconds(answer) / run.seconds - 1);
   output::Document document;
   document.blocks.emplace_back(output::Note{
@@ -133,8 +119,25 @@ int run_compare(const Arguments& arguments, Globals globals) {
   output::Rows why = rows_of(calibrate::explanations(answer, run.seconds));
   why.searched = why.cells.empty();
   document.blocks.emplace_back(std::move(why));
-  say(globals, "compare", document);
-  return std::abs(error) <= within ? exit_yes : exit_no;
+  return {document, error};
+}
+
+int run_compare(const Arguments& arguments, Globals globals) {
+  Options options("compare");
+  options.value("cluster", "NAME", "predict for this cluster instead of the plan's")
+      .value("megatron-args", "FILE", "the launch script of the run instead of a plan")
+      .value("within", "PERCENT", "exit code 2 when the step is further off; 10 by default")
+      .words(1, 1000)
+      .parse(arguments, globals);
+  const double within = static_cast<double>(options.number("within", 10, 0, 1000));
+  const std::string log = options.words().front();
+  const calibrate::Source source = need(calibrate::read_source(log));
+  const input::PlanFile file = load_plan(options, globals, 1);
+  answer::Sites sites;
+  const answer::CheckedPlan plan = checked(file, sites);
+  const Compared found = compared(log, source, plan);
+  say(globals, "compare", found.document);
+  return found.error_percent && std::abs(*found.error_percent) <= within ? exit_yes : exit_no;
 }
 
 }  // namespace sim::command

@@ -1,4 +1,4 @@
-// leave_out.h — `rehearse validate --leave-out`: predicts every group of rows without itself.
+// leave_out.h — `rehearse validate --leave-out`: predicts each group of rows by a fit to the rest.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// deadlock.h — how a replay ends whose ranks wait for each other: no operation of any rank can
-// start any more.
+// deadlock.h — the exception that ends a replay if its ranks wait for each other: no operation of
+// any rank can start any more.
 //
 // Both engines throw it. It is a bug in the program of a rank, since answer::check refuses orders
 // of passes that deadlock (job/schedule/order_rules.h). Commands report it as an internal error

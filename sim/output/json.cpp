@@ -125,9 +125,11 @@ const char* text(model::Precision precision) {
     case model::Precision::bf16:
       return "bf16";
     case model::Precision::fp8:
+      return "fp8";
+    case model::Precision::fp4:
       break;
   }
-  return "fp8";
+  return "fp4";
 }
 
 // Additional fields of mixtures of experts and of latent attention.
@@ -327,8 +329,8 @@ void add_numerics(const program::Plan& p, Json& json) {
                      {"parameters", name(codec.parameters)},
                      {"pipeline", name(codec.pipeline)}};
   if (p.numerics.fp8) {
-    const bool finds = p.numerics.fp8_recipe == program::Fp8Recipe::tensorwise;
-    json["fp8_recipe"] = finds ? "tensorwise" : "delayed";
+    constexpr std::array recipes{"delayed", "tensorwise", "mxfp8", "nvfp4"};
+    json["fp8_recipe"] = recipes[static_cast<std::size_t>(p.numerics.fp8_recipe)];
     json["fp8_parameters"] = p.numerics.fp8_parameters;
   }
   if (p.numerics.fake_quantization != program::FakeQuantization::none) {

@@ -25,13 +25,14 @@ struct Scales {
   const char* recipe;  // of `fp8_recipe`; "": the kind that `as` stands for is simulated
 };
 constexpr std::array scales{Scales{"tensorwise", "tensorwise"}, Scales{"fp8-cs", "tensorwise"},
-                            Scales{"current", "tensorwise"}, Scales{"delayed", "delayed"}};
+                            Scales{"current", "tensorwise"}, Scales{"delayed", "delayed"},
+                            Scales{"mxfp8", "mxfp8"},        Scales{"nvfp4", "nvfp4"}};
 
 void read_fp8(Reading& reading, const std::string& text) {
   reading.say("fp8", true);
   for (const auto& [word, recipe] : scales)
     if (contains(text, word)) return reading.say("fp8_recipe", recipe);
-  if (!contains(text, "(") && !contains(text, "mx") && !contains(text, "block")) return;
+  if (!contains(text, "(") && !contains(text, "block")) return;
   reading.assume("precision", text + " as fp8 with the framework's scaling");
 }
 
@@ -184,10 +185,10 @@ std::string Reading::said(std::string_view field) const {
 
 void read_precision(Reading& reading) {
   const std::string& text = cell(reading.row, "precision");
-  for (const char* other : {"rowwise", "nvfp4", "fp4", "int8"})
+  const bool fp8 = contains(text, "fp8") || contains(text, "nvfp4");
+  for (const char* other : {"rowwise", "mxfp4", "int8"})
     if (contains(text, other))
       return reading.refuse(fmt::format("precision '{}' is not represented", text));
-  const bool fp8 = contains(text, "fp8");
   if (!fp8 && starts(text, {"fp32", "tf32"})) {
     reading.say("precision", "fp32");
     reading.say("tf32", contains(text, "tf32"));

@@ -1,11 +1,11 @@
-// factors.h — the physical factors of a cluster that whole runs can tell: the speed of products, of
-// attention, of HBM, of the host, of NVLink and of the network, and so on.
+// factors.h — the physical factors of a cluster that whole runs can determine. Examples are the
+// speeds of matrix products, attention, HBM, the host, NVLink and the network.
 //
-// run_fit.h moves them. The list with its prior widths is calibration/factors.csv.
+// run_fit.h fits them. The list with its prior widths is calibration/factors.csv.
 //
-// A factor x is a logarithm: what it names takes exp(x) times as long. 0 is the base profile. Rates
-// and fractions of the profile are divided by exp(x), durations multiplied. A field that reaches
-// its bound passes the rest of the factor on to the fields of `then`.
+// A factor x is a logarithm: the named work takes exp(x) times as long. 0 is the base profile.
+// Rates and fractions of the profile are divided by exp(x), durations multiplied. If a field
+// reaches its bound, the fields of `then` take the rest of the factor.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct Factor {
   std::string name;  // "attention"
   std::vector<ScaledField> fields, then;
   double prior = 0;     // standard deviation of x between known clusters
-  std::string measure;  // the measurement that would tell it best
+  std::string measure;  // the measurement that would determine it best
   // The profiles' numbers come from whole runs, not from kernels, documents or NCCL's tables.
   bool decided_by_runs = false;
 };

@@ -1,20 +1,21 @@
-// leave_out.h — how well runs of a source are predicted that nothing was fitted to.
+// leave_out.h — cross-validation: the errors of predictions for runs that the fit did not see.
 //
 // `validate --leave-out COLUMN` calls it. For each group of rows (a source, a GPU, a framework, a
 // model) the physical factors of every profile (factors.h) are fitted again to the rows of all
 // other groups, and the group is predicted with them.
 //
-// The fit is a hierarchical one. Factors of a source are those that all sources share plus a normal
-// deviation; both have the prior widths of calibration/factors.csv. So a source tells little of the
-// next one, however many rows it has, and several that agree tell much. A factor that runs decided
-// (the column `decided`) is pulled towards its mean over the other profiles, and not towards the
-// profile's own number, which the group may have decided. Huber's weights bound single rows.
+// The fit is hierarchical. The factors of a source are the shared factors plus a normal deviation;
+// both have the prior widths of calibration/factors.csv. So one source moves the shared factors
+// little, however many rows it has; several sources that agree move them far. The prior of a factor
+// that runs decided (the column `decided`) is centred at its mean over the other profiles. The
+// profile's own number would be no fair centre, since the left-out group may have decided it.
+// Huber's weights limit the effect of single rows.
 //
 // The group's times follow from derivatives of the replay: ln t = ln t0 + sum_k J_k x_k.
 //
-// Left in: choices of workloads/frameworks, memory outside of the allocator, and shape terms of
-// kernels, which come from documents and kernel tables. calibration/fitted.csv counts what runs
-// decided.
+// Not fitted again: choices of workloads/frameworks, memory outside of the allocator, and shape
+// terms of kernels. They come from documents and kernel tables, or calibration/fitted.csv counts
+// them as numbers that runs decided.
 #pragma once
 
 #include <map>
@@ -35,7 +36,7 @@ std::optional<double> time_residual(const Row& row, const Prediction& prediction
 // A row as predicted today, and how its time follows the factors of its profile.
 struct SensitiveRow {
   Prediction given;
-  std::string profile;              // that it was predicted with; "" if it was not
+  std::string profile;              // of the prediction; "": no prediction
   std::vector<double> sensitivity;  // d ln(time) / dx, one per factor of `factors`
 };
 
@@ -76,10 +77,10 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
                            const std::vector<std::string>& groups,
                            const std::vector<Factor>& factors);
 
-// Each run predicted from the other half of its own source's runs on the same profile: every second
-// row, in the order of the tables. What a user gains who fits a profile to some of his runs. The
-// priors have their centres at the profiles' own numbers, and the share of the factors is chosen
-// as in run_fit.h.
+// Splits the runs of each source and profile into two halves of alternate rows, and predicts each
+// half with factors fitted to the other one. This shows how much a fit to own runs helps a user.
+// The priors are centred at the profiles' own numbers. The share of the factors is chosen as in
+// run_fit.h.
 Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
                                 const std::vector<SensitiveRow>& given,
                                 const std::vector<Factor>& factors);

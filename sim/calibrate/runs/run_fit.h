@@ -7,11 +7,11 @@
 //  + sum over factors of (x_k / prior_k)^2 / 2
 //
 // with Huber's rho (minimum.h) and J_ik = d ln(time_i) / d x_k, a difference of two replays. It is
-// the maximum of a posterior: one run moves what it depends on, a little; many runs move it as far
-// as they agree. The runs are replayed again with the factors found, and J is taken again there.
+// the maximum of a posterior: one run moves a factor little; many runs that agree move it far. Then
+// the runs are replayed with the fitted factors, and J is computed again at that point.
 //
-// Runs may be wrong in a way that no factor explains. So only that share of the factors is taken
-// (0, 1/4, ... 1) that predicts runs best that the fit did not see.
+// Errors of runs may have causes that no factor describes. So all fitted factors are multiplied by
+// one share: the value of 0, 1/4, ... 1 that predicts runs best that the fit did not see.
 //
 // Invariants
 // (1) The same runs and the same profile give the same bytes, on any number of threads.
@@ -33,7 +33,7 @@ struct FittedFactor {
   Factor factor;
   double x = 0;          // logarithm; exp(x) times the time of the base
   double deviation = 0;  // standard deviation of the posterior; `factor.prior` before
-  double share = 0;      // of the variance of the runs' predicted times that remains, 0 to 1
+  double share = 0;      // its part of the remaining variance of predicted times, 0 to 1
 };
 
 struct FittedRun {
@@ -51,7 +51,7 @@ struct RunFit {
   std::vector<FittedRun> runs;
   std::vector<LeftOut> left_out;
   double noise = 0;  // standard deviation of a run's residual that no factor explains
-  double share = 1;  // of the factors found that was taken, 0 to 1
+  double share = 1;  // the share by which the fitted factors were multiplied, 0 to 1
   input::ProfileDraft profile;
 };
 

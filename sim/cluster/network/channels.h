@@ -25,8 +25,9 @@ constexpr double rate(Bandwidth b) {
 struct SearchGraph {
   int channels = 1;  // after the split, before the doubling
   double speed = 0;  // of one channel, bytes per second
-  // ... inside the nodes, for trees over at most two nodes. NCCL's second pass raises it to at most
-  // twice the speed between nodes, where NVLink carries it; it then prefers the tree.
+  // Speed of a channel inside the nodes, for trees over at most two nodes. NCCL's second pass
+  // raises it to at most twice the speed between nodes, if NVLink carries it; NCCL then prefers the
+  // tree.
   double tree_speed = 0;
   int launched = 1;  // channels = SMs of a kernel
 };

@@ -5,7 +5,8 @@
 //
 // The same formulas serve twice. With the speeds that NCCL assumes, they give its choice. With the
 // rates that the solver found, they give the duration of that choice. Notation: n ranks on N nodes,
-// p = n / N on a node, C channels of the search graph, bus = their total speed.
+// p = n / N on a node, C channels of the search graph, bus = their total speed. Latency of a step:
+// intra inside a node, inter between nodes; o = CPU overhead of the network, 0 for one node.
 //
 //     Ring        latency: base + (steps - s) max(intra, o) + s inter, s = 2(N-1) (AR), N-1
 //                 LL min(llMax, bus/2); LL128 min(0.92 bus, C ll128); Simple bus; x n / steps

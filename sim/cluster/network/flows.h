@@ -57,8 +57,8 @@ struct LinkPlaces {
 // The nodes whose own links a query contains, for rings and trees. Nodes are alike if they hold the
 // same GPUs and NICs of the same groups, with equal numbers of tree neighbours. Alike nodes have
 // equal flows on their own links (NVLink, PCIe, to the leaves), so one of them determines the
-// rates. This needs a cluster without conditions or measured rates, whose rails meet. Otherwise,
-// and for other patterns, all nodes' links are included.
+// rates. This holds if no part is degraded (Cluster::conditions), no rate of a node is measured,
+// and the fabric joins its rails. Otherwise, and for other patterns, all nodes' links are included.
 enum class Of : std::uint8_t { all_nodes, one_of_alike };
 
 // REQUIRES: at least two ranks in each group.

@@ -39,8 +39,8 @@ namespace sim::network {
 
 // Groups of one kind communicate at the same time and share links. Rank r runs on GPU r % node.gpus
 // of the job's node r / node.gpus. The cluster's `hosts` map the job's nodes to nodes of the
-// cluster. If a job may get any nodes (topology::scatters), durations are those of the mean of
-// draws. Loads are then those of the first nodes.
+// cluster. If a job may get any nodes (topology::scatters), a duration is the mean over random
+// draws of its nodes, and loads are those of the first nodes.
 using mesh::Groups;
 
 // The answer and its reasons, for the slowest group.
@@ -74,8 +74,8 @@ class Network {
 
   // Duration of one collective of `bytes` in the slowest group, all groups at once. `bytes` is the
   // whole array (nccl-tests' size): the gathered array for all_gather and reduce_scatter, the
-  // message for send_receive and ring_exchange. A group of one rank takes no time. THROWS
-  // SolverFailed, for callers without another answer; `answer` returns the error as a value.
+  // message for send_receive and ring_exchange. A group of one rank takes no time.
+  // `duration` throws SolverFailed; `answer` returns the error as a value.
   Duration duration(collective::Kind kind, const Groups& groups, Bytes bytes);
   Result<Answer> answer(collective::Kind kind, const Groups& groups, Bytes bytes);
   // Duration of an all-to-all whose pairs send different amounts, the same in every group:
@@ -94,7 +94,7 @@ class Network {
   enum class GroupsId : std::uint32_t {};
   GroupsId remember(const Groups& groups);
   Duration duration(collective::Kind kind, GroupsId groups, Bytes bytes);
-  // The same with all groups at once, but the slowest only of the groups with these numbers.
+  // All groups communicate at once; the result is the slowest of the groups with the numbers `of`.
   Duration duration(collective::Kind kind, GroupsId groups, Bytes bytes, std::span<const int> of);
 
   // Whether some group has ranks on several nodes.

@@ -81,7 +81,8 @@ struct Transport {
     Duration latency{};
     bool operator==(const Slower&) const = default;
   };
-  // What a tuner plugin takes in a region of sizes and numbers of ranks: a polygon in log2 of both.
+  // The algorithm and protocol that a tuner plugin chooses in a region of message sizes and numbers
+  // of ranks: a polygon in log2 of both.
   struct Region {
     std::string collective;  // "all-reduce"
     int gpus_per_node = 0;
@@ -144,7 +145,7 @@ struct Condition {
 // message crosses the fabric and one extra link with this rate.
 struct NodeRates {
   std::vector<std::string> names;        // of the nodes; empty: no measurements
-  std::vector<double> bytes_per_second;  // from a to b at a x names + b; 0 on the diagonal
+  std::vector<double> bytes_per_second;  // from a to b at a x names.size() + b; 0: a is b
 
   bool operator==(const NodeRates&) const = default;
   bool empty() const { return names.empty(); }

@@ -1,4 +1,4 @@
-// http.h — a request and a reply of `rehearse serve`, without the library that carries them.
+// http.h — a request and a reply of `rehearse serve`, without types of the HTTP library.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,9 @@ struct Reply {
   std::string type = "application/json";
   std::string body;
 };
+
+// The one address that takes large bodies.
+inline constexpr const char* snapshot_path = "/api/snapshot";
 
 using Respond = std::function<void(Reply)>;
 

@@ -1,5 +1,5 @@
-// work.h — what a worker of the server does: one request of a page, answered by the commands that
-// people type.
+// work.h — the work of the server's worker processes (workers.h): answers one request of a page
+// with the code of the commands that the table below names.
 #pragma once
 
 #include <string>
@@ -12,9 +12,11 @@ namespace sim::command::web {
 //   run, fixes   the document of `rehearse run --json`, or of problems (422)
 //   charts       the page of `rehearse report` as data
 //   launch       launch files of the plan for each framework
-//   search       the document of `rehearse plan --json`; progress is told
+//   search       the document of `rehearse plan --json`; `tell` sends its progress
 //   list         the document of `rehearse list --json`
-//   file         a dropped file: its kind and the settings that it holds
+//   file         a dropped file: its kind, and the settings that it holds or its page
+//   snapshot     a stored memory snapshot: its page
+//   sweep        the page of a folder of a sweep or of a search
 // `scratch` is a folder for dropped files.
 std::string answer(const std::string& request, const Tell& tell, const std::string& scratch);
 

@@ -32,7 +32,7 @@ struct Job {
   std::string request;
   std::function<void(std::string text)> told;  // for each text of the request; may be nullptr
   std::function<void(Reply)> done;             // once
-  std::string replaces;  // a queued job with the same text here is answered with 409; "": none
+  std::string replaces;  // removes a queued job with the same text, which gets a 409; "": none
 };
 
 struct WorkerLimits {

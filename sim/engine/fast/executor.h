@@ -64,8 +64,8 @@ class Executor {
   bool complete_all(int c, RankState& r, program::Streams streams);
 
   bool all_stopped() const;
-  bool ran_out() const;                         // of memory: some class
-  bool reached_limit() const;                   // of Options, where the replay stops: some class
+  bool ran_out() const;                         // some class ran out of memory
+  bool reached_limit() const;                   // some class reached a limit of Options
   std::int64_t driver_calls() const;            // of all classes so far
   std::vector<Duration> driver_delays() const;  // by class, so far
   // Out of memory: the rest of the step is skipped.

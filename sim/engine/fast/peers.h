@@ -42,7 +42,8 @@ struct Channel {
   }
 };
 
-// Rank classes of one group that take part in its collectives, in order of issue.
+// The collectives of one group of rank classes. `open` holds those that some class has not left
+// yet, in order of issue; `first` is the number of its front.
 struct Meetings {
   std::vector<int> members;
   struct Meeting {

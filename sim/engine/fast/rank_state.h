@@ -102,7 +102,8 @@ struct Pending {
   Place place;  // for observers
 };
 
-// The times of a completed operation: all peers had arrived, it ended; and its longest transfer.
+// Times of a completed operation: when its last peer arrived, and when it ended. `longest` is its
+// longest transfer.
 struct Ends {
   Time met{}, end{};
   Duration longest{};

@@ -1,9 +1,9 @@
 // memory_code.h — the memory instructions of a block, for replays of memory alone.
 //
-// A transient is a tensor during whose life only other transients are allocated. Its address has no
-// consequence: its memory is free again before another request. A group is a run of transients. It
-// is left out if each would find room without the driver and without a new peak
-// (RankMemory::room_for).
+// A transient is a tensor that is freed before the next allocation of a tensor that is not a
+// transient. So its address affects no other tensor. A group is a run of transients. The replay
+// leaves a group out if each of its tensors would find room without the driver and without a new
+// peak (RankMemory::room_for).
 #pragma once
 
 #include <cstdint>

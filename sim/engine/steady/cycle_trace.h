@@ -55,7 +55,7 @@ std::uint32_t actual_slot(const program::Program& program, std::uint32_t slot,
 
 // Traces the tensors of a class from its current place in the program. Cycle n consists of the
 // passes [bounds[n], bounds[n+1]), with the times of the clock log. It stops when it has seen the
-// allocation of every tensor that a cycle frees. nullopt: the last bound came first.
+// allocation of every tensor that a cycle frees. nullopt: the bounds ended before that.
 std::optional<CycleTrace> trace_cycle(const RankState& r, std::span<const MemoryCode* const> blocks,
                                       std::span<const std::uint32_t> bounds);
 

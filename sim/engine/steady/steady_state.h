@@ -46,7 +46,7 @@ class SteadyState {
   // separate: memory affects times only through driver calls.
   struct Snapshot {
     std::vector<std::int64_t> timing, memory;
-    std::vector<std::int64_t> outline;  // of the allocators
+    std::vector<std::int64_t> outline;  // Allocator::save_outline of all classes
     std::vector<Accounts> accounts;
     std::vector<std::int64_t> retries;  // of the allocators, so far
     std::vector<Duration> delays;       // by driver calls, so far
@@ -131,7 +131,7 @@ class SteadyState {
   bool may_run_alone() const;
   std::optional<std::int64_t> run_alone(int c, const Stretch& stretch, std::int64_t from,
                                         std::int64_t most);
-  enum class Alone { as_known, late, other };  // late: the CPU is not where it always was
+  enum class Alone { as_known, late, other };  // late: it ends at other times than the known cycle
   Alone cycle_alone(int c, const Stretch& stretch, std::int64_t cycle);
   bool gained_as_known(int c, const Accounts& before, std::int64_t cycles) const;
 

@@ -3,8 +3,10 @@
 // A CycleTrace lists what a cycle allocates and frees, and a SubPoolMachine replays one sub-pool.
 // SubPoolReplay runs the sub-pools of a class side by side. A sub-pool that returns to an earlier
 // state rests while the others go on. A single sub-pool cannot tell when all tensors together reach
-// a new peak. The replay therefore notes the events where a peak is possible. The allocator itself
-// replays such a cycle, and any cycle that needs the driver (memory_only.cpp).
+// a new peak. The bytes of tensors repeat in every cycle; only the slack (the bytes by which blocks
+// are larger than their requests) can differ. The replay therefore notes the slack at the events
+// where a peak is possible. The allocator itself replays a cycle that may reach a peak, and any
+// cycle that needs the driver (memory_only.cpp).
 #pragma once
 
 #include <cstdint>
@@ -153,8 +155,8 @@ class SubPoolReplay final : public MemoryReplay {
   struct Limits {
     std::vector<Height> critical;  // where a peak may be reached
     std::int64_t peak_allocated = 0, peak_active = 0;
-    // The slack allowed at events without a note, except that of omitted groups; and its margin
-    // over the slack at the take-over.
+    // slack_most: limit of the slack at events without a note. Groups of transients that are left
+    // out (memory_code.h) do not count. slack_room: its margin over the slack at the take-over.
     std::int64_t slack_most = 0, slack_room = first_slack_room;
   };
 

@@ -1,6 +1,6 @@
 // cluster.h — loads a cluster description (topologies/*.textproto, schema cluster.proto).
 //
-// load_plan, load_grid and Sites (answer/evaluate.h) call it. A Machine that is returned satisfies
+// load_plan, load_grid and Sites (answer/site.h) call it. A Machine that is returned satisfies
 // the rules of the schema and of cluster/topology. It contains no profile yet (profile/profile.h).
 #pragma once
 

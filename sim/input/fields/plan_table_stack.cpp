@@ -174,7 +174,8 @@ constexpr std::array stack_rows{
           .place = at<&Plan::numerics, &NumericsPlan::fp8_recipe>(),
           .line = "Where scales of fp8 come from: earlier steps (delayed), or the tensor itself, "
                   "which is read once more for it (tensorwise: TransformerEngine's current "
-                  "scaling, torchao's dynamic)."},
+                  "scaling, torchao's dynamic); of blocks of 32 (mxfp8); or products in 4 bits "
+                  "(nvfp4, Blackwell)."},
     Field{.name = "fp8_parameters",
           .place = at<&Plan::numerics, &NumericsPlan::fp8_parameters>(),
           .flags = "fp8-param-gather:true",

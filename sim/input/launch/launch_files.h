@@ -1,5 +1,5 @@
-// launch_files.h — launch configurations as data: workloads/launchers/*.textproto say which keys of
-// a program's YAML, TOML or JSON file mean what.
+// launch_files.h — reads the YAML, TOML or JSON launch file of a program by a table of its keys and
+// their meanings (workloads/launchers/*.textproto).
 //
 // read_launch_yaml calls read_by_launcher first. A program recognises a file if one of its `sign`s
 // holds; of several programs, the first by name reads it. Every key of the file is then simulated,

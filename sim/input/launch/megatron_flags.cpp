@@ -45,7 +45,7 @@ constexpr std::string_view together =
     "disable-bias-linear disable-bias-linear-fc glu-activation squared-relu quick-geglu "
     "vocab-size padded-vocab-size vocab-file tokenizer-type tokenizer-model "
     "tokenizer-name-or-path pad-vocab-size-to make-vocab-size-divisible-by vocab-extra-ids "
-    "extra-vocab-size hf-tokenizer-path clip-grad fp8-format fp8-recipe optimizer "
+    "extra-vocab-size hf-tokenizer-path clip-grad fp4-format fp8-format fp8-recipe optimizer "
     "deepspeed deepspeed-config zero-stage no-pipeline-parallel no-deepspeed use-megatron-fsdp "
     "use-custom-fsdp data-parallel-sharding-strategy overlapped-distributed-optimizer spec "
     "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
@@ -126,6 +126,7 @@ constexpr std::array noted{
            "fp8-quantizer-factory te-precision-config-file kitchen-config-file "
            "kitchen-recipe-number",
            "fp8 is simulated in all layers, with the usual scales"},
+    Family{"fp4-param-gather", "parameters are gathered in 16 bits"},
     Family{"batch-invariant-mode", "the default kernels are simulated"},
     Family{"memory-centric-tiled-linear", "products are not tiled"},
     Family{"apply-query-key-layer-scaling no-query-key-layer-scaling",
@@ -200,7 +201,6 @@ constexpr std::array refused{
     Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "
            "encoder-tensor-model-parallel-size",
            "an encoder is not simulated"},
-    Family{"fp4-format fp4-param-gather", "products in fp4 are not simulated"},
     Family{"enable-zbh1-pipeline enable-zbh1-exact-semantics",
            "write schedule= with the name of a schedule (rehearse list schedules)"},
     Family{"force-ds-sequence-parallel ds-sequence-parallel-fpdt",

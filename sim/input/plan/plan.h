@@ -16,7 +16,7 @@
 
 namespace sim::input {
 
-// A plan with what its file says beside it. `AnyPlan`: program::ValidPlan, or program::Plan.
+// A plan, and the other statements of its file. `AnyPlan`: program::ValidPlan, or program::Plan.
 template <class AnyPlan>
 struct LoadedPlan {
   std::string name;
@@ -26,7 +26,7 @@ struct LoadedPlan {
   std::string framework;           // its family in residuals; "": none named
   std::vector<std::string> notes;  // launch settings that are not simulated
   std::vector<Assumption> assumptions;  // of the framework, about fields that the plan leaves out
-  // What else the framework decides: "bf16 (megatron-bridge)", "attention cudnn".
+  // Other decisions of the framework: "bf16 (megatron-bridge)", "attention cudnn".
   std::vector<std::string> assumed;
 };
 using PlanFile = LoadedPlan<program::ValidPlan>;

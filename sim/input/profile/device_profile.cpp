@@ -16,6 +16,8 @@ model::Precision precision(v1::GemmPeak::Precision from) {
       return model::Precision::fp16;
     case v1::GemmPeak::fp8:
       return model::Precision::fp8;
+    case v1::GemmPeak::fp4:
+      return model::Precision::fp4;
     default:
       return model::Precision::bf16;
   }

@@ -1,7 +1,7 @@
 // profile.h — loads calibration profiles of GPUs and of NCCL (calibration/*.textproto,
 // profile.proto).
 //
-// Sites::of (answer/evaluate.h) loads the profiles of each cluster; `rehearse check` loads single
+// Sites::of (answer/site.h) loads the profiles of each cluster; `rehearse check` loads single
 // files. A ProfileFile has passed the schema's rules and the checks of device/ and network/.
 #pragma once
 

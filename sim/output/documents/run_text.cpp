@@ -212,8 +212,9 @@ std::string plan_line(const answer::Answer& answer, const Json& json) {
       plan.world(), answer.machine.gpu, answer.machine.cluster, program::short_name(plan),
       plan.pipeline.schedule, json["recompute"].get<std::string>(),
       json["attention"].get<std::string>(), json["precision"].get<std::string>());
-  if (plan.numerics.fp8) text += " with products in fp8";
-  if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise) text += " (tensorwise)";
+  constexpr std::array products{"fp8", "fp8 (tensorwise)", "mxfp8", "nvfp4"};
+  if (plan.numerics.fp8)
+    (text += " with products in ") += products[static_cast<int>(plan.numerics.fp8_recipe)];
   if (plan.numerics.fake_quantization != program::FakeQuantization::none)
     text += fmt::format(", {} rounded", json["fake_quantization"].get<std::string>());
   if (!plan.policy.choices.empty())

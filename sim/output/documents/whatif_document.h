@@ -28,8 +28,8 @@ struct WhatifRow {
     bool fabric = false;
   };
   std::vector<Link> links;  // the busiest link of each kind
-  // Draws of chance: hashes of flows, GPUs that differ. `step` is their mean, these two are the 5 %
-  // and 95 % quantiles. 1: nothing was drawn again.
+  // Number of random draws (ECMP hashes of flows, differences of GPU speed). `step` is their mean,
+  // step_low and step_high are the 5 % and 95 % quantiles. 1: one draw, no quantiles.
   int draws = 1;
   double step_low = 0, step_high = 0;
   std::string bound;  // why a changed setting may change nothing; "": no rule applies

@@ -82,7 +82,7 @@ class Emitter {
   void sync_event(std::uint16_t event, std::string_view label);
   void sync_stream(Stream stream, std::string_view label);
   void sync_device(std::string_view label);
-  // Not in a CUDA graph: the work is part of what the graph replaces.
+  // Adds work of the CPU. No effect inside a CUDA graph: its one launch replaces that work.
   void host(HostWork work, std::int64_t amount = 1);
 
   // From here to end_graph() everything is part of one CUDA graph: the CPU launches it here. Graphs

@@ -83,7 +83,7 @@ class Sharding {
   // rest of its unit. False: the module adds it to the existing gradient and frees it.
   bool keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
             std::string_view owner = {});
-  // Called around a product of a layer: its weight is whole in between.
+  // Called around a product of a layer: the rank holds the gathered weight in between.
   virtual void open(Emitter&, Unit, std::string_view /*weight*/, Visit) {}
   virtual void close(Emitter&, Unit, std::string_view /*weight*/, Visit) {}
   // The gradient is added; in a last pass it is complete.

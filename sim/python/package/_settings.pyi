@@ -71,7 +71,7 @@ class Fields(TypedDict, total=False):
     cross_entropy: Literal["stepwise", "native", "te", "one_kernel"]
     tf32: bool
     fp8: bool
-    fp8_recipe: Literal["delayed", "tensorwise"]
+    fp8_recipe: Literal["delayed", "tensorwise", "mxfp8", "nvfp4"]
     fp8_parameters: bool
     fake_quantization: Literal["none", "weights", "operands"]
     fake_quantization_clips: bool
@@ -226,7 +226,9 @@ class FieldLists(TypedDict, total=False):
         "stepwise", "native", "te", "one_kernel"]]]
     tf32: Union[bool, Sequence[bool]]
     fp8: Union[bool, Sequence[bool]]
-    fp8_recipe: Union[Literal["delayed", "tensorwise"], Sequence[Literal["delayed", "tensorwise"]]]
+    fp8_recipe: Union[Literal[  # noqa: E501
+        "delayed", "tensorwise", "mxfp8", "nvfp4"], Sequence[Literal[  # noqa: E501
+        "delayed", "tensorwise", "mxfp8", "nvfp4"]]]
     fp8_parameters: Union[bool, Sequence[bool]]
     fake_quantization: Union[Literal[  # noqa: E501
         "none", "weights", "operands"], Sequence[Literal[  # noqa: E501

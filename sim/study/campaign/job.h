@@ -39,7 +39,7 @@ struct Ledger {
 struct CauseOutcome {
   std::int64_t events = 0;         // failures, also of spares
   std::int64_t interruptions = 0;  // failures that stopped the job or its restart
-  Span lost{};                     // training since the loaded copy
+  Span lost{};                     // training time since the copy that the restart loads
   Span down{};                     // detection, waiting and restart
 };
 

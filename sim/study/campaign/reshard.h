@@ -2,10 +2,9 @@
 // fewer replicas.
 //
 // The state is a unit square: layers from top to bottom, a layer's tensor-parallel shards from left
-// to right. A rank holds a rectangle of weights: its stage's layers, its shard. Of that rectangle
-// it also holds a band of fp32 weights and moments. Its data-parallel and context-parallel group
-// divides them (Megatron-LM's distributed optimizer). State already on the same GPU is not received
-// again.
+// to right. A rank holds a rectangle of weights: its stage's layers, its shard. Its data-parallel x
+// context-parallel group divides the fp32 weights and moments of that rectangle into bands, one per
+// rank (Megatron-LM's distributed optimizer). State already on the same GPU is not received again.
 //
 // Approximations: stages hold equal, consecutive layers, even if they are interleaved. Experts are
 // treated as layers. Bands are equal.

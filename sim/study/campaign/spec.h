@@ -5,7 +5,7 @@
 // table of failures or the command line.
 //
 //    failure ──> detection ──> wait for nodes ──> restart ──> training ──> save ──> training ...
-//                              (no spare left)    (again, where it is struck)
+//                              (no spare left)    (again after a failure)
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class Takes : std::uint8_t {
 struct FailureKind {
   std::string name;
   Lifetime life;     // of one part
-  double parts = 1;  // in the whole pool; all are new at the begin
+  double parts = 1;  // number in the whole pool; all are new at the begin
   Takes takes = Takes::nothing;
   int group = 1;      // nodes that fail together
   Span detection{};   // from the stop to the decision how to continue
@@ -47,8 +47,8 @@ struct TracedFailure {
   Span repair{-1};  // negative: the kind's repair time
 };
 
-// A kind of copy of the state. Tiers are ordered by the losses that they survive; the last one
-// survives every loss.
+// A tier of checkpoints: a kind of copy of the training state. Tiers are ordered by the number of
+// lost nodes that they survive; the last tier survives every loss.
 struct Tier {
   std::string name;
   Span interval{};    // between saves, at the speed of the undisturbed job

@@ -7,12 +7,12 @@
 //    write = max(all / storage, a node's share / its NICs, a rank's share / its writer)
 //
 // Asynchronous: the job waits while a rank's share moves to the host over PCIe; the rest happens in
-// the background. Overlapped with the next step, which also uses PCIe, it waits only for the part
-// that exceeds that step (torchtitan's pinned staging).
+// the background. The move may overlap with the next step, which also uses PCIe (torchtitan's
+// pinned staging). Then the job waits only for the time by which the move is longer than the step.
 //
 // A background copy uses links that the step uses too: PCIe if it is overlapped, NICs on the path
-// to storage. The step's own traffic waits at most for the duration of the copy, and only for the
-// share of it in which the link is busy. All of that wait is charged, once per save.
+// to storage. The wait of the step's own traffic is at most the duration of the copy times the
+// share of time in which the step uses the link. This upper bound is added once per save.
 //
 // In memory: each node sends its share to neighbouring nodes over the network, all at once (Wang et
 // al., "Gemini", SOSP 2023). The network model gives the duration.
@@ -25,9 +25,9 @@
 
 namespace sim::campaign {
 
-// Bytes of a checkpoint of the whole job.
+// Bytes of a checkpoint of the whole job: parameters x bytes per parameter.
 double state_bytes(const program::Plan& plan);
-// The factors of that product: number of parameters, bytes per parameter.
+// The two factors: the number of parameters, and the bytes per parameter.
 double state_parameters(const program::Plan& plan);
 ParameterBytes parameter_bytes(const program::Plan& plan);
 

@@ -58,7 +58,7 @@ struct Summary {
   double tokens = 0;     // not lost; valid if tokens_per_step is known
   double saves = 0, changes = 0, spares_least = 0, finished = 0;
   std::vector<Account> accounts;
-  double slowed = 0;  // seconds of useful training beyond the undisturbed job's time for it
+  double slowed = 0;  // mean seconds that the kept steps took beyond an undisturbed job's time
   std::vector<Cause> causes;
   std::vector<SeedResult> each;  // one per seed
   Intervals intervals;

@@ -10,8 +10,8 @@
 //             passes of the earlier parts. The last backward pass of a stage belongs to its lowest
 //             part, after its other forward and backward passes. Split weight gradients may come
 //             later and count for the stage alone
-//    then     the same sums as a pipeline in the schedule's order, for plans at the front of the
-//             queue
+//    then     for plans at the front of the queue: the same pass times, run as a pipeline in the
+//             schedule's order
 //    memory   of the first stage: weights, gradients, optimizer state, and activations of the
 //             microbatches in flight, at the moment of its order that needs most
 //             (memory_bound.cpp). It comes first: of a plan that needs too much, no time is
@@ -21,8 +21,8 @@
 //
 //    memory   peak of the sum of all tensors, allocation by allocation: an allocator without
 //             fragmentation. The first stage comes first: if it needs too much, nothing else is
-//             computed. Of orders that go by the times of passes the first stage alone, up to its
-//             first backward pass
+//             computed. If pass times decide the order (zero bubble), the bound covers only the
+//             first stage up to its first backward pass
 //    time     each end alone (rank_bound.h) with all its collectives; and an outline of the stages
 //             (program/build/outline.h): passes as in the first bound, real messages, and the work
 //             of both ends after their passes
@@ -52,15 +52,15 @@ struct Bound {
 
 // The state of a chunk at one moment of a stage's order.
 struct InFlight {
-  // Whole gradients: none before the chunk's first backward pass and after its last one.
+  // Unsharded gradients of the chunk: `none` before its first backward pass and after its last one.
   enum class Gradients : std::uint8_t { none, complete, accumulated };
   int microbatches = 0;                   // between their forward and their backward pass
   Gradients gradients = Gradients::none;  // `complete`: at the end of the last backward pass
 };
 using Moment = std::vector<InFlight>;  // by chunk
 
-// Moments of the first stage's order with the largest memory. No moment has more in flight than the
-// order, so a bound from them is below every replay.
+// Moments of the first stage's order with the largest memory. A moment never counts more
+// microbatches than are in flight, so a bound from it is below every replay.
 std::vector<Moment> moments_of(const schedule::Schedule& row, const schedule::Shape& shape);
 
 // Number of a part's layers that are recomputed completely.
@@ -71,7 +71,7 @@ class FirstBounds {
  public:
   FirstBounds(const Space& space, const std::map<LayerCostsKey, LayerCosts>& layer_costs);
 
-  // Without a time (0) if more bytes are needed than `room`.
+  // step_ps is 0 if the plan needs more bytes than `room`.
   Bound of(const PlanShape& core, std::int64_t room = std::numeric_limits<std::int64_t>::max());
   // The same with other layer costs than those of the core's key.
   std::int64_t bytes(const PlanShape& core, const LayerCosts& layer_costs);
@@ -92,8 +92,7 @@ class FirstBounds {
 
   const Space& space_;
   const std::map<LayerCostsKey, LayerCosts>& layer_costs_;
-  // By base: the first base with the same layers and the same pipeline. Plans of both share what is
-  // cached.
+  // By base: the first base with the same layers and the same pipeline. Both share the cache.
   std::vector<int> pipeline_class_;
   std::map<std::tuple<int, int, int, int, Split>, std::vector<int>> layers_;
   std::map<std::tuple<int, int, int, int, int>, std::vector<Moment>> moments_;
@@ -112,9 +111,9 @@ SecondBound second_bound(FirstBounds& first, const PlanShape& core, const progra
 SecondBound third_bound(const answer::CheckedPlan& plan);
 
 // Peak of the sum of a program's tensors, each rounded up as the allocator does. It covers the
-// second step up to the pass count of the first step.
+// setup, the first step, and as many passes of the second step as the first step has.
 std::int64_t bytes_of_tensors(const program::Program& program);
-// The same up to the end of the first backward pass of the first step, and of the second one.
+// The same, but only up to the first backward pass (included) in each of the two steps.
 std::int64_t bytes_until_backward(const program::Program& program);
 
 }  // namespace sim::planner

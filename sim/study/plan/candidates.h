@@ -14,7 +14,8 @@
 
 namespace sim::planner {
 
-// The bound or the replay that an entry's score comes from.
+// The bound or the replay that an entry's score comes from. `sums`, `order`: the first bound.
+// `waiting`: the same, and the second bound is computed next.
 enum class Known : std::uint8_t { sums, order, waiting, second_bound, third_bound, replay };
 
 struct Entry {
@@ -23,7 +24,7 @@ struct Entry {
   std::uint32_t core = 0;
   std::uint16_t variant = 0;
   float full = 1;       // bound of memory, as a share of the room for tensors
-  bool sought = false;  // computed before it is proven; its core has another entry in the queue
+  bool sought = false;  // taken by Candidates; the search's queue has its own entry of the core
 };
 
 // Order of the priority queue: the best score first; of equals the one with the better bound.

@@ -28,6 +28,9 @@ struct Said {
   std::vector<Lifted> lifted;        // with --constraints: the one worth most first
 };
 
+// The fastest plans of `replayed` that fit: what a search has found so far.
+output::Json found(const Space& space, const std::vector<Replayed>& replayed);
+
 output::Document document(const Said& said);
 output::Json to_json(const Said& said);
 

@@ -1,5 +1,6 @@
-// launch_network.h — Megatron-LM flags of a network that take more than one field of the plan, or
-// numbers of the model's file on which neither time nor memory depends.
+// launch_network.h — writes the Megatron-LM flags of the model that no single field of the plan
+// gives. Some need several fields. Others change neither time nor memory, such as the rotary base,
+// and come from the model's file. launch_writer.cpp calls it.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace sim::planner {
 
 struct NetworkFlags {
   std::vector<std::string> flags;  // "--rotary-base 500000"
-  std::string left;                // of the model's file what no flag says; "": nothing
+  std::string left;                // values of the model's file that no flag expresses; "": none
 };
 
 // `model`: a name or a path; the keys of its file are those of Hugging Face's config.json. Without

@@ -19,8 +19,8 @@
 // (2) Plans, order and counts do not depend on the number of workers, unless the search is stopped.
 // (3) plans = impossible + cut by time + cut by memory + replayed + left. `left` is 0 unless the
 //     search is stopped.
-// (4) A search with the answers of searches over shares of its space finds the same plans. It
-//     computes only answers that those did not need.
+// (4) A search can reuse the answers of searches over shards of its space (Sharing). It finds the
+//     same plans, and computes only the answers that no shard has.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +63,8 @@ struct Wanted {
   // Distinct plans to list, the proven ones included; 0: the proven plans alone, and none of them
   // is left out because another plan is alike.
   int list = 0;
-  // Part of the allocator's capacity that must stay free. By default as much as makes it 95 %
-  // likely that a plan fits, and its verdict not tight (answer/verdict.h).
+  // Part of the allocator's capacity that must stay free. Default: the least with which a plan fits
+  // with a probability of 95 % and a verdict that is not tight (answer/verdict.h).
   std::optional<Bytes> headroom;
   double tokens_s = 0;  // least tokens per second of the job; 0: any
   int workers = 1;
@@ -91,13 +91,13 @@ struct Replayed {
   std::string reason;            // why it runs out of memory
   double likely = -1;            // probability that it fits, 0 to 1; -1: unknown
   bool stopped = false;  // too little memory was free: step_ps is a bound, the rest is not known
-  bool proven = false;   // no plan of the space that is not listed before it is better
+  bool proven = false;   // all better plans of the space are listed before it
 };
 
-// The part of the capacity that must stay free on a site; and the probability that a plan fits that
-// leaves `left` of the capacity (-1: unknown). The memory outside the allocator is uniform in its
-// range.
+// The part of the capacity that must stay free on a site.
 Bytes headroom(const Wanted& wanted, const answer::Site& site);
+// The probability that a plan fits if it leaves `left` of the capacity free; -1: unknown. The
+// memory outside the allocator is taken as uniform in its range.
 double fits_likely(const answer::Site& site, Bytes left);
 
 // Whether two plans differ only in fields that change neither time nor memory by 0.5 %: the same
@@ -130,6 +130,7 @@ struct Progress {
   double best_s = 0, least_s = 0;  // best_s 0: none yet; least_s: lower bound on all plans, or 0
   // The search is on its way to a first plan. It takes a limited number of replays.
   bool seeking = false;
+  const std::vector<Replayed>* found = nullptr;  // all plans replayed so far
 };
 
 // REQUIRES: `sites` has the machines of all bases. The search stops when `go_on` returns false.

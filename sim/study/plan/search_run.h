@@ -39,7 +39,7 @@ class Search {
   enum class Phase : std::uint8_t { seek, prove, tight, list };
   static constexpr std::size_t failed = std::numeric_limits<std::size_t>::max();
 
-  // Computes waves until none is left. False: stopped.
+  // Computes wave after wave of items, each in parallel, until none is left. False: stopped.
   bool run_waves();
 
   // Answers that arrive (search_answers.cpp).

@@ -1,5 +1,5 @@
 // fixes.h — the smallest changes that make a plan fit. Each is replayed before it is offered. The
-// command `explain` calls it.
+// commands `explain` and `run --fixes` call it.
 //
 // Invariant: a change keeps the number of GPUs. Its cost is its step time relative to the unchanged
 // plan on GPUs with unlimited memory.

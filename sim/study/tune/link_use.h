@@ -2,7 +2,7 @@
 //
 // The use of a link is the bytes that cross it in a step over its capacity times the step time.
 // Bytes come from every collective and message of the programs, on the routes of the network model
-// (network.h). The sum over links does not depend on sharing.
+// (network.h). Transfers that share a link change its times, not these bytes.
 #pragma once
 
 #include <map>

@@ -1,5 +1,6 @@
-// losses.h — what a plan loses although it fits: memory that is nearly full or in pieces, and time
-// that a change could win back. `explain` and `run` print them; `improve` looks for changes.
+// losses.h — the losses of a plan that fits: memory that is nearly full or fragmented, and time
+// that a change could save. `explain` and `run` print them; improve.h looks for changes against
+// them.
 //
 // Thresholds: fragmentation above 15 % of the reserved bytes, and time above 10 % of the step.
 // Smaller losses are not worth a change by themselves.
@@ -14,10 +15,10 @@
 namespace sim::study {
 
 enum class Cause : std::uint8_t {
-  tight,    // the outcome can turn (answer/verdict.h)
+  tight,    // a small change can reverse the outcome (answer/verdict.h)
   retries,  // the allocator gives its cache back in every step
   fragmentation,
-  tensor_parallel,  // communication that nothing hides; so are the next three
+  tensor_parallel,  // exposed communication, as the next three
   context_parallel,
   expert_parallel,
   data_parallel,

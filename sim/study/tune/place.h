@@ -5,10 +5,9 @@
 // Annealing minimises a model of the communication that a step waits for, on the routes and
 // capacities of the network:
 //
-//    collectives   of each communicator, all its groups at once: bytes over the link that takes
-//                  longest
-//    pipeline      of each two stages, in either direction, the longest link; a microbatch in pp
-//                  pays it, as 1F1B does
+//    collectives   for each communicator, all its groups at once: the time of the slowest link
+//    pipeline      for each kind of message between stages: the time of the slowest link. One of
+//                  pp microbatches waits for it, as in 1F1B; compute hides the others
 //
 // The model orders placements and is no prediction. The caller replays the first and the last one.
 //

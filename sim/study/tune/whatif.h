@@ -30,8 +30,8 @@ struct WhatifSettings {
   bool coupled = false;  // all transfers of the step share one network
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   int workers = 1;
-  // Draws of chance per variant: the hash of flows (fabric.hash_seed) and GPUs that differ
-  // (jitter.seed) take this many seeds, counted from those of the cluster.
+  // Random draws per variant. Draw i adds i to two seeds of the cluster: the ECMP hash of flows
+  // (fabric.hash_seed) and the differences of GPU speed (jitter.seed).
   int seeds = 1;
 };
 

@@ -1,5 +1,6 @@
-// whatif_bound.h — why a changed setting of a cluster may change nothing: another part bounds.
-// whatif.cpp asks it for each variant that ran.
+// whatif_bound.h — explains why a changed setting of a cluster may not change the step time:
+// another part is the bottleneck, or compute hides the changed part. The command `whatif` calls it
+// for each variant that ran.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace sim::study {
 
-// A clause such as "NVLS does not exist on A100-SXM4-80GB"; "" if no rule applies. `row` is the
-// variant's own, with its links.
+// A clause such as "NVLS does not exist on A100-SXM4-80GB"; "" if no rule applies. `row` is the row
+// of the variant; its `links` are filled.
 std::string why_unchanged(const std::vector<std::string>& settings, const answer::Site& site,
                           const output::WhatifRow& row);
 

@@ -63,22 +63,15 @@ Value in_line(Writer& w, Value normed) {
   return checkpoint(w, {normed}, [normed](Writer& b) { return shared_expert(b, normed); });
 }
 
-// If another microbatch hides all-to-alls, a layer runs in four nodes on two streams, each with its
-// own graph and autograd call. This costs about as much Python again [core 0.15
-// models/common/model_chunk_schedule_plan.py, pipeline_parallel/utils.py:ScheduleNode].
-int host_pieces(const Writer& w) {
-  return w.plan.experts.overlaps_all_to_all ? 2 : 1;
-}
-
 // The Python of a layer of experts outside of graphs. Router, preprocessing and the rest are taken
 // as a third each (chosen: the profile has their sum).
 void python_of_experts(Writer& w, HostWork whole, HostWork third) {
   const CudaGraphs& graphs = w.plan.stack.cuda_graphs;
   const int captured = graphs.router + graphs.preprocess;
   if (captured == 0)
-    w.e.host(whole, host_pieces(w));
+    w.e.host(whole);
   else
-    w.e.host(third, (3 - captured) * host_pieces(w));
+    w.e.host(third, 3 - captured);
 }
 
 Value layer_of_experts(Writer& w) {

@@ -7,8 +7,8 @@
 //     forward   [gather u] wait u  layer u  reshard u
 //     backward  [gather u] wait u  gather u-1  layer u  reduce u
 //
-// A unit is gathered unless it is whole. The set of whole units is the state that one pass leaves
-// for the next.
+// A unit is whole while this rank holds its gathered parameters; it is gathered only if it is not
+// whole. The set of whole units is the state that one pass leaves for the next.
 //
 // Gathers are issued on the unshard stream and reductions on the reduce stream. Both use the
 // communicator of the shard group, so NCCL runs them in the order of issue. FSDP1 gathers into one
