@@ -1,8 +1,9 @@
-// compare.cpp — `rehearse compare`: compares the log of a run with the prediction for its plan.
+// compare.cpp — `rehearse compare`: compares logs of a run with the prediction for its plan.
 #include "sim/calibrate/compare.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/answer/evaluate.h"
@@ -91,6 +92,87 @@ output::Document out_of_memory(const std::string& log, const calibrate::Measured
   return document;
 }
 
+// A log and its steps.
+struct Log {
+  std::string path;
+  calibrate::MeasuredRun run;
+};
+
+// The leading words that a reader of measurements recognises; at least the first one.
+std::vector<std::string> logs_of(const Options& options) {
+  std::vector<std::string> logs = {options.words().front()};
+  for (std::size_t i = 1; i < options.words().size(); ++i) {
+    if (calibrate::reader_of(options.words()[i]) == nullptr) break;
+    logs.push_back(options.words()[i]);
+  }
+  return logs;
+}
+
+std::vector<Log> read_logs(const std::vector<std::string>& paths, const answer::Answer& answer) {
+  const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
+  std::vector<Log> logs;
+  for (const std::string& path : paths) {
+    const calibrate::Source source = need(calibrate::read_source(path));
+    logs.push_back({path, calibrate::measured_run(source.measurements.steps, tokens)});
+    if (logs.back().run.steps == 0)
+      throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", path,
+                                        source.reader ? source.reader->name : "")};
+  }
+  return logs;
+}
+
+double error_of(const calibrate::MeasuredRun& run, const answer::Answer& answer) {
+  return 100 * (answer::step_seconds(answer) / run.seconds - 1);
+}
+
+output::Document one_log(const Log& log, const answer::Answer& answer) {
+  const double error = error_of(log.run, answer);
+  output::Document document;
+  document.blocks.emplace_back(output::Note{
+      "",
+      fmt::format("{} steps of {} measured, median {:.4g} s (nine in ten {:.4g}-{:.4g}); predicted "
+                  "{:.4g} s, {:+.1f} %",
+                  log.run.steps, log.path, log.run.seconds, log.run.low, log.run.high,
+                  answer::step_seconds(answer), error),
+      true});
+  document.blocks.emplace_back(
+      output::Values{"",
+                     {output::value("steps", "", log.run.steps), output::value("fits", "", true),
+                      output::value("error_percent", "", error)}});
+  document.blocks.emplace_back(rows_of(lines_of(log.run, answer)));
+  return document;
+}
+
+// Several logs of one plan: each one, and all together by the median of their medians.
+output::Document several_logs(const std::vector<Log>& logs, const answer::Answer& answer,
+                              double seconds) {
+  std::size_t steps = 0;
+  for (const Log& log : logs) steps += log.run.steps;
+  const double predicted = answer::step_seconds(answer), error = 100 * (predicted / seconds - 1);
+  output::Rows rows{"logs",
+                    "",
+                    {{"log", "log", "", 0, true},
+                     {"steps", "steps", "", 0},
+                     {"measured_s", "measured", "s", 4, false, "", 1, output::Show::general},
+                     {"error_pct", "error", "", 1, false, " %", 1, output::Show::change}},
+                    {}};
+  for (const Log& log : logs)
+    rows.cells.push_back({log.path, log.run.steps, log.run.seconds, error_of(log.run, answer)});
+  output::Document document;
+  document.blocks.emplace_back(output::Note{
+      "",
+      fmt::format("{} steps of {} logs measured, median of their medians {:.4g} s; predicted "
+                  "{:.4g} s, {:+.1f} %",
+                  steps, logs.size(), seconds, predicted, error),
+      true});
+  document.blocks.emplace_back(
+      output::Values{"",
+                     {output::value("steps", "", steps), output::value("fits", "", true),
+                      output::value("error_percent", "", error)}});
+  document.blocks.emplace_back(std::move(rows));
+  return document;
+}
+
 }  // namespace
 
 int run_compare(const Arguments& arguments, Globals globals) {
@@ -101,40 +183,29 @@ int run_compare(const Arguments& arguments, Globals globals) {
       .words(1, 1000)
       .parse(arguments, globals);
   const double within = static_cast<double>(options.number("within", 10, 0, 1000));
-  const std::string log = options.words().front();
-  const calibrate::Source source = need(calibrate::read_source(log));
-  const input::PlanFile file = load_plan(options, globals, 1);
+  const std::vector<std::string> paths = logs_of(options);
+  need(calibrate::read_source(paths.front()));  // its problems come before those of the plan
+  const input::PlanFile file = load_plan(options, globals, paths.size());
   answer::Sites sites;
   const answer::CheckedPlan plan = checked(file, sites);
   const answer::Answer answer = answer::evaluate(plan);
-  const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
-  const calibrate::MeasuredRun run = calibrate::measured_run(source.measurements.steps, tokens);
-  if (run.steps == 0)
-    throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", log,
-                                      source.reader ? source.reader->name : "")};
+  const std::vector<Log> logs = read_logs(paths, answer);
   if (!answer.run.fits()) {
-    say(globals, "compare", out_of_memory(log, run, answer));
+    say(globals, "compare", out_of_memory(logs.front().path, logs.front().run, answer));
     return exit_no;
   }
-  const double error = 100 * (answer::step_seconds(answer) / run.seconds - 1);
-  output::Document document;
-  document.blocks.emplace_back(output::Note{
-      "",
-      fmt::format("{} steps of {} measured, median {:.4g} s (nine in ten {:.4g}-{:.4g}); predicted "
-                  "{:.4g} s, {:+.1f} %",
-                  run.steps, log, run.seconds, run.low, run.high, answer::step_seconds(answer),
-                  error),
-      true});
-  document.blocks.emplace_back(
-      output::Values{"",
-                     {output::value("steps", "", run.steps), output::value("fits", "", true),
-                      output::value("error_percent", "", error)}});
-  document.blocks.emplace_back(rows_of(lines_of(run, answer)));
-  output::Rows why = rows_of(calibrate::explanations(answer, run.seconds));
+  std::vector<double> medians;
+  for (const Log& log : logs) medians.push_back(log.run.seconds);
+  const double seconds = calibrate::median(medians);
+  output::Document document =
+      logs.size() == 1 ? one_log(logs.front(), answer) : several_logs(logs, answer, seconds);
+  output::Rows why = rows_of(calibrate::explanations(answer, seconds));
   why.searched = why.cells.empty();
   document.blocks.emplace_back(std::move(why));
   say(globals, "compare", document);
-  return std::abs(error) <= within ? exit_yes : exit_no;
+  const bool close = std::ranges::all_of(
+      logs, [&](const Log& log) { return std::abs(error_of(log.run, answer)) <= within; });
+  return close ? exit_yes : exit_no;
 }
 
 }  // namespace sim::command

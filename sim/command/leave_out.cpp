@@ -76,11 +76,6 @@ std::vector<calibrate::SensitiveRow> measure(const std::vector<input::RunsRow>& 
   return all;
 }
 
-void write_whole(const std::string& path, const std::string& text) {
-  if (const std::string problem = output::write_file(path, text); !problem.empty())
-    throw Stop{exit_io, problem};
-}
-
 }  // namespace
 
 int run_leave_out(const std::vector<input::RunsRow>& table, const LeaveOutWanted& wanted,
@@ -99,9 +94,9 @@ int run_leave_out(const std::vector<input::RunsRow>& table, const LeaveOutWanted
       need(wanted.column == "half" ? calibrate::predict_halves(rows, given, factors)
                                    : calibrate::leave_out(rows, given, groups, factors));
   const input::RunResiduals residuals = calibrate::residuals_of(rows, result.unseen, wanted.words);
-  if (!wanted.residuals.empty()) write_whole(wanted.residuals, input::to_text(residuals));
+  if (!wanted.residuals.empty()) save(wanted.residuals, input::to_text(residuals));
   calibrate::add_intervals(rows, result.unseen, residuals);
-  if (!wanted.csv.empty()) write_whole(wanted.csv, calibrate::predictions_csv(result.unseen));
+  if (!wanted.csv.empty()) save(wanted.csv, calibrate::predictions_csv(result.unseen));
   say(globals, "validate-leave-out",
       calibrate::leave_out_document(rows, given, result, groups, fitted, wanted.column));
   return exit_yes;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "sim/calibrate/fit/minimum.h"
 #include "sim/calibrate/rows/row_text.h"
@@ -196,9 +197,25 @@ void minimise_in_turn(Search& search, int most) {
   }
 }
 
-// Number of samples whose residual changes by more than 0.05 % for a step of half a prior. A level
-// does not count samples of siblings: their mean error is subtracted anyway.
-std::size_t feel(const input::ProfileDraft& draft, const device::Gpu& gpu, const Items& items,
+// The samples that depend on a parameter, and how many distinct shapes they have.
+struct Felt {
+  std::size_t samples = 0, shapes = 0;
+};
+
+std::size_t distinct_shapes(const Items& items, const std::vector<bool>& counted) {
+  std::set<std::vector<model::Operation>> shapes;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!counted[i]) continue;
+    std::vector<model::Operation> shape = items[i].sample->operations;
+    for (model::Operation& operation : shape) operation.name = {};
+    shapes.insert(std::move(shape));
+  }
+  return shapes.size();
+}
+
+// Samples whose residual changes by more than 0.05 % for a step of half a prior. A level does not
+// count samples of siblings: their mean error is subtracted anyway.
+Felt feel(const input::ProfileDraft& draft, const device::Gpu& gpu, const Items& items,
                  std::size_t groups, const std::string& path, double step,
                  const Parameter& parameter) {
   const double at = draft.get(path);
@@ -213,9 +230,32 @@ std::size_t feel(const input::ProfileDraft& draft, const device::Gpu& gpu, const
       if (std::abs(after[i] - before[i]) > 5e-4 && !(parameter.level && items[i].sibling))
         moved[i] = true;
   }
-  std::size_t felt = 0;
-  for (std::size_t i = 0; i < items.size(); ++i) felt += moved[i] ? items[i].weight() : 0;
+  Felt felt;
+  for (std::size_t i = 0; i < items.size(); ++i) felt.samples += moved[i] ? items[i].weight() : 0;
+  felt.shapes = distinct_shapes(items, moved);
   return felt;
+}
+
+// Levels alone move if there are fewer distinct shapes than parameters.
+void keep_shapes(std::size_t shapes, Search& search, std::vector<FittedParameter>& all) {
+  if (search.moving.size() <= shapes) return;
+  Search levels = search;
+  levels.moving.clear();
+  levels.priors.clear();
+  levels.first.clear();
+  for (std::size_t i = 0; i < search.moving.size(); ++i) {
+    if (search.moving[i].level) {
+      levels.moving.push_back(search.moving[i]);
+      levels.priors.push_back(search.priors[i]);
+      levels.first.push_back(search.first[i]);
+      continue;
+    }
+    for (FittedParameter& p : all)
+      if (p.path == search.moving[i].path) p.fitted = false;
+  }
+  search.moving = std::move(levels.moving);
+  search.priors = std::move(levels.priors);
+  search.first = std::move(levels.first);
 }
 
 Search prepare(const std::string& block, const input::ProfileDraft& draft, const device::Gpu& gpu,
@@ -234,8 +274,13 @@ Search prepare(const std::string& block, const input::ProfileDraft& draft, const
       p.upper = parameter.upper;
       const double prior =
           parameter.relative ? std::max(parameter.prior * std::abs(p.base), 1e-9) : parameter.prior;
-      p.samples = feel(draft, gpu, items, groups, path, prior / 2, parameter);
-      p.fitted = p.samples >= least_samples && p.base >= p.lower && p.base <= p.upper;
+      const Felt felt = feel(draft, gpu, items, groups, path, prior / 2, parameter);
+      p.samples = felt.samples;
+      p.shapes = felt.shapes;
+      p.level = parameter.level || parameter.of_runs;
+      // A step of a plan has the shapes of the plan, and its levels are those of these shapes.
+      const bool enough = p.shapes >= least_samples || (p.level && from_a_run(items));
+      p.fitted = p.samples >= least_samples && enough && p.base >= p.lower && p.base <= p.upper;
       if (p.fitted) {
         search.moving.push_back(p);
         search.priors.push_back(prior);
@@ -244,6 +289,7 @@ Search prepare(const std::string& block, const input::ProfileDraft& draft, const
       all.push_back(p);
     }
   }
+  keep_shapes(distinct_shapes(items, std::vector<bool>(items.size(), true)), search, all);
   return search;
 }
 
@@ -252,6 +298,7 @@ struct Folds {
   std::vector<std::size_t> of;  // item -> fold
   std::size_t count = 0;
   std::string split;
+  bool of_one_source = false;
 };
 
 Folds folds_of(const Items& items, std::size_t groups) {
@@ -263,6 +310,7 @@ Folds folds_of(const Items& items, std::size_t groups) {
   }
   folds.split = "one source left out";
   if (folds.count < 2) {
+    folds.of_one_source = true;
     folds.count = std::min<std::size_t>(5, items.size());
     folds.split = fmt::format("{} folds of one source", folds.count);
     for (std::size_t i = 0; i < items.size(); ++i) folds.of[i] = i % folds.count;
@@ -292,8 +340,12 @@ Fit::Unseen cross_validate(const Search& fitted, const input::ProfileDraft& base
     add(search.draft, errors);
     add(base, base_errors);
   }
-  return {block, folds.split, errors.size(), mean_absolute_percent(errors),
-          mean_absolute_percent(base_errors)};
+  return {block,
+          folds.split,
+          errors.size(),
+          mean_absolute_percent(errors),
+          mean_absolute_percent(base_errors),
+          folds.of_one_source};
 }
 
 void residuals_of_block(const Items& items, const input::ProfileDraft& base,
@@ -331,6 +383,7 @@ void residuals_of_block(const Items& items, const input::ProfileDraft& base,
     r.level = std::exp(level / n);
     r.noise_percent = 100 * std::sqrt(std::max(0.0, squares / n - sum * sum / n / n));
     r.standard_error_percent = n > 1 ? r.noise_percent / std::sqrt(n - 1) : 100 * noise;
+    r.block = block_of(*items[some.front()].sample);
     out.push_back(r);
   }
 }
@@ -430,6 +483,8 @@ Fit fit(const input::ProfileDraft& base, const device::Gpu& gpu,
   }
   for (const auto& [block, items] : blocks) {
     const std::size_t count = groups[block].size();
+    out.shapes[block] = distinct_shapes(items, std::vector<bool>(items.size(), true));
+    if (!from_a_run(items)) out.shapes_of_tables[block] = out.shapes[block];
     Search search = prepare(block, out.profile, gpu, items, count, out.parameters);
     const input::ProfileDraft before = out.profile;
     minimise_in_turn(search, evaluations);

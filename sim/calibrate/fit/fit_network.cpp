@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "sim/calibrate/fit/fit.h"
 #include "sim/calibrate/fit/minimum.h"
@@ -196,6 +197,10 @@ Items usable(const input::Machine& machine, const std::vector<CollectiveSample>&
       ++passed[fmt::format("collectives of another GPU ({})", sample.gpu)];
       continue;
     }
+    if (sample.waits) {
+      passed["collectives that wait for other ranks: their times have no floor"] += sample.count;
+      continue;
+    }
     if (sample.host_timed && sample.bytes.n < host_timed_from) {
       ++passed["collectives below 16 MiB, timed from the host"];
       continue;
@@ -268,6 +273,7 @@ Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft&
       p.value = draft.get(path);
       p.lower = parameter.lower;
       p.upper = parameter.upper;
+      p.level = parameter.level || parameter.of_runs;
       const double prior =
           parameter.relative ? std::max(parameter.prior * p.base, 1e-12) : parameter.prior;
       const input::ProfileDraft moved = nearby(draft, path, prior, p);
@@ -326,6 +332,7 @@ void add_residuals(const Items& items, const std::vector<Said>& before,
     }
     r.noise_percent = 100 * std::sqrt(std::max(0.0, squares / n - sum * sum / n / n));
     r.standard_error_percent = n > 1 ? r.noise_percent / std::sqrt(n - 1) : 100 * noise;
+    r.block = "communication";
     out.residuals.push_back(r);
   }
 }
@@ -338,6 +345,7 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
   const std::size_t folds = by_source ? sources.size() : std::min<std::size_t>(5, items.size());
   Fit::Unseen unseen;
   unseen.block = "communication";
+  unseen.of_one_source = !by_source;
   unseen.split = by_source ? "one source left out" : fmt::format("{} folds of one source", folds);
   for (std::size_t fold = 0; fold < folds; ++fold) {
     Surrogate some = all;
@@ -444,6 +452,16 @@ input::ProfileDraft nowhere_worse(const input::ProfileDraft& base,
   return best;
 }
 
+// Distinct sizes, kinds and groups of ranks.
+std::size_t distinct_shapes(const Items& items, bool of_tables) {
+  std::set<std::tuple<collective::Kind, int, int, std::int64_t>> shapes;
+  for (const Item& item : items)
+    if (!of_tables || !item.sample->groups)
+      shapes.insert(
+          {item.sample->kind, item.sample->ranks, item.cluster.nodes, item.sample->bytes.n});
+  return shapes.size();
+}
+
 }  // namespace
 
 void fit_network(const input::Machine& machine, const std::vector<CollectiveSample>& samples,
@@ -452,6 +470,9 @@ void fit_network(const input::Machine& machine, const std::vector<CollectiveSamp
   const input::ProfileDraft base = out.profile;
   const std::vector<Said> before = answered(items, base.communication(), out.passed);
   if (items.empty()) return;
+  out.shapes["communication"] = distinct_shapes(items, false);
+  if (std::ranges::any_of(items, [](const Item& item) { return !item.sample->groups; }))
+    out.shapes_of_tables["communication"] = distinct_shapes(items, true);
   input::ProfileDraft best = base;
   const auto cost = [&](const std::vector<std::optional<Said>>& answers) {
     double sum = 0;

@@ -42,6 +42,7 @@ struct CollectiveSample {
   int nics = 0;
   double nic_bits_per_second = 0;
   bool host_timed = false;  // timed on the CPU: contains launches and copies
+  bool waits = false;       // of a run: contains waiting for other ranks (waits_for_peers)
   // Groups that communicated at the same time. Without a value: one group on neighbouring GPUs.
   std::optional<mesh::Groups> groups;
   std::int64_t count = 1;  // number of measurements
@@ -76,6 +77,7 @@ struct Measurements {
   std::vector<StepSample> steps;
   std::vector<std::string> facts;              // other facts from the source, as text
   std::map<std::string, std::int64_t> passed;  // reason -> number left out
+  std::vector<std::string> doubts;  // reasons not to fit a profile of training steps to them
 
   void add(Measurements other);
 };

@@ -11,6 +11,7 @@
 
 #include "sim/calibrate/rows/row_plan.h"
 #include "sim/calibrate/rows/row_text.h"
+#include "sim/calibrate/runs/best_share.h"
 #include "sim/input/tables/table_csv.h"
 #include "sim/input/text/locate.h"
 
@@ -27,28 +28,13 @@ constexpr double huber_noises = 1.345;  // noises; Huber's constant for 95 % eff
 Result<input::ProfileDraft> draft(const std::string& profile, const std::string& communication) {
   const Result<std::string> path = input::locate(input::Kind::profile, profile);
   if (!path) return path.errors();
-  const Result<input::ProfileDraft> loaded = input::ProfileDraft::load(*path);
-  if (!loaded || communication.empty() || communication == profile) return loaded;
-  input::ProfileDraft base = *loaded;
+  if (communication.empty()) return whole_profile(*path, "");
   const Result<std::string> other = input::locate(input::Kind::profile, communication);
   if (!other) return other.errors();
-  const Result<input::ProfileDraft> fabric = input::ProfileDraft::load(*other);
-  if (!fabric) return fabric.errors();
-  base.take_communication(*fabric);
-  return base;
+  return whole_profile(*path, *other);
 }
 
 }  // namespace
-
-std::optional<double> time_residual(const Row& row, const Prediction& prediction) {
-  if (prediction.status != "predicted" || cell(row, "oom") == "1" || prediction.assumes_gpus)
-    return std::nullopt;
-  if (const auto error = relative_error(row, prediction, quantities()[throughput]))
-    return std::log1p(*error);
-  if (const auto error = relative_error(row, prediction, quantities()[iteration_time]))
-    return -std::log1p(*error);
-  return std::nullopt;
-}
 
 Sensitivities::Sensitivities(std::vector<Factor> factors) : factors_(std::move(factors)) {}
 
@@ -62,14 +48,7 @@ answer::Sites& Sensitivities::moved(const std::string& profile, const std::strin
   if (!base) return *one;  // the row was predicted with it, so it loads
   std::vector<double> x(factors_.size());
   x[factor] = moved_by;
-  const input::ProfileDraft changed = scaled(*base, factors_, x);
-  input::ProfileFile file;
-  file.device = changed.device();
-  file.has_communication = changed.has_communication();
-  file.communication = changed.communication();
-  file.path = profile;
-  file.text = changed.text("");
-  one->use(std::move(file));
+  one->use(profile_file(scaled(*base, factors_, x), profile));
   return *one;
 }
 
@@ -302,25 +281,19 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
 
 namespace {
 
-// The share of the factors that predicts rows best that the fit did not see, in folds of the rows
-// (as in run_fit.cpp).
-double best_share(const Known& known, const std::vector<std::size_t>& of,
-                  const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors) {
-  constexpr std::size_t folds = 10, least = 4;
-  constexpr std::array shares = {0.0, 0.25, 0.5, 0.75, 1.0};
-  if (of.size() < least) return 1;
-  std::array<double, shares.size()> sums{};
-  for (std::size_t part = 0; part < std::min(folds, of.size()); ++part) {
+// How far the factors of `of`, a part of a source's rows, are trusted (best_share.h).
+double trusted_share(const Known& known, const std::vector<std::size_t>& of,
+                     const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors) {
+  return best_share(of.size(), [&](std::size_t fold) {
     std::vector<std::size_t> kept, held;
-    for (std::size_t n = 0; n < of.size(); ++n) (n % folds == part ? held : kept).push_back(of[n]);
+    for (std::size_t n = 0; n < of.size(); ++n)
+      (n % folds_of(of.size()) == fold ? held : kept).push_back(of[n]);
     const std::vector<double> x = fit_source(known, kept, given, factors);
-    for (const std::size_t i : held) {
-      const double shift = dot(given[known.rows[i]].sensitivity, x);
-      for (std::size_t s = 0; s < shares.size(); ++s)
-        sums[s] += std::abs(known.residuals[i] - shares[s] * shift);
-    }
-  }
-  return shares[static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin())];
+    std::vector<UnseenRun> unseen;
+    for (const std::size_t i : held)
+      unseen.push_back({known.residuals[i], dot(given[known.rows[i]].sensitivity, x)});
+    return unseen;
+  });
 }
 
 }  // namespace
@@ -343,7 +316,7 @@ Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
         std::vector<std::size_t> other;
         for (std::size_t i = 1 - half; i < known.rows.size(); i += 2) other.push_back(i);
         const std::vector<double> x = fit_source(known, other, given, factors);
-        const double share = best_share(known, other, given, factors);
+        const double share = trusted_share(known, other, given, factors);
         for (std::size_t i = half; i < known.rows.size(); i += 2) {
           const std::size_t row = known.rows[i];
           out.unseen[row] = shifted(given[row].given, share * dot(given[row].sensitivity, x));

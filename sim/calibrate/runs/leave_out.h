@@ -28,10 +28,6 @@
 
 namespace sim::calibrate {
 
-// ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted or
-// ran out of memory.
-std::optional<double> time_residual(const Row& row, const Prediction& prediction);
-
 // A row as predicted today, and how its time follows the factors of its profile.
 struct SensitiveRow {
   Prediction given;

@@ -177,6 +177,9 @@ void note(std::string_view text);
 // Reports a written file or folder: a note or, with --json, `rehearse/written/1`.
 void say_written(const Globals& globals, const std::string& path, const std::string& words);
 
+// Writes a whole file, or stops with exit_io.
+void save(const std::string& path, std::string_view text);
+
 // Stops if the file exists, unless --overwrite is set (the command declares it). Devices and pipes
 // are always written.
 void keep_file(const Options& options, const std::string& path);
