@@ -86,8 +86,8 @@ std::optional<double> measured(const Row& row, const Quantity& quantity);
 std::optional<double> relative_error(const Row& row, const Prediction& prediction,
                                      const Quantity& quantity);
 
-// ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted, ran
-// out of memory or does not publish its number of GPUs.
+// ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted,
+// ran out of memory or does not publish its number of GPUs.
 std::optional<double> time_residual(const Row& row, const Prediction& prediction);
 
 // Adds the 90 % intervals to every prediction. A row's own residual is left out: the interval is

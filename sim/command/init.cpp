@@ -123,9 +123,9 @@ set: "schedule=1f1b,interleaved-1f1b,zb-v"
     {"runs", "runs.csv", "rehearse calibrate {0} --cluster NAME -o mine.textproto",
      R"text(# Measured runs of one cluster, a line each. `rehearse check {0}` checks them.
 # `rehearse calibrate {0} --cluster NAME -o mine.textproto` fits a profile to them, and
-# `rehearse validate {0} --cluster NAME --profile ./mine.textproto` compares each with its prediction.
-#   model         a name of `rehearse list models`, or the path of a config.json; other networks have
-#                 columns layers, hidden, heads, kv_heads, ffn, vocab, seq, glu (1: gated)
+# `rehearse validate {0} --cluster NAME --profile ./mine.textproto` compares them with it.
+#   model         a name of `rehearse list models`, or the path of a config.json; other networks
+#                 have columns layers, hidden, heads, kv_heads, ffn, vocab, glu (1: gated)
 #   framework     a name of `rehearse list frameworks`; its defaults fill what is left out
 #   gbs, mbs      sequences of a step, and of a micro-batch
 #   iter_time_s   seconds of a step; or tokens_s_gpu, tokens per second and GPU

@@ -18,6 +18,7 @@
 #include "sim/command/common/command.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
+#include "sim/command/common/row_identities.h"
 #include "sim/command/common/shard.h"
 #include "sim/command/leave_out.h"
 #include "sim/command/report.h"
@@ -138,27 +139,13 @@ Predicted predict_all(const std::vector<input::RunsRow>& rows, const Wanted& wan
   return out;
 }
 
-// Identity of each row: a hash of everything that its prediction depends on.
-std::vector<std::string> identities(const std::vector<input::RunsRow>& rows, answer::Sites& sites) {
-  std::string common = output::version() + input::to_text(need(input::find_residuals()));
-  for (const std::string& name : calibrate::known_clusters())
-    common += (*need(sites.find(name))).digest;
-  common = study::identity(common);
-  std::vector<std::string> ids;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::string text = fmt::format("{} {}\n", common, i);
-    for (const auto& [column, cell] : rows[i].cells) text += column + "\t" + cell + "\n";
-    ids.push_back(study::identity(text));
-  }
-  return ids;
-}
-
 // Predicts one share of the rows into a folder; `arguments` resume it.
 int predict_shard(const std::vector<input::RunsRow>& rows, const std::string& whole,
                   const Share& share, const std::vector<std::string>& arguments, bool overwrite,
                   const Globals& globals) {
   answer::Sites sites;
-  const std::vector<std::string> all = identities(rows, sites);
+  const std::vector<std::string> all =
+      row_identities(rows, input::to_text(need(input::find_residuals())));
   const study::Shard& shard = *share.shard;
   const std::string folder =
       prepare(whole, study::manifest("validate", all, shard, arguments), overwrite);
@@ -410,6 +397,7 @@ void declare_validate(Options& options) {
       .value("leave-out", "COLUMN",
              "predict each group of rows with profiles that are fitted to all others: source, gpu, "
              "framework, model or another column; half: each half of a source from the other; "
+             "runs=N: all other runs of a source from N of them; "
              "an interrupted command goes on")
       .value("output,o", "FOLDER",
              "with --shard: where the shares go (results-validate); with --leave-out: its records "

@@ -20,9 +20,8 @@ const std::string root = REHEARSE_SOURCE_DIR;
 const std::string a100 = "NVIDIA A100-SXM4-80GB";
 
 bool says(const std::vector<std::string>& reasons, const std::string& words) {
-  return std::ranges::any_of(reasons, [&](const std::string& one) {
-    return one.find(words) != std::string::npos;
-  });
+  return std::ranges::any_of(
+      reasons, [&](const std::string& one) { return one.find(words) != std::string::npos; });
 }
 
 // Four layers of Llama-2-7B on one node.
@@ -30,8 +29,8 @@ input::PlanFile plan(const std::vector<std::string>& more = {}) {
   ::setenv("REHEARSE_ROOT", root.c_str(), 1);
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 0);
   std::vector<std::string> settings = {
-      "model=llama-2-7b",  "cluster=dgx-a100", "gpus=8",        "tp=8",
-      "micro_batch=1",     "global_batch=4",   "sequence=4096", "architecture.layers=4",
+      "model=llama-2-7b",     "cluster=dgx-a100", "gpus=8",        "tp=8",
+      "micro_batch=1",        "global_batch=4",   "sequence=4096", "architecture.layers=4",
       "architecture.heads=32"};
   settings.insert(settings.end(), more.begin(), more.end());
   const auto loaded = input::load_plan("", settings);
@@ -96,7 +95,7 @@ SourceFile products(const std::vector<std::int64_t>& sizes, const Factor& factor
   return table;
 }
 
-const std::vector<std::int64_t> many_sizes = {1024, 1536, 2048, 3072, 4096, 5120, 6144,
+const std::vector<std::int64_t> many_sizes = {1024, 1536, 2048, 3072,  4096,  5120, 6144,
                                               7168, 8192, 9216, 10240, 11264, 12288};
 
 Calibration fitted_to(SourceFile table, bool force = false) {
@@ -127,9 +126,8 @@ TEST_CASE("nonsense: a trace of a convolutional network against a plan of a lang
 TEST_CASE("nonsense: inference, with a plan and without") {
   const Stage stage;
   ExpectedStep forward = *stage.step;
-  std::erase_if(forward.operations, [](const ExpectedOperation& o) {
-    return o.pass != program::PassKind::forward;
-  });
+  std::erase_if(forward.operations,
+                [](const ExpectedOperation& o) { return o.pass != program::PassKind::forward; });
   CHECK(says(stage.doubts(recorded(forward)), "a trace of inference"));
   const std::string text = R"({"traceEvents": [
 {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5, "dur": 9,
@@ -162,8 +160,7 @@ TEST_CASE("nonsense: another model, told by its layers, its products or the rate
 
   // They are not: products that need another rate than any known cluster has.
   const ComparedTrace compared = compared_trace(recorded(*wider.step, a100, 5), stage.step, 0);
-  const auto done =
-      calibrate_traces({compared}, {}, stage.file.plan, Stage().site, from_a100());
+  const auto done = calibrate_traces({compared}, {}, stage.file.plan, Stage().site, from_a100());
   REQUIRE(done);
   const auto base = input::ProfileDraft::load(from_a100().base);
   CHECK(says(moved_too_far(*find_factors(), *base, done->fit.profile), "products takes"));
@@ -199,8 +196,7 @@ TEST_CASE("nonsense: collectives that wait for other ranks move no link") {
   for (MeasuredKernel& kernel : trace.kernels)
     if (communicates(kernel.family)) kernel.duration_ns += kernel.duration_ns * (++late % 11) / 2;
   const ComparedTrace compared = compared_trace(std::move(trace), stage.step, 0);
-  const auto done =
-      calibrate_traces({compared}, {}, stage.file.plan, Stage().site, from_a100());
+  const auto done = calibrate_traces({compared}, {}, stage.file.plan, Stage().site, from_a100());
   REQUIRE(done);
   const auto base = input::ProfileDraft::load(from_a100().base);
   CHECK(done->fit.profile.get("communication.achieved.nvlink") ==

@@ -94,6 +94,33 @@ void fit_host(const std::vector<SourceFile>& sources, Fit& out) {
   }
 }
 
+// Takes over the numbers that sources measured by themselves; the last source counts. A number that
+// is further from the base than a factor of 20 is left out: another unit.
+void take_fields(const std::vector<SourceFile>& sources, Fit& out) {
+  constexpr double furthest = 20;
+  for (const SourceFile& source : sources)
+    for (const FieldSample& sample : source.measurements.fields) {
+      const bool known = out.profile.paths(sample.path).size() == 1;
+      const double base = known ? out.profile.get(sample.path) : 0;
+      if (!known || base <= 0 || sample.value > furthest * base || sample.value * furthest < base) {
+        ++out.passed["fields that the profile does not have, or far from its value"];
+        continue;
+      }
+      FittedParameter p;
+      p.block = "fields";
+      p.path = sample.path;
+      p.base = base;
+      p.upper = furthest * base;
+      p.samples = 1;
+      p.fitted = true;
+      out.profile.set(sample.path, sample.value);
+      p.value = out.profile.get(sample.path);
+      out.parameters.push_back(p);
+      out.residuals.push_back({sample.path, sample.source, "", 1, 0, 0,
+                               100 * std::abs(base / sample.value - 1), 1, 0, 0, "fields"});
+    }
+}
+
 // Problems that say why no measurement could be fitted.
 Diagnostics nothing_fitted(const Calibration& calibration) {
   std::map<std::string, std::int64_t> passed = calibration.fit.passed;
@@ -130,6 +157,7 @@ Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Mach
   input::ProfileDraft& made = out.fit.profile;
   if (!collectives.empty() && made.has_communication()) fit_network(machine, collectives, out.fit);
   fit_host(out.sources, out.fit);
+  take_fields(out.sources, out.fit);
   if (!wanted.force) keep_doubtful(*base, out.fit);
   const bool links =
       std::any_of(out.fit.parameters.begin(), out.fit.parameters.end(),

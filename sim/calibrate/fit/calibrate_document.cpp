@@ -168,7 +168,8 @@ output::Document calibration_document(const Calibration& c) {
                                fitted(c), samples, c.base),
                    true});
   document.blocks.emplace_back(output::Values{"", {output::value("base", "", c.base)}});
-  for (Rows rows : {sources(c), parameters(c), kept(c), residuals(c), unseen(c), disagreements(c)}) {
+  for (Rows rows :
+       {sources(c), parameters(c), kept(c), residuals(c), unseen(c), disagreements(c)}) {
     rows.searched = rows.cells.empty();  // an empty table has no text
     document.blocks.emplace_back(std::move(rows));
   }

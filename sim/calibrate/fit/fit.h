@@ -54,7 +54,8 @@ struct FittedParameter {
   double base = 0, value = 0, lower = 0, upper = 0;
   std::size_t samples = 0;  // that depend on it
   std::size_t shapes = 0;   // distinct shapes among them
-  bool level = false;       // scales all shapes alike (Parameter::level, of_runs)
+  bool level = false;       // a step of a plan moves it first (Parameter::level, of_runs)
+  bool rate = false;        // scales all shapes alike (Parameter::level)
   bool fitted = false;
   bool at_bound() const { return fitted && (value <= lower || value >= upper); }
 };

@@ -10,6 +10,7 @@
 
 #include "sim/calibrate/fit/fit.h"
 #include "sim/calibrate/fit/minimum.h"
+#include "sim/calibrate/fit/physical_ramps.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/cluster/network/network.h"
 
@@ -134,26 +135,6 @@ std::vector<double> minimise(const Surrogate& surrogate) {
   return x;
 }
 
-// Makes ramps monotone: rate and time never fall with size (cluster/network/profile.h, invariant
-// 3).
-void make_physical(input::ProfileDraft& draft) {
-  constexpr double four_digits = 0.9995;  // a draft rounds values, up by 5e-4 at most
-  for (const char* ramp : {"ring_one_node", "ring_many_nodes", "tree_many_nodes", "nvls_one_node",
-                           "nvls_many_nodes", "send_one_node", "send_many_nodes"}) {
-    const std::string base = std::string("communication.achieved.") + ramp + "[*].";
-    const std::vector<std::string> bytes = draft.paths(base + "bytes"),
-                                   fractions = draft.paths(base + "fraction");
-    for (std::size_t i = 1; i < fractions.size(); ++i) {
-      const double before = draft.get(fractions[i - 1]);
-      const double most =
-          before * (1 + std::log(draft.get(bytes[i]) / draft.get(bytes[i - 1]))) * four_digits;
-      const double now = draft.get(fractions[i]);
-      const double physical = std::clamp(now, before, std::max(before, std::min(1.0, most)));
-      if (physical != now) draft.set(fractions[i], physical);
-    }
-  }
-}
-
 // Places the sample's ranks on nodes of the machine, as many per node as the sample has.
 std::optional<Item> place(const CollectiveSample& sample, const input::Machine& machine,
                           std::string& why) {
@@ -274,6 +255,7 @@ Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft&
       p.lower = parameter.lower;
       p.upper = parameter.upper;
       p.level = parameter.level || parameter.of_runs;
+      p.rate = parameter.level;
       const double prior =
           parameter.relative ? std::max(parameter.prior * p.base, 1e-12) : parameter.prior;
       const input::ProfileDraft moved = nearby(draft, path, prior, p);

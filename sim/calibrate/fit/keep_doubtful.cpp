@@ -1,5 +1,5 @@
-// keep_doubtful.cpp — the blocks of a fit that are in doubt keep the values of the base. calibrate()
-// calls it after the fits, unless the user insists on them.
+// keep_doubtful.cpp — the blocks of a fit that are in doubt keep the values of the base.
+// calibrate() calls it after the fits, unless the user insists on them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sim::calibrate {
 
 namespace {
 
-constexpr double worse_by = 0.5;        // percentage points, on measurements that the fit did not see
+constexpr double worse_by = 0.5;         // percentage points, on unseen measurements
 constexpr double largest_residual = 25;  // percent
 constexpr std::size_t least_shapes = 5;
 
@@ -42,7 +42,7 @@ std::string far_off(const Fit& fit, const std::string& block) {
 
 std::string at_bound(const Fit& fit, const std::string& block) {
   for (const FittedParameter& p : fit.parameters)
-    if (p.block == block && p.level && p.at_bound() && p.value != p.base)
+    if (p.block == block && p.rate && p.at_bound() && p.value != p.base)
       return fmt::format("{} ended at its bound {:.4g}; check the unit and the GPU", p.path,
                          p.value);
   return "";
@@ -71,7 +71,7 @@ std::string too_few(const Fit& fit, const std::string& block) {
 void keep_doubtful(const input::ProfileDraft& base, Fit& fit) {
   std::set<std::string> blocks;
   for (const FittedParameter& p : fit.parameters)
-    if (moved(p)) blocks.insert(p.block);
+    if (moved(p) && p.block != "fields") blocks.insert(p.block);
   for (const std::string& block : blocks) {
     std::string reason;
     for (const auto& doubt : {too_few, far_off, at_bound, worse_on_unseen})

@@ -20,6 +20,8 @@ const std::vector<Reader>& readers() {
        "calibration/measured/README.md", is_operation_table, read_operation_table},
       {"nccl.csv", "collectives by size", "calibration/measured/README.md", is_nccl_table,
        read_nccl_table},
+      {"capture", "a node measured by the script of `rehearse capture` (JSON)",
+       "calibration/capture/README.md", is_capture, read_capture},
       {"profiler trace", "PyTorch profiler (Kineto, Chrome JSON), also .gz",
        "pytorch.org/docs/stable/profiler.html", is_profiler_trace, read_profiler_trace,
        read_profiler_stream, true},

@@ -56,6 +56,13 @@ struct HostSample {
   std::int64_t count = 0;
 };
 
+// A number of a profile that a source measured by itself, without a profiler beside it.
+struct FieldSample {
+  std::string path;  // "host.event", "memory.context"
+  std::string source;
+  double value = 0;  // seconds, bytes or a fraction, as in the profile
+};
+
 // One training step of a log.
 struct StepSample {
   std::string source;
@@ -74,6 +81,7 @@ struct Measurements {
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
   std::vector<HostSample> host;
+  std::vector<FieldSample> fields;
   std::vector<StepSample> steps;
   std::vector<std::string> facts;              // other facts from the source, as text
   std::map<std::string, std::int64_t> passed;  // reason -> number left out

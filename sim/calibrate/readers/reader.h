@@ -72,6 +72,8 @@ bool is_chakra_trace(std::string_view bytes, const std::string& path);
 Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path);
 bool is_nsight_export(std::string_view bytes, const std::string& path);
 Result<Measurements> read_nsight_export(std::string_view bytes, const std::string& path);
+bool is_capture(std::string_view bytes, const std::string& path);
+Result<Measurements> read_capture(std::string_view bytes, const std::string& path);
 bool is_memory_snapshot(std::string_view bytes, const std::string& path);
 Result<Measurements> read_memory_snapshot(std::string_view bytes, const std::string& path);
 

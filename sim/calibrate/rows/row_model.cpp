@@ -102,8 +102,8 @@ void known_mixture(Reading& reading, const std::string& file) {
   if (whole->predicted_tokens > 0) reading.defaults.emplace_back("mtp_layers=0");
 }
 
-// Whether the row leaves its network to the model file that it names: a name of models/, or the path
-// of a config.json.
+// Whether the row leaves its network to the model file that it names: a name of models/, or the
+// path of a config.json.
 bool is_named_model(const Row& row, const std::string& name) {
   for (const char* column : {"layers", "hidden", "heads", "ffn", "kv_heads", "experts", "vocab"})
     if (!cell(row, column).empty()) return false;

@@ -81,7 +81,8 @@ SensitiveRow sensitive_row(const output::Json& json) {
 }
 
 std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column) {
-  if (column == "source" || column == "half") return cell(row, "source_group");
+  if (column == "source" || column == "half" || column.starts_with("runs="))
+    return cell(row, "source_group");
   if (given.given.status != "predicted") return "(refused)";
   if (column == "gpu") return given.profile.empty() ? "(no time)" : given.profile;
   if (column == "framework") return given.given.situation.framework;
@@ -281,28 +282,74 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
 
 namespace {
 
-// How far the factors of `of`, a part of a source's rows, are trusted (best_share.h).
-double trusted_share(const Known& known, const std::vector<std::size_t>& of,
-                     const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors) {
-  return best_share(of.size(), [&](std::size_t fold) {
+// A fit to some of a source's runs: how far it is trusted (best_share.h), and the residuals of these
+// runs, each predicted from the others.
+struct SourceFit {
+  std::vector<double> factors;  // with the share taken
+  std::vector<double> held_out;
+};
+
+SourceFit trusted_fit(const Known& known, const std::vector<std::size_t>& of,
+                      const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors) {
+  std::vector<std::vector<UnseenRun>> folds;
+  for (std::size_t fold = 0; fold < folds_of(of.size()); ++fold) {
     std::vector<std::size_t> kept, held;
     for (std::size_t n = 0; n < of.size(); ++n)
       (n % folds_of(of.size()) == fold ? held : kept).push_back(of[n]);
     const std::vector<double> x = fit_source(known, kept, given, factors);
-    std::vector<UnseenRun> unseen;
+    std::vector<UnseenRun>& unseen = folds.emplace_back();
     for (const std::size_t i : held)
       unseen.push_back({known.residuals[i], dot(given[known.rows[i]].sensitivity, x)});
-    return unseen;
-  });
+  }
+  const double share = best_share(
+      of.size(), [&](std::size_t fold) -> const auto& { return folds[fold]; });
+  SourceFit fit{fit_source(known, of, given, factors), {}};
+  for (double& x : fit.factors) x *= share;
+  for (const auto& fold : folds)
+    for (const UnseenRun& run : fold) fit.held_out.push_back(run.residual - share * run.shift);
+  return fit;
+}
+
+// Which of a source's runs are fitted to, and which are predicted from them.
+struct Split {
+  std::vector<std::size_t> fitted, predicted;
+};
+
+// Each half of the runs from the other: every second row.
+std::vector<Split> halves(std::size_t runs) {
+  std::vector<Split> splits(2);
+  for (std::size_t i = 0; i < runs; ++i)
+    for (const std::size_t half : {0u, 1u})
+      (i % 2 == half ? splits[half].predicted : splits[half].fitted).push_back(i);
+  return splits;
+}
+
+// All other runs from `some` that are spread evenly; none if the source has fewer than 13.
+std::vector<Split> from_some(std::size_t runs, std::size_t some) {
+  constexpr std::size_t least = 13;
+  if (runs < least || some >= runs) return {};
+  Split split;
+  for (std::size_t i = 0; i < runs; ++i) {
+    const bool chosen = (i + 1) * some / runs > i * some / runs;
+    (chosen ? split.fitted : split.predicted).push_back(i);
+  }
+  return {split};
 }
 
 }  // namespace
 
-Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
-                                const std::vector<SensitiveRow>& given,
-                                const std::vector<Factor>& factors) {
+Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
+                                        const std::vector<SensitiveRow>& given,
+                                        const std::vector<Factor>& factors, std::size_t some) {
   LeaveOut out;
-  for (const SensitiveRow& one : given) out.unseen.push_back(one.given);
+  out.own.resize(rows.size());
+  for (const SensitiveRow& one : given) {
+    out.unseen.push_back(one.given);
+    if (some > 0) {
+      out.unseen.back().status = "unsupported";
+      out.unseen.back().reason = "fitted to, or its source has fewer than 13 runs";
+    }
+  }
   const std::vector<double> towards(factors.size());
   for (const auto& [profile, all] : by_profile(rows, given)) {
     std::map<std::string, Known> sources;
@@ -312,14 +359,14 @@ Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
       known.residuals.push_back(all.residuals[i]);
     }
     for (const auto& [source, known] : sources)
-      for (const std::size_t half : {0u, 1u}) {
-        std::vector<std::size_t> other;
-        for (std::size_t i = 1 - half; i < known.rows.size(); i += 2) other.push_back(i);
-        const std::vector<double> x = fit_source(known, other, given, factors);
-        const double share = trusted_share(known, other, given, factors);
-        for (std::size_t i = half; i < known.rows.size(); i += 2) {
+      for (const Split& split :
+           some > 0 ? from_some(known.rows.size(), some) : halves(known.rows.size())) {
+        const SourceFit fit = trusted_fit(known, split.fitted, given, factors);
+        for (const std::size_t i : split.predicted) {
           const std::size_t row = known.rows[i];
-          out.unseen[row] = shifted(given[row].given, share * dot(given[row].sensitivity, x));
+          const double shift = dot(given[row].sensitivity, fit.factors);
+          out.unseen[row] = shifted(given[row].given, shift);
+          out.own[row] = answer::spread_of_own_runs({"", "", fit.held_out});
         }
       }
     out.profiles.push_back({profile, towards, all.rows.size(), sources.size()});

@@ -120,9 +120,8 @@ std::vector<NextMeasurement> next_measurements(const RunsToFit& runs, const RunF
   if (!runs.rows.empty()) {
     const std::vector<Variant> variants = variants_of(runs.rows.front());
     std::vector<std::optional<Candidate>> made(variants.size());
-    in_parallel(variants.size(), runs.threads, [&](std::size_t i) {
-      made[i] = candidate_of(variants[i], runs, fit, factors);
-    });
+    in_parallel(variants.size(), runs.threads,
+                [&](std::size_t i) { made[i] = candidate_of(variants[i], runs, fit, factors); });
     for (const auto& one : made)
       if (one) candidates.push_back(*one);
   }

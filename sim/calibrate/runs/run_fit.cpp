@@ -21,7 +21,7 @@ constexpr double difference = 0.1;     // of a factor, for a derivative
 constexpr double first_noise = 0.05;   // before the runs themselves tell
 constexpr double least_noise = 0.015;  // two equal runs of one cluster differ by 1 to 2 %
 constexpr double largest_noise = 0.15;
-constexpr int rounds = 2;       // of derivatives
+constexpr int rounds = 2;  // of derivatives
 
 using Residuals = std::vector<std::optional<double>>;
 
@@ -148,7 +148,8 @@ std::vector<double> times(std::vector<double> x, double share) {
 // The runs of one fold, predicted by a fit to the others.
 std::vector<UnseenRun> unseen_fold(const Linear& linear, double noise, std::size_t fold) {
   const std::size_t runs = linear.here.size(), parts = folds_of(runs);
-  const std::vector<double> x = linear.best(noise, [&](std::size_t i) { return i % parts != fold; });
+  const std::vector<double> x =
+      linear.best(noise, [&](std::size_t i) { return i % parts != fold; });
   const std::vector<double> base(x.size());
   std::vector<UnseenRun> unseen;
   for (std::size_t i = fold; i < runs; i += parts) {
@@ -272,9 +273,8 @@ Result<RunFit> fit_runs(const RunsToFit& all, const std::vector<Factor>& factors
     linear.J = replayed.derivatives(base, moved, linear.at,
                                     Residuals(linear.here.begin(), linear.here.end()));
     out.noise = noise_of(held_out(linear, out.noise, 1));
-    out.share = best_share(linear.here.size(), [&](std::size_t fold) {
-      return unseen_fold(linear, out.noise, fold);
-    });
+    out.share = best_share(linear.here.size(),
+                           [&](std::size_t fold) { return unseen_fold(linear, out.noise, fold); });
     const std::vector<double> best = linear.best(out.noise, [](std::size_t) { return true; });
     step(replayed, base, linear, times(best, out.share), out.noise);
   }

@@ -64,8 +64,8 @@ struct RunFit {
   double share = 1;  // of the factors found that was taken, 0 to 1
   input::ProfileDraft profile;
   std::vector<NextMeasurement> next = {};  // the best first
-  // 90 % intervals of a run's ln(measured / predicted): before, of the runs that are known; after, of
-  // these runs, each predicted from the others. Filled by the command.
+  // 90 % intervals of a run's ln(measured / predicted): before, of the runs that are known; after,
+  // of these runs, each predicted from the others. Filled by the command.
   std::optional<answer::Spread> spread_before = {}, spread_after = {};
 };
 

@@ -84,8 +84,8 @@ std::string interval_text(const RunFit& fit) {
   const auto range = [](const answer::Spread& s) {
     return fmt::format("{:+.0f} to {:+.0f} %", percent(s.low), percent(s.high));
   };
-  std::string text = fmt::format("90 % interval of a step time: {} (these runs)",
-                                 range(*fit.spread_after));
+  std::string text =
+      fmt::format("90 % interval of a step time: {} (these runs)", range(*fit.spread_after));
   if (fit.spread_before)
     text += fmt::format(", before {} ({})", range(*fit.spread_before), fit.spread_before->of);
   return text;

@@ -8,8 +8,8 @@ namespace sim::calibrate {
 
 namespace {
 
-// Seconds of a step of the row's global batch at its tokens or samples per second; nothing if one of
-// them is not stated.
+// Seconds of a step of the row's global batch at its tokens or samples per second; nothing if one
+// of them is not stated.
 std::optional<double> seconds_of_rate(const Row& row) {
   const auto positive = [&](const char* column) {
     const auto value = number(cell(row, column));

@@ -18,9 +18,10 @@ constexpr double least_known = 0.8;    // of the time of products with shapes
 
 std::string wrong_gpu(const ComparedTrace& trace, const device::Gpu& gpu) {
   if (kinship(trace.trace.device, gpu.name) != Kinship::stranger) return "";
-  return fmt::format("recorded on {}, but the plan's cluster has {}; name the cluster with "
-                     "--cluster",
-                     trace.trace.device, gpu.name);
+  return fmt::format(
+      "recorded on {}, but the plan's cluster has {}; name the cluster with "
+      "--cluster",
+      trace.trace.device, gpu.name);
 }
 
 bool is_backward(const ExpectedOperation& o) {
@@ -40,7 +41,8 @@ std::string only_forward(const ComparedTrace& trace) {
     if (used[i]) return "";
     expected = true;
   }
-  return expected ? "no kernel of a backward pass: a trace of inference; record training steps" : "";
+  return expected ? "no kernel of a backward pass: a trace of inference; record training steps"
+                  : "";
 }
 
 // Operations of the plan without a kernel, by their predicted time.
@@ -126,7 +128,8 @@ std::int64_t common_size(const std::map<Sizes, double>& products, std::int64_t t
     const std::set<std::int64_t> distinct(sizes.begin(), sizes.end());
     for (const std::int64_t one : distinct) counts[one] += one != tokens;
   }
-  const auto most = std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
+  const auto most =
+      std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
   return most == counts.end() ? 0 : most->first;
 }
 
@@ -153,9 +156,9 @@ std::vector<std::string> proposed(const std::map<Sizes, double>& products,
   };
   const Recorded attention = recorded_attention(trace);
   const std::int64_t ranks = plan.mesh.cp;
-  const std::int64_t tokens =
-      attention.tokens > 0 ? attention.tokens
-                           : plan.batch.sequence * plan.batch.micro_batch / std::max<std::int64_t>(1, ranks);
+  const std::int64_t tokens = attention.tokens > 0 ? attention.tokens
+                                                   : plan.batch.sequence * plan.batch.micro_batch /
+                                                         std::max<std::int64_t>(1, ranks);
   if (ranks == 1) propose("sequence", attention.sequence, plan.batch.sequence);
   propose("head_dim", attention.head_dim, plan.architecture.head_dim);
   propose("hidden", common_size(products, tokens), plan.architecture.hidden);

@@ -1,6 +1,6 @@
-// doubts.h — reasons not to fit a profile to a trace: the plan is not the one that ran, or the trace
-// is not one of whole training steps. `calibrate TRACE --plan` calls it and writes no profile if
-// there are any.
+// doubts.h — reasons not to fit a profile to a trace: the plan is not the one that ran, or the
+// trace is not one of whole training steps. `calibrate TRACE --plan` calls it and writes no profile
+// if there are any.
 //
 // Where the profiler recorded shapes, a reason says which setting of the plan disagrees, and its
 // value by the trace.

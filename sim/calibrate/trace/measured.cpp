@@ -114,8 +114,8 @@ void leave_out_unfinished(MeasuredTrace& out) {
   for (const MeasuredStep& step : out.steps)
     kernels.push_back(static_cast<double>(step.kernels.size()));
   if (kernels.back() >= 0.9 * median(kernels)) return;
-  out.found += fmt::format("; {} is left out: it has {} kernels, the others {}", out.steps.back().name,
-                           kernels.back(), median(kernels));
+  out.found += fmt::format("; {} is left out: it has {} kernels, the others {}",
+                           out.steps.back().name, kernels.back(), median(kernels));
   out.steps.pop_back();
 }
 

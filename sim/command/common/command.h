@@ -76,6 +76,7 @@ int run_explain(const Arguments& arguments, Globals globals);
 int run_sweep(const Arguments& arguments, Globals globals);
 int run_memory(const Arguments& arguments, Globals globals);
 int run_calibrate(const Arguments& arguments, Globals globals);
+int run_capture(const Arguments& arguments, Globals globals);
 int run_schedule(const Arguments& arguments, Globals globals);
 int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);

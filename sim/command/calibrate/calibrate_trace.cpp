@@ -1,4 +1,4 @@
-#include "sim/command/calibrate_trace.h"
+#include "sim/command/calibrate/calibrate_trace.h"
 
 #include <fmt/format.h>
 
@@ -37,8 +37,7 @@ void draw(const std::string& path, const std::vector<ComparedTrace>& traces) {
 }  // namespace
 
 std::vector<ComparedTrace> compare_traces(const std::vector<std::string>& paths,
-                                          const Options& options,
-                                          const answer::CheckedPlan& plan) {
+                                          const Options& options, const answer::CheckedPlan& plan) {
   std::vector<ComparedTrace> out;
   std::map<int, std::shared_ptr<const calibrate::ExpectedStep>> steps;
   for (const std::string& path : paths) {

@@ -1,8 +1,10 @@
-// calibrate.cpp — `rehearse calibrate`: fits a profile to everything that was measured of a cluster.
+// calibrate.cpp — `rehearse calibrate`: fits a profile to all that was measured of a cluster.
 //
 // Two fits follow each other. Kernels and collectives (tables, logs of nccl-tests, traces of a
 // plan's steps) move the numbers of the profile that they depend on. Whole runs (tables, logs of a
 // plan's steps) then move its physical factors, which kernels narrow.
+#include "sim/calibrate/fit/calibrate.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,12 +16,11 @@
 #include <thread>
 
 #include "sim/calibrate/compare.h"
-#include "sim/calibrate/fit/calibrate.h"
 #include "sim/calibrate/rows/row_plan.h"
 #include "sim/calibrate/runs/run_fit_document.h"
 #include "sim/calibrate/trace/doubts.h"
-#include "sim/command/calibrate_runs.h"
-#include "sim/command/calibrate_trace.h"
+#include "sim/command/calibrate/calibrate_runs.h"
+#include "sim/command/calibrate/calibrate_trace.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/plan/plan.h"
@@ -33,9 +34,9 @@ namespace {
 
 // What the words of the command name.
 struct Sources {
-  std::vector<std::string> traces;  // with --plan
-  std::vector<calibrate::SourceFile> logs;      // with --plan: steps of it
-  std::vector<calibrate::SourceFile> kernels;   // everything else with kernels or collectives
+  std::vector<std::string> traces;             // with --plan
+  std::vector<calibrate::SourceFile> logs;     // with --plan: steps of it
+  std::vector<calibrate::SourceFile> kernels;  // everything else with kernels or collectives
   std::vector<input::RunsRow> rows;
   bool has_kernels() const { return !traces.empty() || !kernels.empty(); }
   bool has_runs() const { return !rows.empty() || !logs.empty(); }
@@ -70,24 +71,30 @@ Sources read_sources(const Options& options) {
   return all;
 }
 
-// The calibrated machine: of --cluster, of the plan, of the runs, of --profile, or of the GPU that a
-// source names.
+// The first known cluster whose GPU has the profile of --profile; nothing if there is none.
+std::optional<input::Machine> machine_of_profile(const Options& options) {
+  const std::string wanted = std::filesystem::path(options.text("profile")).stem().string();
+  for (const std::string& name : calibrate::known_clusters()) {
+    input::Machine machine = need(input::find_cluster(name));
+    if (machine.gpu.profile == wanted) return machine;
+  }
+  return std::nullopt;
+}
+
+// The calibrated machine: of --cluster, of the plan, of --profile, of the runs, or of the GPU that
+// a source names.
 input::Machine machine_of(const Options& options, const Sources& sources,
                           const std::optional<input::PlanFile>& plan) {
   if (plan) return plan->machine;
   if (options.has("cluster")) return need(input::find_cluster(options.text("cluster")));
+  if (options.has("profile"))
+    if (const auto machine = machine_of_profile(options)) return *machine;
   if (!sources.rows.empty()) return machine_of_runs(sources.rows);
-  if (options.has("profile")) {
-    const std::string wanted = std::filesystem::path(options.text("profile")).stem().string();
-    for (const std::string& name : calibrate::known_clusters()) {
-      input::Machine machine = need(input::find_cluster(name));
-      if (machine.gpu.profile == wanted) return machine;
-    }
+  if (options.has("profile"))
     throw Stop{exit_usage,
                fmt::format("no cluster is known to have the GPU of profile '{}': name one with "
                            "--cluster",
-                           wanted)};
-  }
+                           options.text("profile"))};
   for (const calibrate::SourceFile& source : sources.kernels) {
     const std::string name = calibrate::cluster_for(source.measurements.device);
     if (!name.empty()) return need(input::find_cluster(name));
@@ -170,8 +177,8 @@ void fit_kernels(Call& call) {
       if (!doubts.empty())
         call.doubts.push_back(fmt::format("{}: {}", one.path, fmt::join(doubts, "; ")));
     }
-    Result<calibrate::Calibration> done = calibrate::calibrate_traces(
-        traces, call.sources.kernels, plan.plan(), plan.site(), wanted);
+    Result<calibrate::Calibration> done =
+        calibrate::calibrate_traces(traces, call.sources.kernels, plan.plan(), plan.site(), wanted);
     if (!done) {
       call.document.blocks.emplace_back(
           output::Note{"", "no profile: nothing of it could be fitted"});
@@ -201,13 +208,13 @@ std::vector<calibrate::StepsOfPlan> steps_of(const Call& call) {
 }
 
 void fit_runs(Call& call) {
-  calibrate::RunsToFit runs{call.sources.rows,
-                            steps_of(call),
-                            base_of_runs(need(input::locate(input::Kind::profile, call.base)),
-                                         call.machine),
-                            call.base,
-                            nullptr,
-                            static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))};
+  calibrate::RunsToFit runs{
+      call.sources.rows,
+      steps_of(call),
+      base_of_runs(need(input::locate(input::Kind::profile, call.base)), call.machine),
+      call.base,
+      nullptr,
+      static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))};
   if (call.options.has("cluster")) runs.machine = &call.machine;
   std::vector<calibrate::Factor> factors = need(calibrate::find_factors());
   if (call.kernels && calibrate::fitted(*call.kernels) > 0) {
@@ -234,8 +241,10 @@ std::string profile_text(const Call& call) {
   from.base = call.base;
   from.command = command_line(call.options, call.base);
   if (call.kernels) from.residuals = before.residuals;
-  for (const calibrate::FittedRun& run : call.runs->runs)
+  for (const calibrate::FittedRun& run : call.runs->runs) {
     from.run_residuals.push_back(run.held_out);
+    from.fitted_rows.push_back(run.row_id);
+  }
   std::vector<std::string> sources = call.options.words();
   sources.push_back(fmt::format("everything else: profile {}", call.base));
   profile.provenance(from, sources);
@@ -245,7 +254,7 @@ std::string profile_text(const Call& call) {
                   call.base));
 }
 
-// The cluster of the measurements with the new profile: its file, and in it the path of the profile.
+// The file of the cluster that was measured, with the path of the new profile in it.
 void write_cluster(const Call& call) {
   namespace fs = std::filesystem;
   const std::string path = call.options.text("cluster-file");
@@ -275,16 +284,15 @@ int finish(Call& call) {
     for (const std::string& doubt : call.doubts) note("warning: " + doubt);
     return refused ? exit_no : exit_yes;
   }
-  throw Stop{exit_data,
-             fmt::format("{} is not written: {}{}", output, fmt::join(call.doubts, "; "),
-                         call.moved() ? "; --force writes it all the same" : "")};
+  throw Stop{exit_data, fmt::format("{} is not written: {}{}", output, fmt::join(call.doubts, "; "),
+                                    call.moved() ? "; --force writes it all the same" : "")};
 }
 
 void declare_calibrate(Options& options) {
   options.value("profile", "NAME", "profile to start from (default: that of the sources' GPU)")
       .value("cluster", "NAME", "cluster whose GPU was measured (default: one with that profile)")
       .output("output,o", "FILE", "write the new profile to FILE")
-      .output("cluster-file", "FILE", "with -o: also write the cluster with the new profile to FILE")
+      .output("cluster-file", "FILE", "with -o: also write the cluster with that profile to FILE")
       .value("plan", "PLAN", "the plan that ran: traces and logs are of its steps")
       .values("set", "KEY=VALUE", "with --plan: a setting of it; may be given again")
       .value("rank", "N", "with --plan: the rank of the trace (default: as the trace says)")

@@ -1,4 +1,4 @@
-#include "sim/command/calibrate_runs.h"
+#include "sim/command/calibrate/calibrate_runs.h"
 
 #include <fmt/format.h>
 
@@ -87,10 +87,10 @@ void add_spreads(const calibrate::RunsToFit& runs, calibrate::RunFit& fit) {
   fit.spread_after = answer::spread_of_own_runs({"", "", own});
   if (runs.rows.empty()) return;
   answer::Sites sites;
-  const calibrate::Prediction given = calibrate::predict(
-      runs.rows.front(), sites, {runs.machine, engine::MemoryDetail::none});
-  fit.spread_before = answer::spread(need(input::find_residuals()), input::ResidualOf::time,
-                                     given.situation);
+  const calibrate::Prediction given =
+      calibrate::predict(runs.rows.front(), sites, {runs.machine, engine::MemoryDetail::none});
+  fit.spread_before =
+      answer::spread(need(input::find_residuals()), input::ResidualOf::time, given.situation);
 }
 
 }  // namespace sim::command
