@@ -1,5 +1,5 @@
-// synthetic_clusters.cpp — clusters whose factors are drawn from their priors, and runs on them that
-// the replay makes, with noise. The fit must find the factors as surely as it says.
+// synthetic_clusters.cpp — clusters whose factors are drawn from their priors, and runs on them
+// that the replay makes, with noise. The fit must find the factors as surely as it says.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>

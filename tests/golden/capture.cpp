@@ -35,7 +35,8 @@ TEST_CASE("golden: capture writes a script that lists the kernels of the plan") 
   if (golden::run("python3 -c 'import torch'", folder).code != 0) return;
   const std::string small = "./rehearse capture llama-2-7b-64 tp=8 sequence=64 -o small.py";
   REQUIRE(golden::run(small, folder).code == 0);
-  REQUIRE(golden::run("python3 small.py --device cpu --minutes 0.2 --out m.json", folder).code == 0);
+  const std::string measured = "python3 small.py --device cpu --minutes 0.2 --out m.json";
+  REQUIRE(golden::run(measured, folder).code == 0);
   CHECK(golden::run("./rehearse check m.json", folder).code == 0);
 }
 

@@ -1,5 +1,5 @@
-// physical_ramps.h — ramps of collectives that a machine can have. fit_network() calls it for each set
-// of parameters that it tries.
+// physical_ramps.h — ramps of collectives that a machine can have. fit_network() calls it for each
+// set of parameters that it tries.
 #pragma once
 
 #include "sim/input/profile/profile_draft.h"

@@ -282,8 +282,8 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
 
 namespace {
 
-// A fit to some of a source's runs: how far it is trusted (best_share.h), and the residuals of these
-// runs, each predicted from the others.
+// A fit to some of a source's runs: how far it is trusted (best_share.h), and the residuals of
+// these runs, each predicted from the others.
 struct SourceFit {
   std::vector<double> factors;  // with the share taken
   std::vector<double> held_out;

@@ -137,8 +137,8 @@ Rows fitted_numbers(const std::vector<FittedNumbers>& all) {
   return rows;
 }
 
-// "90 % interval of the runs that were fitted to: holds 88 % of 900 other runs; 0.61 times as wide as
-// before (median)". "" without such intervals.
+// How many other runs the 90 % intervals by the runs that were fitted to hold, and their width
+// against that of before. "" without such intervals.
 std::string own_intervals(const std::vector<Row>& rows, const LeaveOut& result,
                           const std::vector<std::optional<answer::Spread>>& before) {
   std::size_t all = 0, inside = 0;

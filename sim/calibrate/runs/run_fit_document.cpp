@@ -78,7 +78,7 @@ Rows next(const RunFit& fit) {
   return rows;
 }
 
-// "90 % of runs are within -4 to +5 % of the prediction (5 of your runs), before -15 to +20 % (...)"
+// "90 % interval of a step time: -4 to +5 % (these runs), before -15 to +20 % (a100-80)"
 std::string interval_text(const RunFit& fit) {
   if (!fit.spread_after) return "";
   const auto range = [](const answer::Spread& s) {
