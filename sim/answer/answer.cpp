@@ -149,21 +149,32 @@ std::string limit(const Answer& answer) {
                            ? "; fragmentation alone: without it the run would fit"
                            : "");
   }
-  const std::vector<double> accounts = mean_accounts(answer.run);
-  std::vector<std::size_t> order(accounts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return accounts[a] > accounts[b]; });
+  std::vector<std::pair<std::string, double>> spent;  // seconds
+  for (const double one : mean_accounts(answer.run))
+    spent.emplace_back(words(static_cast<Account>(spent.size())), one);
+  if (const double retries = seconds(answer.retry_cost); retries > 0) {
+    double& host = spent[static_cast<std::size_t>(Account::host)].second;
+    host -= std::min(host, retries);
+    spent.emplace_back("allocator retries", retries);
+  }
+  std::stable_sort(spent.begin(), spent.end(),
+                   [&](const auto& a, const auto& b) { return a.second > b.second; });
   const double step = step_seconds(answer);
   std::string text = "limited by ";
   for (std::size_t i = 0; i < 3; ++i) {
-    const double share = 100 * accounts[order[i]] / step;
+    const double share = 100 * spent[i].second / step;
     if (i > 0 && share < 0.05) break;
     if (i > 0) text += i == 1 ? "; then " : ", ";
-    text += fmt::format("{} {:.1f} %", words(static_cast<Account>(order[i])), share);
+    text += fmt::format("{} {:.1f} %", spent[i].first, share);
     if (i == 0) text += " of the step";
   }
   return text;
+}
+
+int step_retries(const engine::RunReport& run) {
+  int most = 0;
+  for (const engine::ClassReport& who : run.classes) most = std::max(most, who.step_retries);
+  return most;
 }
 
 std::string oom_reason(const engine::RunReport& run) {

@@ -69,6 +69,9 @@ struct Answer {
   Estimate estimate;
   HostMemory host;
   Verdict verdict;
+  // Time that allocator retries add to the step: the step less the step with unlimited memory. 0:
+  // the step has no retries, or add_retry_cost (evaluate.h) was not called.
+  Duration retry_cost{};
 };
 
 double step_seconds(const Answer& answer);
@@ -92,11 +95,14 @@ Bytes peak_allocated(const engine::RunReport& run);
 Bytes peak_reserved(const engine::RunReport& run);
 Bytes reserved_most(const engine::RunReport& run);
 
+// Allocator retries in the reported step, of the rank class with most.
+int step_retries(const engine::RunReport& run);
+
 // Display text: "step 1, microbatch 3, backward of layer 7 (attention)".
 std::string words(const engine::Place& place);
 
 // One line: the three largest time accounts, or the largest memory category of a run that does not
-// fit.
+// fit. Retries whose cost is known are an account of their own: the CPU waits for them.
 std::string limit(const Answer& answer);
 // One line: stage, place and size of the first failed allocation. REQUIRES: the run does not fit.
 std::string oom_reason(const engine::RunReport& run);

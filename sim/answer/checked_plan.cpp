@@ -217,8 +217,11 @@ std::string host_problem_of_saved(const CheckedPlan& plan) {
 Diagnostics missing_hardware(const program::Plan& plan, const Site& site) {
   Diagnostics found;
   const auto no_fp8 = [&](const device::Gpu& gpu, const device::Profile& profile) {
-    if (plan.numerics.fp8 && !device::supports(gpu, profile, model::Precision::fp8))
-      found.push_back({"fp8", fmt::format("{} multiplies no fp8", gpu.name)});
+    if (plan.numerics.fp8 && !device::supports(gpu, profile, plan.product_precision()))
+      found.push_back({"fp8", fmt::format("{} multiplies no {}", gpu.name,
+                                          plan.product_precision() == model::Precision::fp4
+                                              ? "fp4"
+                                              : "fp8")});
   };
   no_fp8(site.machine.gpu, site.profile.device);
   if (!device::supports(site.machine.gpu, site.profile.device, plan.wide_precision()))

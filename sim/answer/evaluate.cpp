@@ -113,6 +113,8 @@ TimedJob timed_job(const CheckedPlan& plan, bool all_ranks) {
 
 namespace {
 
+constexpr Bytes unlimited_memory{std::int64_t{1} << 50};
+
 // `extra`: added to the memory of each GPU. `surely`: also compute the verdict.
 Answer evaluate_with(const CheckedPlan& asked, const engine::Options& options, bool all_ranks,
                      Bytes extra, bool surely) {
@@ -159,7 +161,15 @@ Answer evaluate_once(const CheckedPlan& plan, const engine::Options& options) {
 }
 
 Answer evaluate_unlimited(const CheckedPlan& plan) {
-  return evaluate_with(plan, {}, false, {std::int64_t{1} << 50}, false);
+  return evaluate_with(plan, {}, false, unlimited_memory, false);
+}
+
+void add_retry_cost(Answer& answer, const CheckedPlan& plan, engine::Options options) {
+  if (!answer.run.fits() || step_retries(answer.run) == 0) return;
+  options.observer = nullptr;
+  const Duration step = answer.run.step_time;
+  const Answer unlimited = evaluate_with(plan, options, false, unlimited_memory, false);
+  answer.retry_cost = step - std::min(step, unlimited.run.step_time);
 }
 
 }  // namespace sim::answer

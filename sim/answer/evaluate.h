@@ -32,6 +32,10 @@ Answer evaluate_once(const CheckedPlan& plan, const engine::Options& options = {
 // Evaluates on GPUs with unlimited memory: how much memory and time would the plan need?
 Answer evaluate_unlimited(const CheckedPlan& plan);
 
+// Fills answer.retry_cost with one more replay, if the step has retries. REQUIRES: `answer` is of
+// `plan` with these options.
+void add_retry_cost(Answer& answer, const CheckedPlan& plan, engine::Options options = {});
+
 // The recomputation mode as the FLOP conventions name it (model/flops.h).
 model::Recompute flops_recompute(program::Recompute recompute);
 

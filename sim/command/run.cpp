@@ -19,6 +19,7 @@
 #include "sim/output/documents/run_text.h"
 #include "sim/output/documents/timelines.h"
 #include "sim/study/tune/fixes.h"
+#include "sim/study/tune/improve.h"
 #include "sim/study/tune/whatif.h"
 
 namespace sim::command {
@@ -30,7 +31,7 @@ void declare_run(Options& options) {
   declare_watch(options);
   declare_report(options);
   declare_detail(options);
-  options.flag("fixes", "when it does not fit: replay single changes of the plan, smallest first")
+  options.flag("fixes", "replay single changes of the plan that make it fit, or faster")
       .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
       .value("network", "NAME",
              "isolated (default): groups of a kind share links; coupled: all traffic of the step")
@@ -141,7 +142,22 @@ void add_assumptions(const input::PlanFile& file, output::Document& document) {
       output::Note{"", fmt::format("assumed: {}", fmt::join(assumed, "; "))});
 }
 
-void add_fixes(const answer::CheckedPlan& plan, bool wanted, output::Document& document) {
+// Changes that make a plan fit, or win back what it loses.
+void add_fixes(const answer::CheckedPlan& plan, const answer::Answer& answer, bool wanted,
+               output::Document& document) {
+  if (answer.run.fits()) {
+    if (!wanted) {
+      const std::vector<study::Loss> losses = study::losses(answer);
+      if (!losses.empty())
+        document.blocks.emplace_back(output::Note{
+            "", fmt::format("{}; `--fixes` replays changes against it", losses.front().text)});
+      return;
+    }
+    for (output::Block& block :
+         study::improvement_blocks(study::improvements(plan, answer), answer))
+      document.blocks.push_back(std::move(block));
+    return;
+  }
   if (!wanted) {
     document.blocks.emplace_back(
         output::Note{"", "`--fixes` replays single changes of the plan and says which would fit"});
@@ -171,7 +187,8 @@ int run_run(const Arguments& arguments, Globals globals) {
   how.observer = recordings.observer();
   // Residuals are needed only at the end, so they are read during the replay.
   auto residuals = std::async([] { return &kept_residuals(); });
-  const answer::Answer answer = answer::evaluate(plan, how, options.has("all-ranks"));
+  answer::Answer answer = answer::evaluate(plan, how, options.has("all-ranks"));
+  answer::add_retry_cost(answer, plan, how);
   const answer::Basis basis =
       answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
   const answer::Intervals intervals = answer::intervals(answer, *residuals.get(), basis, "paper");
@@ -183,7 +200,7 @@ int run_run(const Arguments& arguments, Globals globals) {
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});
   add_assumptions(file, document);
   recordings.add_timelines(answer, document);
-  if (!fits) add_fixes(plan, options.has("fixes"), document);
+  add_fixes(plan, answer, options.has("fixes"), document);
   say(globals, "run", std::move(document));
   return fits ? exit_yes : exit_no;
 }

@@ -132,7 +132,8 @@ struct ClassReport {
   Split peak_split{};  // at peak_allocated
   Bytes reserved_at_peak{};
   Bytes largest_free_at_peak{};
-  int alloc_retries = 0;
+  int alloc_retries = 0;  // in all steps that were replayed
+  int step_retries = 0;   // in the last step
   std::optional<OutOfMemory> out_of_memory;
 };
 

@@ -12,7 +12,7 @@
 
 namespace sim::model {
 
-enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
+enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8, fp4 };
 
 constexpr std::int64_t bytes_of(Precision p) {
   switch (p) {
@@ -23,6 +23,7 @@ constexpr std::int64_t bytes_of(Precision p) {
     case Precision::bf16:
       return 2;
     case Precision::fp8:
+    case Precision::fp4:  // with its scales between a half and one byte
       return 1;
   }
   return 0;

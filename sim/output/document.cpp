@@ -261,7 +261,10 @@ std::string text(const Document& document) {
     const std::string one = std::visit([](const auto& any) { return block_text(any); }, block);
     if (one.empty()) continue;
     if (!all.empty()) all += "\n";
-    all += std::holds_alternative<Picture>(block) ? one : fold_lines(one);
+    // Lines of a file are pasted as they are.
+    const auto* note = std::get_if<Note>(&block);
+    const bool as_is = std::holds_alternative<Picture>(block) || (note != nullptr && note->code);
+    all += as_is ? one : fold_lines(one);
   }
   return all;
 }

@@ -11,6 +11,7 @@
 #include "sim/base/version.h"
 #include "sim/output/json_fields.h"
 #include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/plan/cuda_graphs.h"
 #include "sim/program/plan/layer_choices.h"
 
 namespace sim::output {
@@ -124,9 +125,11 @@ const char* text(model::Precision precision) {
     case model::Precision::bf16:
       return "bf16";
     case model::Precision::fp8:
+      return "fp8";
+    case model::Precision::fp4:
       break;
   }
-  return "fp8";
+  return "fp4";
 }
 
 // Additional fields of mixtures of experts and of latent attention.
@@ -307,6 +310,8 @@ void add_layers_and_batch(const program::Plan& p, Json& json) {
   if (p.policy.offload_layers > 0) json["offload_layers"] = p.policy.offload_layers;
   if (p.policy.offload_modules != 0)
     json["offload_modules"] = program::offload_modules_text(p.policy, ",");
+  if (p.stack.cuda_graphs.any())
+    json["cuda_graph_modules"] = program::cuda_graphs_text(p.stack.cuda_graphs, ",");
   if (!p.policy.choices.empty()) json["layer_choices"] = program::text_of(p.policy.choices);
   if (!p.batch.replica_microbatches.empty())
     json["replica_microbatches"] = p.batch.replica_microbatches;
@@ -324,8 +329,8 @@ void add_numerics(const program::Plan& p, Json& json) {
                      {"parameters", name(codec.parameters)},
                      {"pipeline", name(codec.pipeline)}};
   if (p.numerics.fp8) {
-    const bool finds = p.numerics.fp8_recipe == program::Fp8Recipe::tensorwise;
-    json["fp8_recipe"] = finds ? "tensorwise" : "delayed";
+    constexpr std::array recipes{"delayed", "tensorwise", "mxfp8", "nvfp4"};
+    json["fp8_recipe"] = recipes[static_cast<std::size_t>(p.numerics.fp8_recipe)];
     json["fp8_parameters"] = p.numerics.fp8_parameters;
   }
   if (p.numerics.fake_quantization != program::FakeQuantization::none) {

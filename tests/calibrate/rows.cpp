@@ -321,7 +321,7 @@ TEST_CASE("calibrate: what cannot be represented says why by name") {
   CHECK(with("gpu", "A100-PCIe").find("GPU 'A100-PCIe' (40 GB)") == 0);
   CHECK(with("experts", "8") == "not published: experts, topk");
   CHECK(with("zero", "by hand") == "sharding 'by hand' is not represented");
-  CHECK(with("precision", "nvfp4") == "precision 'nvfp4' is not represented");
+  CHECK(with("precision", "mxfp4") == "precision 'mxfp4' is not represented");
   CHECK(with("schedule", "ZB-2p").empty());
   CHECK(with("schedule", "ZB-1p").empty());
   CHECK(with("layers", "33") ==

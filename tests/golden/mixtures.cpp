@@ -125,3 +125,19 @@ TEST_CASE("golden: experts that cannot be are refused with the rule and the way 
     CHECK(finished.err.find(one.says) != std::string::npos);
   }
 }
+
+// Measured: 31.05 against 42.21 s [NVIDIA-NeMo/Megatron-Bridge issue 3880].
+TEST_CASE("golden: all-to-alls beside another microbatch shorten a step about as measured") {
+  const std::string folder = golden::scratch("overlap");
+  const auto seconds = [&](const char* overlap) {
+    const std::string plan =
+        "model=qwen3-30b-a3b cluster=dgx-h100 gpus=16 ep=16 micro_batch=1 global_batch=1024 "
+        "sequence=4096 dispatcher=alltoall framework=megatron-core-0.14 --memory none ";
+    return answer("./rehearse run " + plan + "overlap_expert_all_to_all=" + overlap,
+                  folder)["step_time_s"]
+        .get<double>();
+  };
+  const double gain = seconds("true") / seconds("false");
+  CHECK(gain > 0.65);
+  CHECK(gain < 0.85);
+}

@@ -239,7 +239,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
   CHECK(flag_meaning("vocab-file").effect == FlagEffect::together);
   CHECK(flag_meaning("wandb-project").effect == FlagEffect::harmless);
   CHECK(flag_meaning("defer-embedding-wgrad-compute").effect == FlagEffect::noted);
-  CHECK(flag_meaning("fp4-format").effect == FlagEffect::refused);
+  CHECK(flag_meaning("mtp-standalone").effect == FlagEffect::refused);
   for (const char* none : {"", " ", "tensor", "wandb", "size", "tensor-model-parallel-siz"})
     CHECK(flag_meaning(none).effect == FlagEffect::unknown);
 
@@ -250,7 +250,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
        {Said{"--qk-l2-norm", "--qk-l2-norm is not simulated"}, Said{"--squared-relu", "as GELU"},
         Said{"--optimizer sgd", "the optimizer is Adam"},
         Said{"--cp-comm-type a2a p2p", "as the first one"},
-        Said{"--fp8-hybrid --fp8-recipe mxfp8", "as delayed scaling"},
+        Said{"--fp8-hybrid --fp8-recipe blockwise", "as delayed scaling"},
         Said{"--outer-dp-sharding-strategy no_shard", "copies of the optimizer"},
         Said{"--fp32-residual-connection", "16 bits"},
         Said{"--manual-gc --defer-embedding-wgrad-compute", "collector"},
@@ -262,7 +262,7 @@ TEST_CASE("launch: a flag is in one row of the table, and what is not simulated 
     CHECK(contains(notes(file), one.note));
   }
   for (const char* flags :
-       {"--num-experts 8 --expert-model-parallel-size 3", "--mtp-standalone", "--fp4-format e2m1",
+       {"--num-experts 8 --expert-model-parallel-size 3", "--mtp-standalone",
         "--hybrid-override-pattern M-M*", "--is-hybrid-model", "--use-mamba-mem",
         "--pipeline-model-parallel-layout Et*3|L|", "--force-ds-sequence-parallel",
         "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec"})
@@ -376,6 +376,8 @@ TEST_CASE("launch: a recipe of fp8 counts where products are in fp8") {
     return file->plan->numerics.fp8_recipe;
   };
   using sim::program::Fp8Recipe;
+  CHECK(recipe("--fp8-format e4m3 --fp8-recipe mxfp8") == Fp8Recipe::mxfp8);
+  CHECK(recipe("--fp4-format e2m1") == Fp8Recipe::nvfp4);
   CHECK(recipe("--fp8-format hybrid --fp8-recipe tensorwise") == Fp8Recipe::tensorwise);
   CHECK(recipe("--fp8-hybrid --fp8-recipe delayed") == Fp8Recipe::delayed);
   CHECK(recipe("--fp8-format hybrid") == Fp8Recipe::delayed);
@@ -632,6 +634,28 @@ TEST_CASE("launch: a file that launches nothing says so") {
     CHECK(support::contains(
         problems(load_megatron(support::in_repository(std::string("workloads/jobs/") + name))),
         "none of its commands trains"));
+}
+
+TEST_CASE("launch: CUDA graphs of every generation of flags") {
+  const auto graphs = [](const std::string& flags) {
+    const auto read = sim::input::read_launch(
+        "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 " + flags,
+        "launch.sh");
+    for (const auto& setting : read.arguments.settings)
+      if (setting.text.starts_with("cuda_graph_modules=")) return setting.text.substr(19);
+    return std::string("none");
+  };
+  CHECK(graphs("") == "none");
+  CHECK(graphs("--cuda-graph-impl none --cuda-graph-scope attn") == "none");
+  CHECK(graphs("--enable-cuda-graph") == "attn,mlp");
+  CHECK(graphs("--external-cuda-graph --cuda-graph-scope attn") == "attn");
+  CHECK(graphs("--cuda-graph-impl transformer_engine --cuda-graph-scope full") == "attn,mlp");
+  CHECK(graphs("--cuda-graph-impl local --cuda-graph-modules attn mlp") == "attn,mlp");
+  CHECK(graphs("--cuda-graph-impl full_iteration") == "full_iteration");
+  CHECK(graphs("--cuda-graph-impl local --cuda-graph-scope full_iteration") == "full_iteration");
+  const std::string experts = "--num-experts 8 --cuda-graph-impl transformer_engine ";
+  CHECK(graphs(experts) == "attn,moe_router,moe_preprocess");
+  CHECK(graphs(experts + "--cuda-graph-scope attn moe_router") == "attn,moe_router");
 }
 
 TEST_CASE("launch: tokenizers are known by their names") {

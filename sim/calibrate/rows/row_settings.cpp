@@ -25,13 +25,14 @@ struct Scales {
   const char* recipe;  // of `fp8_recipe`; "": the kind that `as` stands for is simulated
 };
 constexpr std::array scales{Scales{"tensorwise", "tensorwise"}, Scales{"fp8-cs", "tensorwise"},
-                            Scales{"current", "tensorwise"}, Scales{"delayed", "delayed"}};
+                            Scales{"current", "tensorwise"}, Scales{"delayed", "delayed"},
+                            Scales{"mxfp8", "mxfp8"},        Scales{"nvfp4", "nvfp4"}};
 
 void read_fp8(Reading& reading, const std::string& text) {
   reading.say("fp8", true);
   for (const auto& [word, recipe] : scales)
     if (contains(text, word)) return reading.say("fp8_recipe", recipe);
-  if (!contains(text, "(") && !contains(text, "mx") && !contains(text, "block")) return;
+  if (!contains(text, "(") && !contains(text, "block")) return;
   reading.assume("precision", text + " as fp8 with the framework's scaling");
 }
 
@@ -109,7 +110,18 @@ constexpr std::array other_flags{
     Flag{"cross-entropy-loss-fusion", "true", "cross_entropy=native"},
     Flag{"cross-entropy-fusion-impl", "te", "cross_entropy=te"},
     Flag{"expandable-segments", "true", "allocator_options=expandable_segments:True"},
-    Flag{"vocab-size", "", "architecture.vocab="}};
+    Flag{"vocab-size", "", "architecture.vocab="},
+    Flag{"compile", "true", "layer_kernels=compiled"}};
+
+// Words of torchtitan's tables for what a run switched on: "FSDP2 + compile + AsyncTP".
+struct Technique {
+  const char* word;
+  const char* setting;
+};
+constexpr std::array techniques{Technique{"compile", "layer_kernels=compiled"},
+                                Technique{"async tp", "tp_comm_overlap=true"},
+                                Technique{"asynctp", "tp_comm_overlap=true"},
+                                Technique{"vanilla tp", "tp_comm_overlap=false"}};
 
 std::string value_text(const nlohmann::json& value) {
   if (value.is_string()) {
@@ -173,10 +185,10 @@ std::string Reading::said(std::string_view field) const {
 
 void read_precision(Reading& reading) {
   const std::string& text = cell(reading.row, "precision");
-  for (const char* other : {"rowwise", "nvfp4", "fp4", "int8"})
+  const bool fp8 = contains(text, "fp8") || contains(text, "nvfp4");
+  for (const char* other : {"rowwise", "mxfp4", "int8"})
     if (contains(text, other))
       return reading.refuse(fmt::format("precision '{}' is not represented", text));
-  const bool fp8 = contains(text, "fp8");
   if (!fp8 && starts(text, {"fp32", "tf32"})) {
     reading.say("precision", "fp32");
     reading.say("tf32", contains(text, "tf32"));
@@ -261,6 +273,9 @@ void read_flags(Reading& reading) {
       if (*on == '\0') add_flag(reading, setting + text);
       if (text == on || (is_on(text) && is_on(on))) add_flag(reading, setting);
     }
+    if (key == "technique")
+      for (const auto& [word, means] : techniques)
+        if (contains(text, word)) add_flag(reading, means);
     const std::string setting = input::megatron_setting(key);
     if (setting.ends_with('=')) {
       add_flag(reading, setting + text);

@@ -19,6 +19,7 @@ struct Gpu {
   double tf32_flops = 0;
   double fp32_flops = 0;
   double fp8_flops = 0;         // 0: not supported
+  double fp4_flops = 0;         // 0: not supported
   int compute_capability = 80;  // 80, 90, 100
   double power_w = 0;           // limit that the site sets for a board, W; 0: none
 
@@ -34,6 +35,8 @@ struct Gpu {
         return fp32_flops;
       case model::Precision::fp8:
         return fp8_flops;
+      case model::Precision::fp4:
+        return fp4_flops;
     }
     return 0;
   }

@@ -321,8 +321,10 @@ std::int64_t optimizer_state(const program::Program& program) {
 }
 }  // namespace
 
-void RankMemory::mark_static() {
-  static_bytes_ = allocated();
+void RankMemory::end_step(int step) {
+  if (step == 1) static_bytes_ = allocated();
+  step_retries_ = retries() - retries_before_;
+  retries_before_ = retries();
 }
 
 void RankMemory::report(ClassReport& report) {
@@ -338,6 +340,7 @@ void RankMemory::report(ClassReport& report) {
   report.reserved_at_peak = {peak_.reserved};
   report.largest_free_at_peak = {peak_.largest_free};
   report.alloc_retries = static_cast<int>(allocator_.statistics().num_alloc_retries);
+  report.step_retries = static_cast<int>(step_retries_);
   report.out_of_memory = out_of_memory_;
   report.needed = report.peak_allocated;
   if (!out_of_memory_) return;

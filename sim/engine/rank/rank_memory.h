@@ -225,7 +225,8 @@ class RankMemory {
   void restore(const Retained& kept);
 
   bool ran_out() const { return out_of_memory_.has_value(); }
-  void mark_static();  // marks the present allocation as that between steps (static bytes)
+  // Ends a step. After step 1 the allocated bytes are those between steps (static bytes).
+  void end_step(int step);
   // Fills the memory fields of a report, and shows the allocator to the observer.
   void report(ClassReport& report);
 
@@ -247,6 +248,7 @@ class RankMemory {
   Split split_{};
   Peak peak_;
   std::int64_t static_bytes_ = 0;
+  std::int64_t step_retries_ = 0, retries_before_ = 0;  // in the last step; up to its end
   std::optional<OutOfMemory> out_of_memory_;
   Observer* observer_ = nullptr;
   int rank_class_ = 0;

@@ -268,7 +268,7 @@ void SteadyState::end_step(int step, RunReport& report) {
     const Time end = job_.ends_together || step == 0 ? last : r->end_of_work();
     longest = std::max(longest, end - r->timeline.front_of_step());
     r->accounts_at_step = r->timeline.end_step(end);
-    if (step == 1) r->memory.mark_static();
+    r->memory.end_step(step);
   }
   for (auto& r : executor_.ranks()) fill_up(r->accounts_at_step, longest);
   steadiness_.end_step(step, longest, executor_.driver_delays());

@@ -293,6 +293,7 @@ device::Gpu gpu(const v1::Gpu& from, Load& load) {
   to.tf32_flops = to_flop_rate(from.tf32());
   to.fp32_flops = to_flop_rate(from.fp32());
   to.fp8_flops = to_flop_rate(from.fp8());
+  to.fp4_flops = to_flop_rate(from.fp4());
   to.compute_capability = from.compute_capability();
   if (to.memory_marketing_gb > 0 && gib(to.memory) > to.memory_marketing_gb * 1.1)
     load.add(from, "memory",

@@ -30,8 +30,8 @@ constexpr std::array<std::string_view, 3> names_of(program::LayerCode) {
 constexpr std::array<std::string_view, 3> names_of(program::FakeQuantization) {
   return {"none", "weights", "operands"};
 }
-constexpr std::array<std::string_view, 2> names_of(program::Fp8Recipe) {
-  return {"delayed", "tensorwise"};
+constexpr std::array<std::string_view, 4> names_of(program::Fp8Recipe) {
+  return {"delayed", "tensorwise", "mxfp8", "nvfp4"};
 }
 constexpr std::array<std::string_view, 4> names_of(program::CrossEntropy) {
   return {"stepwise", "native", "te", "one_kernel"};
@@ -57,8 +57,8 @@ constexpr std::array<std::string_view, 4> names_of(program::LayerSplit) {
 constexpr std::array<std::string_view, 2> names_of(model::RouterScore) {
   return {"softmax", "sigmoid"};
 }
-constexpr std::array<std::string_view, 5> names_of(model::Precision) {
-  return {"fp32", "tf32", "fp16", "bf16", "fp8"};
+constexpr std::array<std::string_view, 6> names_of(model::Precision) {
+  return {"fp32", "tf32", "fp16", "bf16", "fp8", "fp4"};
 }
 
 template <class Member>

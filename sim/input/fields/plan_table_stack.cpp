@@ -49,6 +49,10 @@ constexpr std::array stack_rows{
           .otherwise = "none",
           .line = "Modules whose saved tensors wait on the CPU, commas between: attn_norm, "
                   "qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act."},
+    Field{.name = "cuda_graph_modules",
+          .otherwise = "none",
+          .line = "Parts that CUDA graphs launch, commas between: attn, mlp, moe, moe_router, "
+                  "moe_preprocess; or full_iteration."},
     Field{.name = "offload_min_elements",
           .place = at<&Plan::policy, &LayerPolicy::offload_min_elements>(),
           .unit = "elements",
@@ -170,7 +174,8 @@ constexpr std::array stack_rows{
           .place = at<&Plan::numerics, &NumericsPlan::fp8_recipe>(),
           .line = "Where scales of fp8 come from: earlier steps (delayed), or the tensor itself, "
                   "which is read once more for it (tensorwise: TransformerEngine's current "
-                  "scaling, torchao's dynamic)."},
+                  "scaling, torchao's dynamic); of blocks of 32 (mxfp8); or products in 4 bits "
+                  "(nvfp4, Blackwell)."},
     Field{.name = "fp8_parameters",
           .place = at<&Plan::numerics, &NumericsPlan::fp8_parameters>(),
           .flags = "fp8-param-gather:true",

@@ -265,6 +265,7 @@ MegatronArguments Translator::run() {
   tensor_grid();
   recomputation();
   offloaded_modules();
+  cuda_graphs();
   replicas();
   cross_entropy();
   attention();
@@ -391,10 +392,14 @@ void Translator::numerics() {
     set(*clip, "gradient_clipping=false");
   if (const Given* format = find("fp8-format"); format && !is_off(format->value()))
     set(*format, "fp8=true");
+  if (const Given* format = find("fp4-format"); format && !is_off(format->value())) {
+    set(*format, "fp8=true");
+    set(*format, "fp8_recipe=nvfp4");
+  }
   if (const Given* recipe = find("fp8-recipe");
       recipe && find({"fp8-format", "fp8-hybrid", "fp8-e4m3"})) {
-    if (recipe->value() == "tensorwise")
-      set(*recipe, "fp8_recipe=tensorwise");
+    if (recipe->value() == "tensorwise" || recipe->value() == "mxfp8")
+      set(*recipe, "fp8_recipe=" + recipe->value());
     else if (recipe->value() != "delayed")
       note(*recipe, "scales of blocks are simulated as delayed scaling");
   }

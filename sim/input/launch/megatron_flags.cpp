@@ -45,15 +45,16 @@ constexpr std::string_view together =
     "disable-bias-linear disable-bias-linear-fc glu-activation squared-relu quick-geglu "
     "vocab-size padded-vocab-size vocab-file tokenizer-type tokenizer-model "
     "tokenizer-name-or-path pad-vocab-size-to make-vocab-size-divisible-by vocab-extra-ids "
-    "extra-vocab-size hf-tokenizer-path clip-grad fp8-format fp8-recipe optimizer "
+    "extra-vocab-size hf-tokenizer-path clip-grad fp4-format fp8-format fp8-recipe optimizer "
     "deepspeed deepspeed-config zero-stage no-pipeline-parallel no-deepspeed use-megatron-fsdp "
     "use-custom-fsdp data-parallel-sharding-strategy overlapped-distributed-optimizer spec "
     "is-hybrid-model num-experts moe moe-router-dtype multi-latent-attention kv-lora-rank "
     "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
     "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size "
     "window-size window-attn-skip-freq cpu-offloading fine-grained-activation-offloading "
-    "offload-modules num-micro-batches-per-dp micro-batch-size-per-dp moe-layer-recompute topk "
-    "expert-interval moe-expert-parallel-size";
+    "offload-modules enable-cuda-graph external-cuda-graph cuda-graph-impl cuda-graph-scope "
+    "cuda-graph-modules full-iteration-cuda-graph num-micro-batches-per-dp "
+    "micro-batch-size-per-dp moe-layer-recompute topk expert-interval moe-expert-parallel-size";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
@@ -83,9 +84,7 @@ constexpr std::array noted{
     Family{"no-scatter-gather-tensors-in-pipeline", "sends between stages are whole"},
     Family{"defer-embedding-wgrad-compute wgrad-deferral-limit delay-wgrad-compute",
            "weight gradients are made with the others"},
-    Family{"enable-cuda-graph external-cuda-graph cuda-graph-impl cuda-graph-scope "
-           "cuda-graph-modules optimizer-cuda-graph full-iteration-cuda-graph",
-           "kernels are launched one by one"},
+    Family{"optimizer-cuda-graph", "kernels of the optimizer are launched one by one"},
     Family{"rampup-batch-size step-batch-size-schedule", "the step is of the full global batch"},
     Family{"curriculum-learning data-efficiency-curriculum-learning random-ltd adaptive-seq-len",
            "the step is of the full sequence"},
@@ -127,6 +126,7 @@ constexpr std::array noted{
            "fp8-quantizer-factory te-precision-config-file kitchen-config-file "
            "kitchen-recipe-number",
            "fp8 is simulated in all layers, with the usual scales"},
+    Family{"fp4-param-gather", "parameters are gathered in 16 bits"},
     Family{"batch-invariant-mode", "the default kernels are simulated"},
     Family{"memory-centric-tiled-linear", "products are not tiled"},
     Family{"apply-query-key-layer-scaling no-query-key-layer-scaling",
@@ -201,7 +201,6 @@ constexpr std::array refused{
     Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "
            "encoder-tensor-model-parallel-size",
            "an encoder is not simulated"},
-    Family{"fp4-format fp4-param-gather", "products in fp4 are not simulated"},
     Family{"enable-zbh1-pipeline enable-zbh1-exact-semantics",
            "write schedule= with the name of a schedule (rehearse list schedules)"},
     Family{"force-ds-sequence-parallel ds-sequence-parallel-fpdt",

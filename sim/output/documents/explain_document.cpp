@@ -168,12 +168,6 @@ std::string headroom_text(const answer::Answer& answer) {
       "allocated at the peak\n",
       who.stage, human(who.capacity - who.peak_reserved), human(who.capacity),
       human(who.peak_reserved - who.peak_allocated), human(who.peak_reserved));
-  if (who.alloc_retries > 0) {
-    text += fmt::format(
-        "  {} times the cache was given back and asked for again (retries): the device is full, "
-        "and every retry waits for the GPU\n",
-        who.alloc_retries);
-  }
   return text;
 }
 

@@ -212,8 +212,9 @@ std::string plan_line(const answer::Answer& answer, const Json& json) {
       plan.world(), answer.machine.gpu, answer.machine.cluster, program::short_name(plan),
       plan.pipeline.schedule, json["recompute"].get<std::string>(),
       json["attention"].get<std::string>(), json["precision"].get<std::string>());
-  if (plan.numerics.fp8) text += " with products in fp8";
-  if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise) text += " (tensorwise)";
+  constexpr std::array products{"fp8", "fp8 (tensorwise)", "mxfp8", "nvfp4"};
+  if (plan.numerics.fp8)
+    (text += " with products in ") += products[static_cast<int>(plan.numerics.fp8_recipe)];
   if (plan.numerics.fake_quantization != program::FakeQuantization::none)
     text += fmt::format(", {} rounded", json["fake_quantization"].get<std::string>());
   if (!plan.policy.choices.empty())
@@ -396,6 +397,27 @@ std::string verdict_text(const answer::Answer& answer) {
   return text + "\n";
 }
 
+namespace {
+
+std::string retry_words(int retries) {
+  return fmt::format("{} allocator {}", retries, retries == 1 ? "retry" : "retries");
+}
+
+}  // namespace
+
+std::string retries_text(const answer::Answer& answer) {
+  const int retries = answer::step_retries(answer.run);
+  if (!answer.run.fits() || retries == 0) return "";
+  std::string text = fmt::format("{} in this step", retry_words(retries));
+  if (const double cost = seconds(answer.retry_cost); cost > 0)
+    text = fmt::format("{} {} {:.3g} s of this step ({})", retry_words(retries),
+                       retries == 1 ? "costs" : "cost", cost,
+                       percent(cost / answer::step_seconds(answer)));
+  return text +
+         ": the GPU is full, so PyTorch frees its cache (cudaFree waits for the GPU) and allocates "
+         "again\n";
+}
+
 std::string steady_text(const answer::Answer& answer) {
   const engine::RunReport& run = answer.run;
   if (!run.fits()) return "";
@@ -417,8 +439,8 @@ std::vector<Block> head_blocks(const answer::Answer& answer, const std::string& 
   // Not an initializer list, which would be copied.
   std::vector<Block> blocks;
   blocks.emplace_back(Note{"",
-                           headline(answer) + "\n" + steady_text(answer) + verdict_text(answer) +
-                               answer::limit(answer) + "\n" + intervals,
+                           headline(answer) + "\n" + steady_text(answer) + retries_text(answer) +
+                               verdict_text(answer) + answer::limit(answer) + "\n" + intervals,
                            true});
   blocks.emplace_back(Values{"",
                              {value("fits", "", asked ? Json(fits) : Json(nullptr)),
@@ -430,6 +452,9 @@ std::vector<Block> head_blocks(const answer::Answer& answer, const std::string& 
   blocks.emplace_back(Data{"verdict", verdict_json(answer)});
   if (answer.run.memory != engine::MemoryDetail::exact) blocks.emplace_back(how_memory(answer));
   if (fits) blocks.emplace_back(step_values(answer));
+  if (const int retries = answer::step_retries(answer.run); fits && retries > 0)
+    blocks.emplace_back(
+        Data{"retries", {{"in_step", retries}, {"cost_ps", answer.retry_cost.ps}}});
   if (!fits) blocks.emplace_back(Note{"", oom_text(answer)});
   return blocks;
 }

@@ -19,6 +19,9 @@ std::vector<Block> tail_blocks(const answer::Answer& answer);
 
 // The first line: the main result in the user's units.
 std::string headline(const answer::Answer& answer);
+// One line: how many retries the allocator needs in the step, and their cost if it is known; "" if
+// there are none.
+std::string retries_text(const answer::Answer& answer);
 // One line if the outcome is tight, otherwise "".
 std::string verdict_text(const answer::Answer& answer);
 

@@ -32,7 +32,8 @@ bool agrees(const Writer& w, const Unscaled& tensor) {
 }  // namespace
 
 bool finds_scales(const Plan& plan) {
-  return plan.numerics.fp8 && plan.numerics.fp8_recipe == Fp8Recipe::tensorwise;
+  return plan.numerics.fp8 && (plan.numerics.fp8_recipe == Fp8Recipe::tensorwise ||
+                               plan.numerics.fp8_recipe == Fp8Recipe::nvfp4);
 }
 
 void find_scale(Writer& w, const Unscaled& tensor) {

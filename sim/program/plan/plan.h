@@ -17,6 +17,7 @@
 #include "sim/job/schedule/schedule.h"
 #include "sim/model/architecture.h"
 #include "sim/model/operation.h"
+#include "sim/program/plan/cuda_graphs.h"
 
 namespace sim::program {
 
@@ -325,8 +326,10 @@ enum class FakeQuantization : std::uint8_t { none, weights, operands };
 
 // The scale of a tensor that is cast to fp8 (fp8.h). `delayed`: from maxima of earlier steps
 // (TransformerEngine). `tensorwise`: from the tensor itself, before the cast (torchao,
-// TransformerEngine's current scaling).
-enum class Fp8Recipe : std::uint8_t { delayed, tensorwise };
+// TransformerEngine's current scaling). `mxfp8`: of each 32 elements, found by the cast itself.
+// `nvfp4`: 4-bit products with a scale of each 16 elements and one of the tensor, which is read
+// once more for it. Tensors of both are taken as one byte an element.
+enum class Fp8Recipe : std::uint8_t { delayed, tensorwise, mxfp8, nvfp4 };
 
 struct NumericsPlan {
   model::Precision precision = model::Precision::bf16;
@@ -382,6 +385,7 @@ struct StackPlan {
   bool repeat_kv = false;
   // TransformerEngine 2 keeps one uninitialised gradient for each shape, to hand to autograd.
   bool kept_gradient_handles = false;
+  CudaGraphs cuda_graphs;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
   // --reset-attention-mask: each sample has its own mask, built by the loader's `data_workers`.
   bool reset_attention_mask = false;
@@ -450,7 +454,8 @@ struct Plan {
     return numerics.tf32 ? model::Precision::tf32 : numerics.precision;
   }
   model::Precision product_precision() const {
-    return numerics.fp8 ? model::Precision::fp8 : wide_precision();
+    if (!numerics.fp8) return wide_precision();
+    return numerics.fp8_recipe == Fp8Recipe::nvfp4 ? model::Precision::fp4 : model::Precision::fp8;
   }
   // Layers of a model chunk. REQUIRES: the plan has no problems.
   int chunk_layers(int stage, int chunk) const;

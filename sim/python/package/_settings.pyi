@@ -47,6 +47,7 @@ class Fields(TypedDict, total=False):
     recompute_modules: str
     offload_layers: int
     offload_modules: str
+    cuda_graph_modules: str
     offload_min_elements: int
     activation_offload_fraction: float
     offload_delta_bytes: int
@@ -70,7 +71,7 @@ class Fields(TypedDict, total=False):
     cross_entropy: Literal["stepwise", "native", "te", "one_kernel"]
     tf32: bool
     fp8: bool
-    fp8_recipe: Literal["delayed", "tensorwise"]
+    fp8_recipe: Literal["delayed", "tensorwise", "mxfp8", "nvfp4"]
     fp8_parameters: bool
     fake_quantization: Literal["none", "weights", "operands"]
     fake_quantization_clips: bool
@@ -195,6 +196,7 @@ class FieldLists(TypedDict, total=False):
     recompute_modules: Union[str, Sequence[str]]
     offload_layers: Union[int, Sequence[int]]
     offload_modules: Union[str, Sequence[str]]
+    cuda_graph_modules: Union[str, Sequence[str]]
     offload_min_elements: Union[int, Sequence[int]]
     activation_offload_fraction: Union[float, Sequence[float]]
     offload_delta_bytes: Union[int, Sequence[int]]
@@ -224,7 +226,9 @@ class FieldLists(TypedDict, total=False):
         "stepwise", "native", "te", "one_kernel"]]]
     tf32: Union[bool, Sequence[bool]]
     fp8: Union[bool, Sequence[bool]]
-    fp8_recipe: Union[Literal["delayed", "tensorwise"], Sequence[Literal["delayed", "tensorwise"]]]
+    fp8_recipe: Union[Literal[  # noqa: E501
+        "delayed", "tensorwise", "mxfp8", "nvfp4"], Sequence[Literal[  # noqa: E501
+        "delayed", "tensorwise", "mxfp8", "nvfp4"]]]
     fp8_parameters: Union[bool, Sequence[bool]]
     fake_quantization: Union[Literal[  # noqa: E501
         "none", "weights", "operands"], Sequence[Literal[  # noqa: E501

@@ -155,6 +155,8 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
                     offload_modules_text(policy, " "));
   if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise)
     flags.emplace_back("--fp8-recipe tensorwise");
+  if (plan.numerics.fp8_recipe == program::Fp8Recipe::mxfp8)
+    flags.emplace_back("--fp8-recipe mxfp8");
   if (!plan.stack.gradient_clipping) flags.emplace_back("--clip-grad 0.0");
   if (plan.experts.fp32_router) flags.emplace_back("--moe-router-dtype fp32");
 }
@@ -364,10 +366,10 @@ LaunchText bridge(const Plan& plan) {
       "  overlap_param_gather: {}\n  grad_reduce_in_fp32: {}\n",
       plan.sharding.distributed_optimizer, plan.sharding.overlap_grad_reduce,
       plan.sharding.overlap_param_gather, plan.numerics.fp32_gradients);
-  const std::string_view scaling = !plan.numerics.fp8 ? ""
-                                   : plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise
-                                       ? "_with_fp8_current_scaling"
-                                       : "_with_fp8_delayed_scaling";
+  constexpr std::array scalings{"_with_fp8_delayed_scaling", "_with_fp8_current_scaling",
+                                "_with_mxfp8", "_with_nvfp4"};
+  const std::string_view scaling =
+      plan.numerics.fp8 ? scalings[static_cast<std::size_t>(plan.numerics.fp8_recipe)] : "";
   out.text +=
       fmt::format("mixed_precision: {}{}_mixed\n",
                   plan.numerics.precision == model::Precision::fp16 ? "fp16" : "bf16", scaling);

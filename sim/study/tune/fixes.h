@@ -10,16 +10,9 @@
 
 #include "sim/answer/evaluate.h"
 #include "sim/output/document.h"
+#include "sim/study/tune/changes.h"
 
 namespace sim::study {
-
-// Possible plans that differ from `plan` in one setting, smallest change first: free changes, then
-// slower ones, then other parallelism. `text` is the setting for the command line: "micro_batch=1".
-struct Change {
-  std::string text;
-  answer::CheckedPlan plan;
-};
-std::vector<Change> single_changes(const answer::CheckedPlan& plan);
 
 struct Fix {
   std::string change;

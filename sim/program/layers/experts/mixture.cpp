@@ -63,18 +63,23 @@ Value in_line(Writer& w, Value normed) {
   return checkpoint(w, {normed}, [normed](Writer& b) { return shared_expert(b, normed); });
 }
 
-// If another microbatch hides all-to-alls, a layer runs in four nodes on two streams, each with its
-// own graph and autograd call. This costs about as much Python again [core 0.15
-// models/common/model_chunk_schedule_plan.py, pipeline_parallel/utils.py:ScheduleNode].
-int host_pieces(const Writer& w) {
-  return w.plan.experts.overlaps_all_to_all ? 2 : 1;
+// The Python of a layer of experts outside of graphs. Router, preprocessing and the rest are taken
+// as a third each (chosen: the profile has their sum).
+void python_of_experts(Writer& w, HostWork whole, HostWork third) {
+  const CudaGraphs& graphs = w.plan.stack.cuda_graphs;
+  const int captured = graphs.router + graphs.preprocess;
+  if (captured == 0)
+    w.e.host(whole);
+  else
+    w.e.host(third, 3 - captured);
 }
 
 Value layer_of_experts(Writer& w) {
   Routed r(w);
-  const int pieces = host_pieces(w);
   const bool shares = w.a.experts.shared_ffn > 0;
-  w.e.host(HostWork::experts_forward, pieces);
+  const bool router_graph = w.plan.stack.cuda_graphs.router;
+  python_of_experts(w, HostWork::experts_forward, HostWork::experts_forward_third);
+  open_graph(w, router_graph, w.dim.residual());
   w.use({"pre_mlp_layernorm.weight"});
   const Normed norm = norm_forward(w, w.dim.residual(), "expert norm output", true);
   norm_again(w, norm.output);
@@ -82,6 +87,7 @@ Value layer_of_experts(Writer& w) {
   if (shares && w.plan.experts.shared_overlap)
     r.aside = std::make_shared<SharedAside>(w.rank, norm.output);
   route(w, r, norm.output);
+  close_graph(w, router_graph, w.dim.residual());
   const Dispatched in = dispatch(w, r);
   Value shared = shares && !r.aside ? in_line(w, norm.output) : Value{0};
   w.drop(norm.output);
@@ -91,8 +97,8 @@ Value layer_of_experts(Writer& w) {
     w.memory_bound(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
     w.drop(shared);
   }
-  w.node([pieces](Writer& b, Gradients g) {
-    b.e.host(HostWork::experts_backward, pieces);
+  w.node([](Writer& b, Gradients g) {
+    python_of_experts(b, HostWork::experts_backward, HostWork::experts_backward_third);
     return g;
   });
   return sum;

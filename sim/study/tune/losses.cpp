@@ -1,0 +1,76 @@
+#include "sim/study/tune/losses.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sim/base/text.h"
+#include "sim/output/documents/run_text.h"
+
+namespace sim::study {
+
+namespace {
+
+using engine::Account;
+
+constexpr double much_fragmentation = 0.15, much_time = 0.10;
+
+constexpr std::array<std::pair<Account, Cause>, 8> removable = {
+    {{Account::tp_exposed, Cause::tensor_parallel},
+     {Account::cp_exposed, Cause::context_parallel},
+     {Account::ep_exposed, Cause::expert_parallel},
+     {Account::dp_exposed, Cause::data_parallel},
+     {Account::pp_fill_drain, Cause::fill_and_drain},
+     {Account::pp_imbalance, Cause::unequal_stages},
+     {Account::pp_transfer, Cause::pipeline_messages},
+     {Account::host, Cause::host}}};
+
+void add_memory(const answer::Answer& answer, std::vector<Loss>& all) {
+  if (answer.verdict.tight) all.push_back({Cause::tight, 0, "tight: " + answer.verdict.hangs_on});
+  if (answer::step_retries(answer.run) > 0) {
+    std::string text = output::retries_text(answer);
+    text.pop_back();  // the line's end
+    all.push_back({Cause::retries, seconds(answer.retry_cost) / answer::step_seconds(answer),
+                   std::move(text)});
+  }
+  if (answer.run.bounded) return;
+  const engine::ClassReport& who = answer::fullest(answer.run);
+  const Bytes pieces = who.peak_reserved - who.peak_allocated;
+  const double share = static_cast<double>(pieces.n) / static_cast<double>(who.peak_reserved.n);
+  if (share <= much_fragmentation) return;
+  all.push_back({Cause::fragmentation, share,
+                 fmt::format("fragmentation: {} of {} reserved ({}) are never allocated",
+                             human(pieces), human(who.peak_reserved), output::percent(share))});
+}
+
+void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
+  std::vector<double> spent = answer::mean_accounts(answer.run);
+  // Retries are a loss of their own.
+  double& host = spent[static_cast<std::size_t>(Account::host)];
+  host -= std::min(host, seconds(answer.retry_cost));
+  const auto first = static_cast<std::ptrdiff_t>(all.size());
+  for (const auto& [account, cause] : removable) {
+    const double time = spent[static_cast<std::size_t>(account)];
+    const double share = time / answer::step_seconds(answer);
+    if (share > much_time)
+      all.push_back({cause, share,
+                     fmt::format("{}: {:.3g} s of the step ({})", answer::words(account), time,
+                                 output::percent(share))});
+  }
+  std::stable_sort(all.begin() + first, all.end(),
+                   [](const Loss& a, const Loss& b) { return a.share > b.share; });
+}
+
+}  // namespace
+
+std::vector<Loss> losses(const answer::Answer& answer) {
+  std::vector<Loss> all;
+  if (!answer.run.fits() || !engine::places_tensors(answer.run.memory)) return all;
+  add_memory(answer, all);
+  add_time(answer, all);
+  return all;
+}
+
+}  // namespace sim::study
