@@ -202,6 +202,8 @@ std::optional<model::Precision> named_precision(std::string_view kernel) {
 
 const char* precision_text(model::Precision precision) {
   switch (precision) {
+    case model::Precision::fp4:
+      return "fp4";
     case model::Precision::fp8:
       return "fp8";
     case model::Precision::bf16:
