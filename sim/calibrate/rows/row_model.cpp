@@ -1,8 +1,8 @@
 // row_model.cpp — the network of a row, from its architecture columns. Parts that no column states:
 // of a row with experts, from the model file of the same name; else those of the `model_type` that
 // the model's name says (models/names.textproto); else a gated MLP (glu = 1) means a decoder like
-// Llama, and another MLP a decoder like GPT. A row without any of these columns is the model that it
-// names.
+// Llama, and another MLP a decoder like GPT. A row without any of these columns is the model that
+// it names.
 #include <algorithm>
 #include <cmath>
 #include <map>
