@@ -1,5 +1,5 @@
 // compare.cpp — `rehearse compare`: compares logs of a run with the prediction for its plan.
-#include "sim/calibrate/compare.h"
+#include "sim/command/compare.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "sim/answer/evaluate.h"
-#include "sim/calibrate/readers/reader.h"
+#include "sim/calibrate/compare.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/plan/plan.h"
@@ -108,17 +108,14 @@ std::vector<std::string> logs_of(const Options& options) {
   return logs;
 }
 
-std::vector<Log> read_logs(const std::vector<std::string>& paths, const answer::Answer& answer) {
+Log read_log(const std::string& path, const calibrate::Source& source,
+             const answer::Answer& answer) {
   const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
-  std::vector<Log> logs;
-  for (const std::string& path : paths) {
-    const calibrate::Source source = need(calibrate::read_source(path));
-    logs.push_back({path, calibrate::measured_run(source.measurements.steps, tokens)});
-    if (logs.back().run.steps == 0)
-      throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", path,
-                                        source.reader ? source.reader->name : "")};
-  }
-  return logs;
+  Log log{path, calibrate::measured_run(source.measurements.steps, tokens)};
+  if (log.run.steps == 0)
+    throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", path,
+                                      source.reader ? source.reader->name : "")};
+  return log;
 }
 
 double error_of(const calibrate::MeasuredRun& run, const answer::Answer& answer) {
@@ -173,7 +170,33 @@ output::Document several_logs(const std::vector<Log>& logs, const answer::Answer
   return document;
 }
 
+// The logs of one plan against its answer; the error is that of the log that is furthest off.
+Compared compared_logs(const std::vector<Log>& logs, const answer::Answer& answer) {
+  if (!answer.run.fits())
+    return {out_of_memory(logs.front().path, logs.front().run, answer), std::nullopt};
+  std::vector<double> medians;
+  double furthest = 0;
+  for (const Log& log : logs) {
+    medians.push_back(log.run.seconds);
+    const double error = error_of(log.run, answer);
+    if (std::abs(error) >= std::abs(furthest)) furthest = error;
+  }
+  const double seconds = calibrate::median(medians);
+  output::Document document =
+      logs.size() == 1 ? one_log(logs.front(), answer) : several_logs(logs, answer, seconds);
+  output::Rows why = rows_of(calibrate::explanations(answer, seconds));
+  why.searched = why.cells.empty();
+  document.blocks.emplace_back(std::move(why));
+  return {document, furthest};
+}
+
 }  // namespace
+
+Compared compared(const std::string& log, const calibrate::Source& source,
+                  const answer::CheckedPlan& plan) {
+  const answer::Answer answer = answer::evaluate(plan);
+  return compared_logs({read_log(log, source, answer)}, answer);
+}
 
 int run_compare(const Arguments& arguments, Globals globals) {
   Options options("compare");
@@ -184,28 +207,17 @@ int run_compare(const Arguments& arguments, Globals globals) {
       .parse(arguments, globals);
   const double within = static_cast<double>(options.number("within", 10, 0, 1000));
   const std::vector<std::string> paths = logs_of(options);
-  need(calibrate::read_source(paths.front()));  // its problems come before those of the plan
+  std::vector<calibrate::Source> sources;  // their problems come before those of the plan
+  for (const std::string& path : paths) sources.push_back(need(calibrate::read_source(path)));
   const input::PlanFile file = load_plan(options, globals, paths.size());
   answer::Sites sites;
-  const answer::CheckedPlan plan = checked(file, sites);
-  const answer::Answer answer = answer::evaluate(plan);
-  const std::vector<Log> logs = read_logs(paths, answer);
-  if (!answer.run.fits()) {
-    say(globals, "compare", out_of_memory(logs.front().path, logs.front().run, answer));
-    return exit_no;
-  }
-  std::vector<double> medians;
-  for (const Log& log : logs) medians.push_back(log.run.seconds);
-  const double seconds = calibrate::median(medians);
-  output::Document document =
-      logs.size() == 1 ? one_log(logs.front(), answer) : several_logs(logs, answer, seconds);
-  output::Rows why = rows_of(calibrate::explanations(answer, seconds));
-  why.searched = why.cells.empty();
-  document.blocks.emplace_back(std::move(why));
-  say(globals, "compare", document);
-  const bool close = std::ranges::all_of(
-      logs, [&](const Log& log) { return std::abs(error_of(log.run, answer)) <= within; });
-  return close ? exit_yes : exit_no;
+  const answer::Answer answer = answer::evaluate(checked(file, sites));
+  std::vector<Log> logs;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    logs.push_back(read_log(paths[i], sources[i], answer));
+  const Compared found = compared_logs(logs, answer);
+  say(globals, "compare", found.document);
+  return found.error_percent && std::abs(*found.error_percent) <= within ? exit_yes : exit_no;
 }
 
 }  // namespace sim::command

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "sim/base/text.h"
 #include "sim/calibrate/readers/reader.h"
@@ -15,6 +17,7 @@
 #include "sim/input/frameworks/framework.h"
 #include "sim/input/models/huggingface.h"
 #include "sim/input/plan/campaign.h"
+#include "sim/input/profile/residuals.h"
 #include "sim/input/tables/codec.h"
 #include "sim/input/text/locate.h"
 #include "sim/job/context/context.h"
@@ -214,8 +217,57 @@ output::Rows model_rows(const Listed& kind) {
   return rows;
 }
 
+// Runs that measured a family of frameworks, and how far predictions without their source were off.
+struct MeasuredRuns {
+  std::int64_t runs = 0;
+  std::map<std::string, std::pair<double, std::int64_t>> errors;  // by source: sum, and how many
+
+  // The mean of the sources' mean errors; 0 without a source.
+  double error() const {
+    double sum = 0;
+    for (const auto& [source, one] : errors) sum += one.first / static_cast<double>(one.second);
+    return errors.empty() ? 0 : sum / static_cast<double>(errors.size());
+  }
+};
+
+MeasuredRuns measured_runs(const input::RunResiduals& residuals, const std::string& family) {
+  MeasuredRuns all;
+  for (const input::ResidualGroup& group : residuals.groups) {
+    if (group.quantity != input::ResidualOf::time || group.framework != family) continue;
+    auto& [sum, count] = all.errors[group.source];
+    for (const double value : group.values) sum += std::abs(std::expm1(-value));
+    count += static_cast<std::int64_t>(group.values.size());
+    all.runs += static_cast<std::int64_t>(group.values.size());
+  }
+  return all;
+}
+
+// Frameworks of one family share their measured runs.
+output::Rows framework_rows(const Listed& kind) {
+  output::Rows rows{kind.name,
+                    "",
+                    {{"name", "name", "", 0, true},
+                     {"summary", "summary", "", 0, true},
+                     {"runs", "runs", "", 0, false},
+                     {"sources", "sources", "", 0, false},
+                     {"error_pct", "error", "%", 1, false},
+                     {"source", "", "", 0, true}},
+                    {}};
+  need(input::data_folder("workloads/frameworks"));
+  const input::RunResiduals residuals = need(input::find_residuals());
+  for (const input::Framework& one : need(input::frameworks())) {
+    const MeasuredRuns of = measured_runs(residuals, one.family);
+    const bool measured = of.runs > 0;
+    rows.cells.push_back({one.name, one.line, of.runs, of.errors.size(),
+                          measured ? output::Json(100 * of.error()) : output::Json(nullptr),
+                          one.source});
+  }
+  return rows;
+}
+
 output::Rows rows_of(const Listed& kind) {
   if (kind.entries == models) return model_rows(kind);
+  if (kind.entries == frameworks) return framework_rows(kind);
   output::Rows rows{kind.name,
                     "",
                     {{"name", "name", "", 0, true},

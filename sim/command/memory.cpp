@@ -1,6 +1,11 @@
 // memory.cpp — `rehearse memory`: the closed-form estimate of a plan; the replay of a written
 // allocator trace or of a recorded CUDA memory snapshot.
+#include "sim/command/memory.h"
+
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "sim/allocator/recorded/recording.h"
 #include "sim/allocator/recorded/replay.h"
@@ -81,6 +86,110 @@ int replay_pickle(const std::string& content, const std::string& path, allocator
   say(globals, "memory_replay", summary(done));
   return done.exact() ? exit_yes : exit_no;
 }
+
+// Bytes after each event of a device. What was in use before the recording follows from its end.
+struct Level {
+  std::int64_t allocated = 0, reserved = 0;
+};
+
+Level change_of(const allocator::SnapshotEntry& entry) {
+  using allocator::Action;
+  switch (entry.action) {
+    case Action::alloc:
+      return {entry.size, 0};
+    case Action::free_completed:
+      return {-entry.size, 0};
+    case Action::segment_alloc:
+    case Action::segment_map:
+      return {0, entry.size};
+    case Action::segment_free:
+    case Action::segment_unmap:
+      return {0, -entry.size};
+    case Action::free_requested:
+    case Action::oom:
+      break;
+  }
+  return {};
+}
+
+std::vector<Level> levels_of(const allocator::DeviceSnapshot& device) {
+  Level now;
+  for (const allocator::SnapshotSegment& segment : device.segments) {
+    now.reserved += segment.total;
+    for (const allocator::SnapshotBlock& block : segment.blocks)
+      if (block.state != allocator::BlockState::inactive) now.allocated += block.requested;
+  }
+  std::vector<Level> levels(device.entries.size());
+  for (std::size_t i = levels.size(); i-- > 0;) {
+    levels[i] = now;
+    const Level change = change_of(device.entries[i]);
+    now = {now.allocated - change.allocated, now.reserved - change.reserved};
+  }
+  return levels;
+}
+
+// At most `most` rows a device, each the highest of its events.
+output::Rows history_rows(const allocator::Snapshot& snapshot) {
+  constexpr std::size_t most = 1024;
+  output::Rows rows{"history",
+                    "recorded memory, by event",
+                    {{"gpu", "GPU", "", 0, true},
+                     {"event", "event", "", 0},
+                     {"allocated_gib", "allocated", "GiB", 3},
+                     {"reserved_gib", "reserved", "GiB", 3}},
+                    {},
+                    true};
+  for (std::size_t d = 0; d < snapshot.devices.size(); ++d) {
+    const std::vector<Level> levels = levels_of(snapshot.devices[d]);
+    const std::size_t width = levels.size() / most + 1;
+    for (std::size_t from = 0; from < levels.size(); from += width) {
+      const std::size_t to = std::min(levels.size(), from + width);
+      Level high = levels[from];
+      for (std::size_t i = from; i < to; ++i) {
+        high.allocated = std::max(high.allocated, levels[i].allocated);
+        high.reserved = std::max(high.reserved, levels[i].reserved);
+      }
+      rows.cells.push_back({fmt::format("GPU {}", d), from,
+                            output::rounded(gib(Bytes{high.allocated}), 3),
+                            output::rounded(gib(Bytes{high.reserved}), 3)});
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+output::Document snapshot_page(const std::string& bytes, const std::string& name) {
+  const allocator::Snapshot snapshot = need(allocator::read_snapshot(bytes, name));
+  const allocator::RecordingReplay done =
+      need(allocator::replay_snapshot(snapshot, allocator::Rules::newer, name));
+  output::Document document{"Memory snapshot: " + name, "", {}, {}};
+  output::Rows rows = history_rows(snapshot);
+  document.blocks.emplace_back(
+      output::Note{"",
+                   fmt::format("{}: peak {} allocated, {} reserved", name,
+                               human(Bytes{done.statistics.all.allocated_bytes.peak}),
+                               human(Bytes{done.statistics.all.reserved_bytes.peak})),
+                   true});
+  document.blocks.emplace_back(output::Note{
+      "", fmt::format("Our replay of PyTorch's allocator places {} of {} allocations at the "
+                      "recorded address and repeats {} of {} segment events.",
+                      done.allocations_at_recorded_address, done.allocations,
+                      done.segment_events_matched, done.segment_events)});
+  output::Series series;
+  series.kind = output::Series::Kind::areas;
+  series.title = "memory over the recorded events";
+  series.table = rows.name;
+  series.x = "event";
+  series.y = {"allocated_gib", "reserved_gib"};
+  series.fixed = {"reserved_gib"};
+  series.group = "gpu";
+  document.blocks.emplace_back(std::move(series));
+  document.blocks.emplace_back(std::move(rows));
+  return document;
+}
+
+namespace {
 
 int replay_text(const std::string& text, const std::string& path, allocator::Rules rules,
                 Globals globals) {

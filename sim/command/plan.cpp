@@ -39,8 +39,7 @@ namespace {
 using planner::Objective;
 using Clock = std::chrono::steady_clock;
 
-constexpr int most_times_gpus = 64;  // up to this multiple is tried if no plan fits
-constexpr int plans_listed = 10;     // by default
+constexpr int most_times_gpus = 64, plans_listed = 10;  // GPUs tried if no plan fits; by default
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Stop{exit_usage, message};
@@ -279,7 +278,8 @@ Task task_of(const Asked& all) {
 class Asking {
  public:
   Asking(const Task& task, const Globals& globals)
-      : plans_(task.space.plans()),
+      : space_(task.space),
+        plans_(task.space.plans()),
         limit_(task.limit),
         progress_("plan", static_cast<std::size_t>(plans_), globals.quiet) {}
 
@@ -291,13 +291,15 @@ class Asking {
     std::string text = now.best_s > 0 ? fmt::format("best {:.3f} s", now.best_s) : "no plan yet";
     if (now.least_s > 0) text += fmt::format("; nothing can be below {:.3f} s", now.least_s);
     text += "; " + counted(now.replayed, "replay");
-    progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text);
+    progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text,
+                   [&] { return output::line(planner::found(space_, *now.found)); });
     // A first plan takes few replays: the time limit waits for it.
     return now.seeking ? !interrupted() : goes_on();
   }
   void clear() { progress_.clear(); }
 
  private:
+  const planner::Space& space_;
   std::int64_t plans_;
   double limit_;
   Clock::time_point began_ = Clock::now();

@@ -1,4 +1,4 @@
-// report.cpp — `rehearse report`: writes a finished sweep or a plan as one HTML file. Also
+// report.cpp — `rehearse report`: writes finished sweeps, searches or plans as one HTML file. Also
 // implements --report of other commands.
 #include "sim/command/report.h"
 
@@ -7,20 +7,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "sim/answer/interval.h"
 #include "sim/cluster/topology/draw_svg.h"
+#include "sim/command/common/result_folder.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/profile/residuals.h"
 #include "sim/output/document.h"
 #include "sim/output/documents/run_document.h"
-#include "sim/output/documents/sweep_document.h"
 #include "sim/output/documents/whatif_document.h"
 #include "sim/output/output.h"
 #include "sim/output/page.h"
-#include "sim/output/record.h"
 #include "sim/study/tune/link_use.h"
 #include "sim/study/tune/whatif.h"
 
@@ -29,40 +27,6 @@ namespace sim::command {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uintmax_t results_bytes_max = std::uintmax_t{1} << 30;
-constexpr std::size_t problems_shown = 20;
-
-// The records in the folder of a sweep.
-std::vector<output::Json> load_records(const std::string& folder) {
-  const std::string path = folder + "/results.jsonl";
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error) {
-    throw Stop{complain({{path, error.message() + "; a folder of `rehearse sweep` has it",
-                          Fault::missing}}),
-               ""};
-  }
-  if (size > results_bytes_max) throw Stop{complain({{path, "is larger than 1 GiB"}}), ""};
-  std::ifstream in(path, std::ios::binary);
-  std::vector<output::Json> records;
-  Diagnostics problems;
-  int number = 0;
-  for (std::string line; std::getline(in, line) && problems.size() < problems_shown;) {
-    ++number;
-    output::Json record = output::Json::parse(line, nullptr, false);
-    const std::string problem =
-        record.is_discarded() ? "is no JSON" : output::record_problem(record);
-    if (problem.empty()) {
-      records.push_back(std::move(record));
-    } else {
-      problems.push_back({fmt::format("{}:{}", path, number), problem});
-    }
-  }
-  if (problems.empty() && records.empty()) problems.push_back({path, "holds no records"});
-  if (!problems.empty()) throw Stop{complain(problems), ""};
-  return records;
-}
 
 struct Links {
   std::vector<output::LinkBusy> busy;
@@ -106,8 +70,6 @@ int report_plans(const std::vector<std::string>& names, const std::vector<std::s
   answer::Sites sites;
   std::vector<output::WhatifRow> rows;
   for (const std::string& name : names) {
-    if (fs::is_directory(name))
-      throw Stop{exit_usage, name + " is a folder; `rehearse report FOLDER` takes one, alone"};
     study::WhatifSettings one;
     one.plan = workload_path(name);
     one.settings = settings;
@@ -167,15 +129,19 @@ int run_report(const Arguments& arguments, Globals globals) {
   std::vector<std::string> names, settings;
   for (const std::string& word : words)
     (word.find('=') == std::string::npos ? names : settings).push_back(word);
-  if (names.size() > 1) {
+  const auto folders = std::ranges::count_if(
+      names, [&](const std::string& name) { return fs::is_directory(name, no_folder); });
+  if (folders > 0) {
+    options.only({"output"});
+    if (folders < std::ssize(names) || !settings.empty())
+      throw Stop{exit_usage,
+                 "a page has folders of sweeps, folders of searches, or plans with settings; make "
+                 "one page of each"};
+    for (const std::string& folder : names) keep_results(folder, path, "output");
+    write_page(path, folders_page(names));
+  } else if (names.size() > 1) {
     options.only({"output"});
     code = report_plans(names, settings, path);
-  } else if (words.size() == 1 && fs::is_directory(words[0], no_folder)) {
-    options.only({"output"});
-    keep_results(words[0], path, "output");
-    const std::string name = fs::path(fs::absolute(words[0])).lexically_normal().filename();
-    write_page(path,
-               output::sweep_document(name.empty() ? words[0] : name, load_records(words[0])));
   } else {
     const input::PlanFile file = load_plan(options, globals);
     answer::Sites sites;

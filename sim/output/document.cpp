@@ -98,6 +98,7 @@ Json block_json(const Series& series) {
   Json rules = Json::array();
   for (const Rule& rule : series.rules) {
     rules.push_back({{"kind", name(rule.kind)}, {"at", rule.at}, {"label", rule.label}});
+    if (!rule.group.empty()) rules.back()["group"] = rule.group;
   }
   return {{"kind", name(series.kind)},
           {"title", series.title},
@@ -116,7 +117,8 @@ Json block_json(const Series& series) {
 Json block_json(const Timeline& timeline) {
   return {{"kind", "timeline"},     {"title", timeline.title}, {"table", timeline.table},
           {"lane", timeline.lane},  {"begin", timeline.begin}, {"end", timeline.end},
-          {"group", timeline.kind}, {"label", timeline.label}, {"axis", timeline.axis}};
+          {"group", timeline.kind}, {"label", timeline.label}, {"axis", timeline.axis},
+          {"first", timeline.first}};
 }
 
 Json block_json(const Heatmap& map) {

@@ -83,6 +83,7 @@ struct Rule {
   Kind kind = Kind::y;
   double at = 0;
   std::string label;
+  std::string group = "";  // drawn only beside this group of the chart; "": always
 };
 
 // A chart with one mark per row of a table (`points`, with `low` and `high` as an interval), lines
@@ -107,6 +108,7 @@ struct Timeline {
   std::string lane, begin, end;  // columns; begin and end in the same unit
   std::string kind, label;       // columns for colour and label
   std::string axis = "seconds of the step";
+  double first = 0;  // the chart opens on the axis up to here; 0: all of it
 };
 
 // A heatmap: the best value of all rows with the same x and y. Readers choose the columns.

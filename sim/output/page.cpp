@@ -80,10 +80,11 @@ std::string page(const Document& document) {
   return whole_page(false, to_json(document), document.title);
 }
 
-std::string live_page(bool read_only) {
+std::string live_page(bool read_only, const std::vector<std::string>& folders) {
   Json data = to_json(Document{"rehearse", "", {}, {}});
   data.erase("blocks");
   data["read_only"] = read_only;
+  data["folders"] = folders;
   return whole_page(true, data, "rehearse");
 }
 

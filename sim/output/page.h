@@ -11,6 +11,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/output/document.h"
 
@@ -19,8 +20,9 @@ namespace sim::output {
 std::string page(const Document& document);
 
 // The page of `rehearse serve`: the same module with controls. It asks only its own server
-// for documents. `read_only`: the server answers no replays.
-std::string live_page(bool read_only);
+// for documents. `read_only`: the server answers no replays. `folders`: names of folders with
+// results that it shows.
+std::string live_page(bool read_only, const std::vector<std::string>& folders = {});
 
 // Escapes text for an HTML element or an attribute in double quotes.
 std::string escape_html(std::string_view text);

@@ -19,6 +19,7 @@ Json blank(const PointName& name) {
   for (const Column& column : record_columns()) json[column.key] = nullptr;
   json["point"] = name.point;
   json["family"] = name.family;
+  if (!name.settings.empty()) json["settings"] = name.settings;
   return json;
 }
 

@@ -18,9 +18,9 @@ struct Column;
 // The outcome of a point without a memory replay.
 inline constexpr const char* not_asked = "not asked";
 
-// The name of a record's point.
+// The name of a record's point, and its settings as words: "model=llama-2-7b tp=4 ...".
 struct PointName {
-  std::string id, point, family;
+  std::string id, point, family, settings = "";
 };
 
 // A record with outcome `fits` or `oom`; for `oom` the peaks are the needed bytes. Without a memory

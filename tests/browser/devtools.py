@@ -105,6 +105,12 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
+    def download_to(self, folder):
+        """Files that the page gives to its reader go into the folder."""
+        page, self.session = self.session, None
+        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder)
+        self.session = page
+
     def picture(self, path, whole=False):
         import base64
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]

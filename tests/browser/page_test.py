@@ -4,9 +4,12 @@ python3 page_test.py URL [FOLDER]: prints a line for each check, exits with 1 if
 of the page go to FOLDER, if one is named. tests/golden/serve.cpp calls it.
 """
 
+import base64
 import json
 import os
 import sys
+import tempfile
+import time
 import urllib.parse
 
 from devtools import Browser
@@ -44,9 +47,12 @@ def click(browser, query):
 
 
 def drop(browser, name, content):
+    """Drops a file: text, or bytes."""
+    part = json.dumps(content) if isinstance(content, str) else \
+        "Uint8Array.from(atob(" + json.dumps(base64.b64encode(content).decode()) + "), (c) => c.charCodeAt(0))"
     browser.run(f"""(() => {{
         const data = new DataTransfer();
-        data.items.add(new File([{json.dumps(content)}], {json.dumps(name)}));
+        data.items.add(new File([{part}], {json.dumps(name)}));
         document.dispatchEvent(new DragEvent("drop", {{ dataTransfer: data, bubbles: true,
             cancelable: true }}));
     }})()""")
@@ -139,10 +145,86 @@ def work(browser, url, folder):
     answered(browser)
     check("a dropped launch script is the plan", "fits" in text(browser, "#verdict"),
           text(browser, "#answer"))
+    logs_and_snapshots(browser)
+    files(browser)
+    search(browser)
     # The answer to an impossible plan is 422, which Chromium notes.
     errors = [one for one in browser.problems if "422" not in one]
     check("no console error", not errors, errors)
     narrow_and_dark(browser, url, picture)
+
+
+def logs_and_snapshots(browser):
+    log = "".join(f" iteration {n:8d}/     100 | consumed samples: {64 * n:12d} | elapsed time per "
+                  f"iteration (ms): {900 + n:.1f} | learning rate: 1.0E-04 | global batch size:    64 |\n"
+                  for n in range(1, 9))
+    drop(browser, "train.log", log)
+    browser.wait("/train.log/.test(document.documentElement.dataset.dropped || '')")
+    check("a dropped log is compared with the plan", "measured" in text(browser, "#dropped"),
+          text(browser, "#dropped")[:200])
+    snapshot = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                            "allocator", "data", "magma27_cs336_memory_snapshot.pickle")
+    with open(snapshot, "rb") as file:
+        drop(browser, "snapshot.pickle", file.read())
+    browser.wait("/Memory snapshot/.test(document.documentElement.dataset.dropped || '')", 120)
+    check("a dropped memory snapshot is drawn",
+          browser.run("document.querySelectorAll('#dropped svg path.mark').length") >= 2)
+    check("its peak is named", "allocated" in text(browser, "#dropped"), text(browser, "#dropped")[:200])
+    click(browser, "#dropped button")
+
+
+def files(browser):
+    """Downloads: each button gives a whole file."""
+    with tempfile.TemporaryDirectory() as folder:
+        browser.download_to(folder)
+
+        def got(name, begin):
+            end = time.time() + 20
+            path = os.path.join(folder, name)
+            while time.time() < end and not (os.path.exists(path) and os.path.getsize(path) > 0):
+                browser.run("new Promise((done) => setTimeout(done, 50))")
+            data = open(path, "rb").read() if os.path.exists(path) else b""
+            check("download of " + name, data.startswith(begin), data[:60])
+            return data
+
+        answered(browser)
+        browser.wait("document.documentElement.dataset.charted === document.documentElement.dataset.answered")
+        for label, name, begin in (("JSON", "run.json", b"{"), ("CSV", "stages.csv", b"stage,"),
+                                   ("textproto", "plan.textproto", b"# A plan")):
+            browser.run("[...document.querySelectorAll('#answer .row button')]"
+                        f".find((b) => b.textContent === '{label}').click()")
+            got(name, begin)
+        browser.run("[...document.querySelectorAll('#answer .row button')]"
+                    ".find((b) => b.textContent === 'launch script').click()")
+        browser.wait("document.querySelector('#launches pre')")
+        check("a launch script is shown", "torchrun" in text(browser, "#launches pre"))
+        # Of the first chart of the replay: the pipeline.
+        for kind, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg"), ("CSV", b"stage,")):
+            browser.run("[...document.querySelectorAll('#charts section.timeline .downloads button')]"
+                        f".find((b) => b.textContent === '{kind}').click()")
+            name = browser.run("document.querySelector('#charts section.timeline h2').textContent")
+            file = "".join(c if c.isalnum() else "-" for c in name.lower())
+            while "--" in file:
+                file = file.replace("--", "-")
+            data = got(file[:40].strip("-") + "." + kind.lower(), begin)
+            if kind == "PNG":
+                check("the picture is not empty", len(data) > 5000, len(data))
+
+
+def search(browser):
+    """A search with its progress, and a found plan that is taken over."""
+    for key, value in (("model", "llama-2-7b"), ("gpus", "8"), ("tp", ""), ("micro_batch", ""),
+                       ("global_batch", "16"), ("sequence", "4096")):
+        set_field(browser, key, value)
+    click(browser, "#start")
+    browser.wait("document.querySelector('#found table button')", 180)
+    check("the search lists plans", "Best plans" in text(browser, "#found"))
+    check("the front is drawn", browser.run("document.querySelectorAll('#found circle').length") >= 2)
+    step = text(browser, "#found table tr:nth-child(2) td:nth-child(2)")
+    click(browser, "#found table button")
+    answered(browser)
+    check("a found plan has the same step when it is opened", text(browser, "#step b") == step,
+          (text(browser, "#step b"), step))
 
 
 def narrow_and_dark(browser, url, picture):

@@ -217,6 +217,11 @@ if pandas:
 )");
 }
 
+TEST_CASE("golden: the Python tutorial runs from its first cell to its last") {
+  holds(golden::scratch("python-tutorial"),
+        "exec(open(\"" REHEARSE_SOURCE_DIR "/sim/python/tutorial.py\").read(), {})\n");
+}
+
 TEST_CASE("golden: the type stubs list the settings of the table of fields") {
   const std::string folder = golden::scratch("python-stubs");
   const golden::Finished made =

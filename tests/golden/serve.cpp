@@ -2,9 +2,11 @@
 // browser where Chromium is installed.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/golden/program.h"
 
@@ -58,6 +60,10 @@ class Server {
   std::string folder_;
 };
 
+const std::string small_sweep =
+    "./rehearse sweep model=llama-2-7b cluster=dgx-h100 gpus=16 global_batch=32 sequence=4096 "
+    "tp=1,2,4 pp=1,2 micro_batch=1,2";
+
 bool has(const std::string& program, const std::string& folder) {
   if (run("command -v " + program, folder).code == 0) return true;
   WARN("not tested: " << program << " is not installed");
@@ -103,6 +109,25 @@ TEST_CASE("golden: serve with --read-only answers no replays") {
   CHECK(server.post("api/run", R"({"plan": "llama-2-7b-64"})").ends_with("\n403\n"));
 }
 
+TEST_CASE("golden: serve --read-only shows its folders and nothing else") {
+  const std::string folder = golden::scratch("serve-folder");
+  if (!has("python3", folder)) return;
+  REQUIRE(run(small_sweep + " -o out -q", folder).code == 0);
+  CHECK(run("./rehearse serve nothing", folder).code == 66);
+  const Server server(folder, "--quiet --read-only out");
+  const auto get = [&](const std::string& path) {
+    return run(
+        "python3 -c \"import sys, urllib.request; "
+        "print(urllib.request.urlopen(sys.argv[1]).read().decode())\" " +
+            server.url() + path,
+        folder);
+  };
+  const auto page = nlohmann::json::parse(get("api/folder/0").out);
+  CHECK(page["title"] == "Sweep: out");
+  CHECK(get("api/folder/1").code != 0);
+  CHECK(server.post("api/run", R"({"plan": "llama-2-7b-64"})").ends_with("\n403\n"));
+}
+
 TEST_CASE("golden: serve on another address than loopback needs its token") {
   Server server(golden::scratch("serve-token"), "--quiet --host 0.0.0.0");
   CHECK(server.url().find("?token=") != std::string::npos);
@@ -115,6 +140,70 @@ TEST_CASE("golden: serve refuses hostile requests and stays alive") {
   const golden::Finished tried =
       run("timeout 300 python3 \"" REHEARSE_SOURCE_DIR "/tests/browser/hostile_test.py\" " +
               server.host_and_port(),
+          server.folder());
+  INFO(tried.out << tried.err);
+  CHECK(tried.code == 0);
+}
+
+TEST_CASE("golden: serve shows folders of results, whose points open as plans") {
+  const std::string folder = golden::scratch("serve-folder-page");
+  if (!has("chromium", folder) || !has("python3", folder)) return;
+  REQUIRE(run(small_sweep + " -o out -q", folder).code == 0);
+  // The same sweep with ten thousand points.
+  REQUIRE(run("mkdir -p long && for i in $(seq 900); do cat out/results.jsonl; done | "
+              "head -10000 >long/results.jsonl",
+              folder)
+              .code == 0);
+  const Server server(folder, "--quiet out long");
+  for (const std::string name : {"out", "long"}) {
+    const golden::Finished tried =
+        run("timeout 300 python3 \"" REHEARSE_SOURCE_DIR "/tests/browser/folder_test.py\" " +
+                server.url() + " " + name,
+            folder);
+    INFO(tried.out << tried.err);
+    CHECK(tried.code == 0);
+  }
+}
+
+// Width and height of a PNG file: eight bytes each of its first chunk, after 16 others.
+std::pair<int, int> size_of_picture(const std::string& path) {
+  const std::string bytes = text_of(path);
+  if (bytes.size() < 24 || bytes.substr(1, 3) != "PNG") return {0, 0};
+  const auto number = [&](std::size_t at) {
+    int value = 0;
+    for (std::size_t i = at; i < at + 4; ++i)
+      value = 256 * value + static_cast<unsigned char>(bytes[i]);
+    return value;
+  };
+  return {number(16), number(20)};
+}
+
+// The same browser draws the same bytes; another version draws the same parts.
+TEST_CASE("golden: tests/browser/pictures.py makes the picture of the page") {
+  const std::string folder = golden::scratch("pictures");
+  if (!has("chromium", folder) || !has("python3", folder)) return;
+  const golden::Finished made = run("mkdir made && timeout 500 python3 \"" REHEARSE_SOURCE_DIR
+                                    "/tests/browser/pictures.py\" made",
+                                    folder);
+  INFO(made.out << made.err);
+  REQUIRE(made.code == 0);
+  INFO("run python3 tests/browser/pictures.py");
+  const std::string kept = REHEARSE_SOURCE_DIR "/results/search.png";
+  const auto [width, height] = size_of_picture(folder + "/made/search.png");
+  CHECK(width == size_of_picture(kept).first);
+  CHECK(height == size_of_picture(kept).second);
+  CHECK(text_of(folder + "/made/search.png").size() > 30'000);
+  const std::size_t bytes =
+      text_of(kept).size() + text_of(REHEARSE_SOURCE_DIR "/results/out-of-memory.svg").size();
+  CHECK(bytes <= 300'000);
+}
+
+TEST_CASE("golden: serve loses no answer of many clients") {
+  Server server(golden::scratch("serve-load"), "--quiet");
+  if (!has("python3", server.folder())) return;
+  const golden::Finished tried =
+      run("timeout 300 python3 \"" REHEARSE_SOURCE_DIR "/tests/browser/load_test.py\" " +
+              server.url() + " $(cat pid) 32 3",
           server.folder());
   INFO(tried.out << tried.err);
   CHECK(tried.code == 0);

@@ -180,3 +180,24 @@ TEST_CASE("input: a field's text has its type, its default and its flag") {
     CHECK(!cluster_field_text(row).type.empty());
   }
 }
+
+TEST_CASE("input: the settings of a plan state the same plan again") {
+  rehearse::v1::Plan plan;
+  std::vector<sim::input::Setting> settings;
+  for (const char* text : {"model=llama-2-7b", "cluster=dgx-h100", "gpus=64", "tp=4", "zero=2",
+                           "fsdp.replicas=2", "recompute=full", "router_skew=0.1", "fp8=true"})
+    settings.push_back({text, "here"});
+  sim::input::Source places("");
+  REQUIRE(sim::input::apply(settings, plan, places).empty());
+  plan.set_name("a name is no setting");
+  plan.add_cluster_settings("node.nic_bandwidth=100Gb/s");
+  const std::vector<std::string> words = sim::input::plan_settings(plan);
+  CHECK(words.size() == settings.size() + 1);
+  CHECK(words.back() == "node.nic_bandwidth=100Gb/s");
+  rehearse::v1::Plan again;
+  std::vector<sim::input::Setting> written;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) written.push_back({words[i], "here"});
+  CHECK(sim::input::apply(written, again, places).empty());
+  CHECK(sim::input::plan_settings(again) ==
+        std::vector<std::string>(words.begin(), words.end() - 1));
+}

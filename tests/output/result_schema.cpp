@@ -21,7 +21,7 @@ rehearse::v1::Result parsed(const sim::output::Json& record) {
 }  // namespace
 
 TEST_CASE("output: records are the schema's results") {
-  const sim::output::PointName name = {"0123", "f/gpus8-tp2", "f"};
+  const sim::output::PointName name = {"0123", "f/gpus8-tp2", "f", "tp=2"};
   const rehearse::v1::Result fits = parsed(sim::output::record(name, sample::fits()));
   CHECK(fits.outcome() == "fits");
   CHECK(fits.step_time_s() == 10.0);
@@ -42,7 +42,7 @@ TEST_CASE("output: every column is a field of the schema and every field a colum
     CAPTURE(column);
     CHECK(descriptor->FindFieldByName(column) != nullptr);
   }
-  // Three more fields: the hash, the block of an out-of-memory event, the upper bound of a bounded
-  // peak.
-  CHECK(descriptor->field_count() == static_cast<int>(sim::output::record_columns().size()) + 3);
+  // Four more fields: the hash, the settings, the block of an out-of-memory event, the upper bound
+  // of a bounded peak.
+  CHECK(descriptor->field_count() == static_cast<int>(sim::output::record_columns().size()) + 4);
 }

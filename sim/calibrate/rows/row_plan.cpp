@@ -124,6 +124,7 @@ std::vector<std::string> in_order(std::vector<input::Assumption> assumptions) {
                              "architecture.vocab",
                              "data_parallel",
                              "precision",
+                             "pp",
                              "micro_batch",
                              "virtual_stages",
                              "account_for_embedding",

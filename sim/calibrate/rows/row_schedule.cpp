@@ -85,7 +85,13 @@ void read_degrees(Reading& reading) {
     if (value > 0 && !reading.says(field)) reading.say(field, value);
     return said(field);
   };
-  const int tp = take("tp", "tp"), pp = take("pp", "pp");
+  const int tp = take("tp", "tp");
+  int pp = take("pp", "pp");
+  if (tp > 0 && pp == 0 && cell(row, "pp").empty()) {
+    pp = 1;
+    reading.say("pp", 1);
+    reading.assume("pp", "no pipeline");
+  }
   const int cp = std::max(take("cp", "cp"), 1);
   int micro_batch = take("mbs", "micro_batch");
   if (reading.is_mixture()) take("ep", "ep");
@@ -201,7 +207,12 @@ void read_schedule(Reading& reading) {
   const std::int64_t layers = leading_number(reading.said("architecture.layers")).value_or(0);
   if (stages < 1 || chunks < 1 || chunks > 65536) return;
   if (stages > 1 && !laid_out) read_ends(reading, layers, stages * chunks);
-  read_choices(reading, layers / (stages * chunks));
+  const std::int64_t of_chunk = layers / (stages * chunks);
+  read_choices(reading, of_chunk);
+  // Megatron-LM runs the first recompute_layers of each chunk again, or all if it has fewer
+  // [core transformer/transformer_block.py:_checkpointed_forward].
+  if (leading_number(reading.said("recompute_layers")).value_or(0) > of_chunk && of_chunk > 0)
+    reading.say("recompute_layers", of_chunk);
 }
 
 }  // namespace sim::calibrate

@@ -78,8 +78,8 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
 // Each run predicted from other runs of its own source on the same profile: what a user gains who
 // fits a profile to some of his runs. `some` 0: from the other half, every second row in the order
 // of the tables. Else from so many runs, evenly spread over a source of at least 13; the other rows
-// are marked as unsupported. The priors have their centres at the profiles' own numbers, and a share of
-// the factors is taken (best_share.h).
+// are marked as unsupported. The priors have their centres at the profiles' own numbers, and a
+// share of the factors is taken (best_share.h).
 Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
                                         const std::vector<SensitiveRow>& given,
                                         const std::vector<Factor>& factors, std::size_t some);

@@ -12,6 +12,7 @@ study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
             study::Point point;
             point.name = from.name;
             point.family = from.family;
+            point.settings = from.settings;
             point.cluster = from.machine->cluster.name;
             point.machine = from.machine;
             point.machine_digest = site.digest;

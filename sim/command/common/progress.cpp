@@ -53,11 +53,11 @@ void Progress::clear() {
   drawn_ = false;
 }
 
-void Progress::show(std::size_t done, const std::string& text) {
+void Progress::show(std::size_t done, const std::string& text, const Found& found) {
   const auto now = Clock::now();
   if (listening && now - told_ >= redraw) {
     told_ = now;
-    listening(done, total_, text);
+    listening(done, total_, text, found);
   }
   if (quiet_ || total_ == 0) return;
   if (now - began_ < silent) return;

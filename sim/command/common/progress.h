@@ -9,10 +9,12 @@
 
 namespace sim::command {
 
+// What a command has found so far, as JSON; "": nothing.
+using Found = std::function<std::string()>;
 // Also gives every progress to `listener`, at most ten times a second: for commands inside another
-// program's process. nullptr ends it.
-using ProgressListener =
-    std::function<void(std::size_t done, std::size_t total, const std::string& text)>;
+// program's process. nullptr ends it. `found` may be empty.
+using ProgressListener = std::function<void(std::size_t done, std::size_t total,
+                                            const std::string& text, const Found& found)>;
 void listen_to_progress(ProgressListener listener);
 
 class Progress {
@@ -21,7 +23,7 @@ class Progress {
   ~Progress();
 
   // Shows `done` of the total; `text` adds details ("oom 37").
-  void show(std::size_t done, const std::string& text);
+  void show(std::size_t done, const std::string& text, const Found& found = {});
   // Removes the bar.
   void clear();
 

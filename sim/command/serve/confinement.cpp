@@ -57,11 +57,12 @@ bool restrict_kernel(const std::vector<std::string>& read,
 
 }  // namespace
 
-bool confine(const std::string& scratch) {
+bool confine(const std::string& scratch, const std::vector<std::string>& folders) {
   const std::string root = input::repository_root();
   std::vector<std::string> data = {scratch};
   for (const char* folder : {"models", "topologies", "workloads", "calibration", "sim/schemas"})
     data.push_back(root + "/" + folder);
+  data.insert(data.end(), folders.begin(), folders.end());
   input::confine_reads(data);
   std::error_code ignored;  // without the folder there is no cache
   const std::string cache = network::default_cache_folder();

@@ -7,11 +7,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace sim::command::web {
 
 // Restricts this process and its children for the rest of their lives. `scratch`: the folder in
-// which they may write. Returns whether Landlock holds too.
-bool confine(const std::string& scratch);
+// which they may write; `folders`: others that they may read. Returns whether Landlock holds too.
+bool confine(const std::string& scratch, const std::vector<std::string>& folders);
 
 }  // namespace sim::command::web

@@ -7,12 +7,18 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/ascii.h"
+#include "sim/calibrate/readers/reader.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/session.h"
+#include "sim/command/common/watch.h"
+#include "sim/command/compare.h"
+#include "sim/command/memory.h"
 #include "sim/input/fields/fields.h"
 #include "sim/input/frameworks/framework.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/models/huggingface.h"
 #include "sim/input/text/locate.h"
+#include "sim/input/text/textproto.h"
 #include "sim/output/output.h"
 #include "sim/program/plan/plan.h"
 
@@ -89,6 +95,24 @@ int read_model(const std::string& path, const std::string& name) {
   return exit_yes;
 }
 
+// The settings that a plan of its own keeps from the page: its cluster.
+std::vector<std::string> of_cluster(const std::vector<std::string>& words) {
+  std::vector<std::string> kept;
+  for (const std::string& word : words)
+    if (word.starts_with("cluster=")) kept.push_back(word);
+  return kept;
+}
+
+int read_log(const std::string& path, const std::string& name,
+             const std::vector<std::string>& words) {
+  const calibrate::Source source = need(calibrate::read_source(path));
+  const input::PlanFile plan = need(input::load_plan("", words));
+  output::Document document = compared(name, source, checked(plan, kept_sites())).document;
+  document.title = name + " against this plan";
+  print(output::line({{"kind", "log"}, {"name", name}, {"document", output::to_json(document)}}));
+  return exit_yes;
+}
+
 int read_plan(const input::PlanFile& file, const char* kind, const std::string& name) {
   print(output::line(
       {{"kind", kind}, {"name", name}, {"settings", settings_of(file)}, {"notes", file.notes}}));
@@ -124,6 +148,16 @@ std::vector<std::string> settings_of(const input::PlanFile& file) {
   return settings;
 }
 
+int read_snapshot(const Json& request) {
+  const std::string name = fs::path(request.value("name", "")).filename().string();
+  const std::string bytes =
+      need(input::read_file(request.at("file").get<std::string>(), std::int64_t{1} << 30));
+  const output::Document document = snapshot_page(bytes, name.empty() ? "snapshot" : name);
+  print(output::line(
+      {{"kind", "snapshot"}, {"name", name}, {"document", output::to_json(document)}}));
+  return exit_yes;
+}
+
 int read_dropped(const Json& request, const std::string& scratch) {
   const std::string name = fs::path(request.value("name", "")).filename().string();
   const std::string text = request.value("text", "");
@@ -136,7 +170,9 @@ int read_dropped(const Json& request, const std::string& scratch) {
                      });
   const Scratch file(scratch, "dropped" + (plain ? suffix : std::string()), text);
   if (suffix == ".textproto")
-    return read_plan(need(input::load_plan(file.path(), words)), "plan", name);
+    return read_plan(need(input::load_plan(file.path(), of_cluster(words))), "plan", name);
+  if (calibrate::is_measured(text, file.path())) return read_log(file.path(), name, words);
+  words = of_cluster(words);
   const Json json = suffix == ".json" ? Json::parse(text, nullptr, false) : Json();
   if (json.is_object() && (json.contains("hidden_size") || json.contains("n_embd") ||
                            json.contains("architectures") || json.contains("model_type")))

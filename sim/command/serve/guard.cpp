@@ -87,7 +87,10 @@ std::optional<Reply> refusal(const Door& door, const Request& request) {
     return problem(401, "the token is missing; open the address that `rehearse serve` printed");
   if (request.method != "GET" && request.method != "POST")
     return problem(405, "methods: GET and POST");
-  if (request.method == "POST" && !request.content_type.starts_with("application/json") &&
+  const bool bytes = path_of(request.target) == snapshot_path;
+  if (request.method == "POST" && bytes != (request.content_type == "application/octet-stream"))
+    return problem(415, "Content-Type: application/octet-stream for a memory snapshot, only");
+  if (request.method == "POST" && !bytes && !request.content_type.starts_with("application/json") &&
       !request.content_type.starts_with("text/plain"))
     return problem(415, "Content-Type: application/json or text/plain");
   if (request.method == "GET" && !request.body.empty())

@@ -20,6 +20,9 @@ struct Reply {
   std::string body;
 };
 
+// The one address that takes large bodies.
+inline constexpr const char* snapshot_path = "/api/snapshot";
+
 using Respond = std::function<void(Reply)>;
 
 // A reply with a document of problems: {"schema": "rehearse/error/1", ...}.

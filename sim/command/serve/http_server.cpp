@@ -76,6 +76,7 @@ struct HttpServer::State {
   HttpLimits limits;
   Handler handler;
   std::set<Session*> sessions;
+  std::size_t snapshots = 0;  // that arrive now
 };
 
 // One connection; it lives as long as an operation on it is running.
@@ -89,13 +90,16 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session() { server_->sessions.erase(this); }
+  ~Session() {
+    count_snapshot(false);
+    server_->sessions.erase(this);
+  }
 
   // Waits for the first byte of a request, then reads the rest in the time of a request.
   void read() {
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(server_->limits.header_bytes));
-    parser_->body_limit(server_->limits.body_bytes);
+    parser_->body_limit(server_->limits.snapshot_bytes);
     stream_.expires_after(first_ ? server_->limits.request : server_->limits.idle);
     if (buffer_.size() > 0) return read_whole();
     stream_.async_read_some(buffer_.prepare(first_read_bytes),
@@ -116,10 +120,41 @@ class Session : public std::enable_shared_from_this<Session> {
   void read_whole() {
     first_ = false;
     stream_.expires_after(server_->limits.request);
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = shared_from_this()](beast::error_code error, std::size_t) {
+                              if (error) return self->have_read(error);
+                              self->read_body();
+                            });
+  }
+
+  // The limit of the body depends on the address.
+  void read_body() {
+    const HttpLimits& limits = server_->limits;
+    const auto target = parser_->get().target();
+    if (std::string_view(target.data(), target.size()) == snapshot_path) {
+      if (server_->snapshots >= limits.snapshots)
+        return write(problem(503, "other memory snapshots arrive now"), false, http_1_1);
+      count_snapshot(true);
+    } else {
+      if (parser_->content_length().value_or(0) > limits.body_bytes)
+        return have_read(http::error::body_limit);
+      parser_->body_limit(limits.body_bytes);
+    }
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](beast::error_code error, std::size_t) {
+                       self->count_snapshot(false);
                        self->have_read(error);
                      });
+  }
+
+  void count_snapshot(bool arrives) {
+    if (arrives == snapshot_) return;
+    snapshot_ = arrives;
+    if (arrives) {
+      ++server_->snapshots;
+    } else {
+      --server_->snapshots;
+    }
   }
 
   void have_read(beast::error_code error) {
@@ -152,7 +187,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   static constexpr unsigned http_1_1 = 11;
-  bool first_ = true;
+  bool first_ = true, snapshot_ = false;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;

@@ -18,7 +18,9 @@ namespace sim::command::web {
 
 struct HttpLimits {
   std::size_t header_bytes = 16'384;
-  std::size_t body_bytes = 4 << 20;  // a launch script or a config.json; logs are longer
+  std::size_t body_bytes = 4 << 20;        // a launch script, a config.json, the end of a log
+  std::size_t snapshot_bytes = 128 << 20;  // a memory snapshot
+  std::size_t snapshots = 2;               // that arrive at a time
   std::size_t connections = 256;
   std::chrono::seconds request{10};  // from the first byte to the last of a request
   std::chrono::seconds idle{60};     // between two requests

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "sim/command/serve/plan_request.h"
 #include "sim/output/json.h"
+#include "sim/output/output.h"
 
 namespace sim::command::web {
 
@@ -16,6 +19,7 @@ using output::Json;
 
 // The number of searches whose results are kept.
 constexpr std::size_t searches_most = 16;
+constexpr std::string_view folder_path = "/api/folder/";
 
 Reply problems(int status, const Diagnostics& all) {
   const Json body = output::document(
@@ -70,10 +74,12 @@ void Routes::answer(Request request, Respond respond) {
   if (path == "/" && get) return respond({200, "text/html; charset=utf-8", page_});
   if (path == "/api/names" && get) return list("", std::move(respond));
   if (path == "/api/fields" && get) return list("fields", std::move(respond));
+  if (get && path.starts_with(folder_path)) return folder(path, std::move(respond));
   if (get) return respond(problem(404, "this server has no such page"));
   for (const char* what : {"run", "fixes", "charts", "launch"})
     if (path == fmt::format("/api/{}", what)) return plan(what, request, std::move(respond));
   if (path == "/api/file") return file(request, std::move(respond));
+  if (path == snapshot_path) return snapshot(request, respond);
   if (path == "/api/search") return start_search(request, respond);
   if (path == "/api/search/state") return search_state(request, respond, false);
   if (path == "/api/search/stop") return search_state(request, respond, true);
@@ -116,6 +122,30 @@ void Routes::file(const Request& request, Respond respond) {
                                  {"text", json["text"]},
                                  {"settings", plan->settings}}),
                    nullptr, std::move(respond), ""});
+}
+
+void Routes::snapshot(const Request& request, const Respond& respond) {
+  const std::string path = fmt::format("{}/snapshot-{}", scratch_, ++last_snapshot_);
+  const std::string problem_of_disk = output::write_file(path, request.body);
+  if (!problem_of_disk.empty()) return respond(problem(503, problem_of_disk));
+  workers_.submit({output::line({{"do", "snapshot"}, {"name", "snapshot"}, {"file", path}}),
+                   nullptr,
+                   [path, respond](Reply reply) {
+                     std::error_code ignored;  // the folder is removed with the server
+                     std::filesystem::remove(path, ignored);
+                     respond(std::move(reply));
+                   },
+                   ""});
+}
+
+void Routes::folder(const std::string& path, Respond respond) {
+  const std::string number = path.substr(folder_path.size());
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+  if (error != std::errc{} || end != number.data() + number.size() || index >= folders_.size())
+    return respond(problem(404, "this server shows no such folder"));
+  workers_.submit({output::line({{"do", "sweep"}, {"folder", folders_[index]}}), nullptr,
+                   std::move(respond), ""});
 }
 
 void Routes::start_search(const Request& request, const Respond& respond) {

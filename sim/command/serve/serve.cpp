@@ -1,9 +1,12 @@
 // serve.cpp — `rehearse serve`: a page in which each setting can be changed, on a server of this
 // machine.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -22,6 +25,7 @@
 #include "sim/command/serve/work.h"
 #include "sim/command/serve/workers.h"
 #include "sim/output/page.h"
+#include "sim/study/sweep/records.h"
 
 namespace sim::command {
 
@@ -65,6 +69,8 @@ struct Wanted {
   int port = 0;
   web::Door door;
   web::WorkerLimits limits, search_limits;
+  std::vector<std::string> folders;  // absolute paths
+  bool open = false;                 // in a browser
 };
 
 bool is_loopback(const std::string& address) {
@@ -87,10 +93,35 @@ Wanted wanted_of(const Options& options) {
   wanted.limits.workers = static_cast<int>(options.number("jobs", jobs, 1, 256));
   wanted.limits.time = std::chrono::seconds(options.number("time-limit", 60, 1, seconds_most));
   wanted.limits.memory = memory_of(options, wanted.limits.memory);
+  for (const std::string& word : options.words()) {
+    std::error_code error;
+    const fs::path folder = fs::canonical(word, error);
+    if (error || study::contents_of(folder) == study::FolderContents::none)
+      throw Stop{exit_missing, word +
+                                   ": holds no results; a folder of `rehearse sweep -o` or "
+                                   "`rehearse plan -o` does"};
+    wanted.folders.push_back(folder);
+  }
+  wanted.open = options.has("open");
   wanted.search_limits = wanted.limits;
   wanted.search_limits.workers = 1;
   wanted.search_limits.time = 10 * wanted.limits.time;
   return wanted;
+}
+
+// Shows the address in the user's browser. False: there is no program for it.
+bool open_browser(const std::string& url) {
+  std::string program = "xdg-open", address = url;
+  std::array<char*, 3> words = {program.data(), address.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO})
+    ::posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0);
+  pid_t process = -1;
+  const int error =
+      ::posix_spawnp(&process, program.c_str(), &actions, nullptr, words.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return error == 0;
 }
 
 // Runs until a signal ends it. Returns the number of the signal.
@@ -99,7 +130,7 @@ int run_server(const Wanted& wanted, const Globals& globals) {
   const Folder scratch;
   const auto begin = [&] {
     if (::chdir(scratch.path().c_str()) != 0) ::_exit(1);
-    web::confine(scratch.path());
+    web::confine(scratch.path(), wanted.folders);
     web::prepare_worker();
   };
   const auto work = [&](const std::string& request, const web::Tell& tell) {
@@ -108,7 +139,10 @@ int run_server(const Wanted& wanted, const Globals& globals) {
   web::Workers workers(context, wanted.limits, begin, work);
   web::Workers searchers(context, wanted.search_limits, begin, work);
   web::Door door = wanted.door;
-  web::Routes routes(door, workers, searchers, output::live_page(door.read_only));
+  std::vector<std::string> names;
+  for (const std::string& folder : wanted.folders) names.push_back(fs::path(folder).filename());
+  web::Routes routes(door, workers, searchers, output::live_page(door.read_only, names),
+                     wanted.folders, scratch.path());
   web::HttpServer server(context, wanted.address, wanted.port, {},
                          [&](web::Request request, web::Respond respond) {
                            routes.answer(std::move(request), std::move(respond));
@@ -118,6 +152,7 @@ int run_server(const Wanted& wanted, const Globals& globals) {
       fmt::format("http://{}/{}", door.hosts.front(),
                   door.token.empty() ? "" : fmt::format("?token={}", door.token));
   print(url + "\n");
+  if (wanted.open && !open_browser(url)) note("xdg-open cannot be started; open the address");
   if (!globals.quiet) note("the page is at " + url + "; Ctrl-C ends the server");
   int ended_by = 0;
   boost::asio::signal_set signals(context, SIGINT, SIGTERM, SIGHUP);
@@ -144,8 +179,9 @@ int run_serve(const Arguments& arguments, Globals globals) {
       .value("jobs", "N", "worker processes (all cores, 2 to 8)")
       .value("time-limit", "SECONDS", "time of one request (60); ten times that for a search")
       .value("memory-limit", "SIZE", "address space of a worker (4GiB)")
-      .flag("read-only", "answer no requests for replays: only the page and lists of names")
-      .words(0, 0)
+      .flag("open", "open the page in the browser of this machine (xdg-open)")
+      .flag("read-only", "answer no requests for replays: only the folders and lists of names")
+      .words(0, 16)
       .parse(arguments, globals);
   if (globals.json)
     throw Stop{exit_usage, "--json: serve prints its address; the answers of the server are JSON"};

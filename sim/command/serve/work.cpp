@@ -11,6 +11,7 @@
 #include "sim/answer/interval.h"
 #include "sim/answer/resolve_balanced.h"
 #include "sim/command/common/progress.h"
+#include "sim/command/common/result_folder.h"
 #include "sim/command/common/session.h"
 #include "sim/command/common/watch.h"
 #include "sim/command/report.h"
@@ -99,12 +100,22 @@ int launch(const Json& request) {
   return exit_yes;
 }
 
+// The page of a folder that the server was started with.
+int folder(const Json& request) {
+  print(output::line(output::to_json(folders_page({request.at("folder").get<std::string>()}))));
+  return exit_yes;
+}
+
 command::Reply search(const Json& request, const Tell& tell) {
   Arguments arguments;
   for (const Json& word : request.at("words")) arguments.push_back(word.get<std::string>());
-  listen_to_progress([&](std::size_t done, std::size_t total, const std::string& text) {
-    tell(output::line({{"decided", done}, {"plans", total}, {"text", text}}));
-  });
+  listen_to_progress(
+      [&](std::size_t done, std::size_t total, const std::string& text, const Found& found) {
+        const Json head = {{"decided", done}, {"plans", total}, {"text", text}};
+        std::string told = output::line(head);
+        told.insert(told.size() - 1, ",\"found\":" + (found ? found() : std::string("[]")));
+        tell(told);
+      });
   // The search ends with its best so far on SIGINT; between searches a worker ignores it.
   std::signal(SIGINT, SIG_DFL);
   command::Reply reply = ask("plan", arguments);
@@ -138,6 +149,8 @@ std::string answer(const std::string& text, const Tell& tell, const std::string&
   if (what == "launch") return reply(listen([&] { return launch(request); }));
   if (what == "search") return reply(search(request, tell));
   if (what == "list") return reply(ask("list", words_of(request)));
+  if (what == "sweep") return reply(listen([&] { return folder(request); }));
+  if (what == "snapshot") return reply(listen([&] { return read_snapshot(request); }));
   if (what == "file") return reply(listen([&] { return read_dropped(request, scratch); }));
   return reply(problem(404, "the server has no such request"));
 }

@@ -14,7 +14,9 @@ namespace sim::command::web {
 //   launch       launch files of the plan for each framework
 //   search       the document of `rehearse plan --json`; progress is told
 //   list         the document of `rehearse list --json`
-//   file         a dropped file: its kind and the settings that it holds
+//   file         a dropped file: its kind, and the settings that it holds or its page
+//   snapshot     a stored memory snapshot: its page
+//   sweep        the page of a folder of a sweep or of a search
 // `scratch` is a folder for dropped files.
 std::string answer(const std::string& request, const Tell& tell, const std::string& scratch);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 
 #include "sim/base/text.h"
 #include "sim/input/fields/fields.h"
@@ -219,6 +220,51 @@ void drop_implied(std::span<const std::string> fields, v1::Plan& plan) {
   if (has("pipeline_layout") && !has("virtual_stages")) plan.clear_virtual_stages();
   if (has("virtual_stages")) plan.clear_layers_per_virtual_stage();
   if (has("layers_per_virtual_stage") && !has("virtual_stages")) plan.clear_virtual_stages();
+}
+
+namespace {
+
+std::string value_text(const Message& message, const FieldDescriptor& field) {
+  const auto* reflection = message.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      return reflection->GetString(message, &field);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return reflection->GetEnum(message, &field)->name();
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection->GetBool(message, &field) ? "true" : "false";
+    case FieldDescriptor::CPPTYPE_INT32:
+      return fmt::format("{}", reflection->GetInt32(message, &field));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return fmt::format("{}", reflection->GetInt64(message, &field));
+    default:
+      assert(field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE);
+      return fmt::format("{}", reflection->GetDouble(message, &field));
+  }
+}
+
+void add_settings(const Message& message, const std::string& prefix,
+                  std::vector<std::string>& settings) {
+  const auto* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->is_repeated()) continue;
+    if (field->message_type() != nullptr) {
+      add_settings(reflection->GetMessage(message, field), field->name() + ".", settings);
+    } else if (field->number() != v1::Plan::kNameFieldNumber || !prefix.empty()) {
+      settings.push_back(prefix + field->name() + "=" + value_text(message, *field));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> plan_settings(const v1::Plan& plan) {
+  std::vector<std::string> settings;
+  add_settings(plan, "", settings);
+  settings.insert(settings.end(), plan.cluster_settings().begin(), plan.cluster_settings().end());
+  return settings;
 }
 
 Diagnostics apply(std::span<const Setting> settings, v1::Plan& plan, Source& source) {

@@ -34,6 +34,10 @@ void drop_implied(std::span<const std::string> fields, rehearse::v1::Plan& plan)
 // Clears layer-split fields in `from` if `said` splits the layers in another way.
 void drop_splits(const rehearse::v1::Plan& said, rehearse::v1::Plan& from);
 
+// The settings "key=value" that a plan states, in the order of its fields, without its name and
+// its source: applied to an empty plan, they state the same.
+std::vector<std::string> plan_settings(const rehearse::v1::Plan& plan);
+
 // The field of plan.proto for a key: "mbs" gives "micro_batch". "" with a message if there is none.
 struct FieldName {
   std::string field, problem;

@@ -322,6 +322,7 @@ GridPoint Grid::point(std::size_t index) const {
   GridPoint point;
   point.name = point_name(block, at - block.first);
   point.family = block.family;
+  point.settings = plan_settings(plan);
   point.machine = state_->machines.at({block.beside, plan.cluster()});
   const model::Architecture architecture =
       network_of(plan, plan.has_model() ? state_->models.at({block.beside, plan.model()})

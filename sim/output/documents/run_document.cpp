@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "sim/output/documents/run_text.h"
 
@@ -17,7 +18,10 @@ using engine::ClassReport;
 
 // More marks cannot be distinguished, and the page must fit into a mail.
 constexpr std::size_t spans_most = 24'000;
-constexpr std::size_t memory_stages_most = 8;
+constexpr std::size_t memory_stages_most = 8, memory_rows_most = 2'400;
+constexpr std::size_t stream_stages_most = 8, stream_spans_most = 120;
+// A stream that is busy for less of the first part of the step has no lane.
+constexpr double busy_least = 0.002;
 
 std::string gib_key(program::Category category) {
   return key_of(program::name(category)) + "_gib";
@@ -51,32 +55,113 @@ std::string label_of(const PassTimeline::Span& span) {
          (span.chunk > 0 ? fmt::format(".{}", span.chunk) : "");
 }
 
-Rows pass_rows(const answer::Answer& answer, const PassTimeline& passes) {
-  Rows rows{"passes",
-            "passes of the last step on the compute stream",
-            {{"stage", "stage", "", 0, true},
-             {"pass", "pass", "", 0, true},
-             {"label", "label", "", 0, true},
-             {"begin_s", "begin", "s", 6},
-             {"end_s", "end", "s", 6}},
-            {},
-            true};
+// The rows of a timeline of passes, and where its first part ends: the warm-up of the pipeline and
+// some passes of its steady state.
+struct PassRows {
+  Rows rows;
+  double first = 0;  // seconds; 0: the step is short enough to be shown whole
+};
+
+// What a stream does, as the lane that readers look for.
+std::string lane_of(program::Stream stream) {
+  using program::Stream;
+  switch (stream) {
+    case Stream::unshard:
+    case Stream::reduce:
+    case Stream::dp:
+    case Stream::dp_cp:
+    case Stream::shard:
+    case Stream::replicate:
+    case Stream::shard_near:
+    case Stream::shard_far:
+      return "data parallel";
+    case Stream::pcie_up:
+    case Stream::pcie_down:
+      return "PCIe copies";
+    default:
+      break;
+  }
+  const std::string name(program::name(stream));
+  return name.starts_with("pp") ? "pipeline" : name;
+}
+
+using Busy = std::vector<PassTimeline::Busy>;
+
+// Joins gaps that cannot be seen, and keeps the first spans.
+Busy joined(Busy all, Time origin, Time until) {
+  const std::int64_t gap = (until - origin).ps / 800;
+  std::ranges::sort(all, {}, [](const PassTimeline::Busy& one) { return one.begin.ps; });
+  Busy spans;
+  for (const PassTimeline::Busy& one : all) {
+    if (one.end <= origin || one.begin >= until) continue;
+    if (!spans.empty() && (one.begin - spans.back().end).ps <= gap) {
+      spans.back().end = std::max(spans.back().end, one.end);
+    } else if (spans.size() < stream_spans_most) {
+      spans.push_back({std::max(one.begin, origin), one.end});
+    }
+  }
+  return spans;
+}
+
+// The communication of a stage in the first part of the step, in lanes below the stage.
+void add_lanes(std::vector<std::vector<Json>>& cells, const std::string& stage,
+               const PassTimeline::Streams& streams, Time origin, Time until) {
+  std::map<std::string, Busy> lanes;
+  for (const auto& [stream, all] : streams) {
+    Busy& lane = lanes[lane_of(stream)];
+    lane.insert(lane.end(), all.begin(), all.end());
+  }
+  for (const auto& [name, all] : lanes) {
+    std::int64_t busy = 0;
+    for (const PassTimeline::Busy& one : all)
+      if (one.begin < until) busy += (one.end - one.begin).ps;
+    if (static_cast<double>(busy) < busy_least * static_cast<double>((until - origin).ps)) continue;
+    for (const PassTimeline::Busy& one : joined(all, origin, until))
+      cells.push_back({stage + " " + name, name, "", rounded(seconds(one.begin - origin), 6),
+                       rounded(seconds(one.end - origin), 6)});
+  }
+}
+
+PassRows pass_rows(const answer::Answer& answer, const PassTimeline& passes) {
+  PassRows all;
+  Rows& rows = all.rows;
+  rows = {"passes",
+          "passes of the last step, and what other streams do in its first part",
+          {{"stage", "lane", "", 0, true},
+           {"pass", "pass", "", 0, true},
+           {"label", "label", "", 0, true},
+           {"begin_s", "begin", "s", 6},
+           {"end_s", "end", "s", 6}},
+          {},
+          true};
   const auto first = [](std::size_t, std::size_t) { return false; };
   Time origin{std::numeric_limits<std::int64_t>::max()};
   const std::vector<std::size_t> classes = of_each_stage(answer.run, first);
   for (const std::size_t c : classes) {
     for (const PassTimeline::Span& span : passes.of(c)) origin = std::min(origin, span.begin);
   }
+  Time until{};
+  for (const std::size_t c : classes)
+    for (const PassTimeline::Span& span : passes.of(c)) until = std::max(until, span.end);
+  const std::size_t first_passes = 2 * classes.size() + 24;
+  if (const auto leading =
+          classes.empty() ? std::vector<PassTimeline::Span>{} : passes.of(classes[0]);
+      leading.size() > 2 * first_passes) {
+    until = leading[first_passes].end;
+    all.first = rounded(seconds(until - origin), 6);
+  }
   for (const std::size_t c : classes) {
+    const std::string stage = fmt::format("stage {}", answer.run.classes[c].stage);
     for (const PassTimeline::Span& span : passes.of(c)) {
-      if (rows.cells.size() == spans_most) return rows;
-      rows.cells.push_back({fmt::format("stage {}", answer.run.classes[c].stage),
-                            std::string(program::name(span.pass)), label_of(span),
+      if (rows.cells.size() >= spans_most) return all;
+      rows.cells.push_back({stage, std::string(program::name(span.pass)), label_of(span),
                             rounded(seconds(span.begin - origin), 6),
                             rounded(seconds(span.end - origin), 6)});
     }
+    if (classes.size() <= stream_stages_most)
+      add_lanes(rows.cells, stage, passes.streams_of(c), origin, until);
   }
-  return rows;
+  return all;
 }
 
 Rows memory_rows(const answer::Answer& answer, const MemoryTimeline& memory) {
@@ -104,15 +189,25 @@ Rows memory_rows(const answer::Answer& answer, const MemoryTimeline& memory) {
     if (c >= memory.size()) continue;
     const ClassReport& who = answer.run.classes[c];
     const MemoryTimeline::Class own = memory.of(c);
-    const auto most = std::ranges::max_element(
-        own.intervals, {}, [](const auto& interval) { return interval.most.allocated; });
-    for (auto at = own.intervals.begin(); at != own.intervals.end(); ++at) {
-      const auto index = static_cast<double>(at - own.intervals.begin());
+    const auto allocated = [](const auto& interval) { return interval.most.allocated; };
+    const auto most = std::ranges::max_element(own.intervals, {}, allocated);
+    // Neighbours share a row if there are too many; the row shows the highest of them.
+    const std::size_t width =
+        1 + own.intervals.size() * std::min(classes.size(), memory.size()) / memory_rows_most;
+    for (std::size_t from = 0; from < own.intervals.size(); from += width) {
+      const auto begin = own.intervals.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto end =
+          begin + static_cast<std::ptrdiff_t>(std::min(width, own.intervals.size() - from));
+      const auto at = std::max_element(
+          begin, end, [&](const auto& a, const auto& b) { return allocated(a) < allocated(b); });
+      const auto index = static_cast<double>(from);
       std::vector<Json> cells = {fmt::format("stage {}", who.stage),
                                  rounded(seconds(own.width) * index, 6)};
       for (const std::int64_t held : at->most.split)
         cells.emplace_back(rounded(gib(Bytes{held}), 3));
-      cells.emplace_back(rounded(gib(Bytes{at->most.reserved}), 3));
+      std::int64_t reserved = 0;
+      for (auto one = begin; one != end; ++one) reserved = std::max(reserved, one->most.reserved);
+      cells.emplace_back(rounded(gib(Bytes{reserved}), 3));
       cells.emplace_back(at == most ? answer::words(who.peak_place) : "");
       rows.cells.push_back(std::move(cells));
     }
@@ -134,6 +229,13 @@ Series memory_series(const answer::Answer& answer) {
   series.fixed = {"reserved_gib"};
   series.rules.push_back(
       {Rule::Kind::y, gib(answer::fullest(answer.run).capacity), "device limit"});
+  for (const ClassReport& who : answer.run.classes)
+    if (who.out_of_memory)
+      series.rules.push_back(
+          {Rule::Kind::x, seconds(who.out_of_memory->when - Time{}),
+           fmt::format("out of memory: {} asks for {:.2f} GiB", who.out_of_memory->place.label,
+                       gib(who.out_of_memory->requested)),
+           fmt::format("stage {}", who.stage)});
   return series;
 }
 
@@ -188,15 +290,27 @@ Document run_document(const answer::Answer& answer, const std::string& intervals
       answer.plan.architecture.name + " on " + answer.machine.cluster, plan_line(answer), {}, {}};
   document.blocks.emplace_back(Note{"", headline(answer), true});
   document.blocks.emplace_back(Note{"", answer::limit(answer) + "\n" + intervals});
-  if (!answer.run.fits()) document.blocks.emplace_back(Note{"", oom_text(answer)});
-  Rows spans = pass_rows(answer, passes);
-  if (!spans.cells.empty()) {
-    document.blocks.emplace_back(Timeline{
-        spans.cells.size() == spans_most ? "the pipeline: the first passes of the last step"
-                                         : "the pipeline: every pass of the last step, by stage",
-        "passes", "stage", "begin_s", "end_s", "pass", "label"});
+  if (!answer.run.fits()) {
+    document.blocks.emplace_back(Note{"", oom_text(answer)});
+    document.blocks.emplace_back(
+        Note{"", "The charts show the rest of the run as if the device had more memory."});
+    document.blocks.emplace_back(memory_series(answer));
   }
-  document.blocks.emplace_back(memory_series(answer));
+  PassRows spans = pass_rows(answer, passes);
+  if (!spans.rows.cells.empty()) {
+    Timeline timeline{spans.rows.cells.size() >= spans_most
+                          ? "the pipeline: the first passes of the last step"
+                          : "the pipeline: every pass of the last step, by stage",
+                      "passes",
+                      "stage",
+                      "begin_s",
+                      "end_s",
+                      "pass",
+                      "label"};
+    timeline.first = spans.first;
+    document.blocks.emplace_back(std::move(timeline));
+  }
+  if (answer.run.fits()) document.blocks.emplace_back(memory_series(answer));
   Rows time = time_rows(answer);
   std::vector<std::string> accounts;
   for (std::size_t i = 1; i < time.columns.size(); ++i) {
@@ -213,7 +327,7 @@ Document run_document(const answer::Answer& answer, const std::string& intervals
     if (!fabric.empty()) document.blocks.emplace_back(Picture{fabric});
   }
   document.blocks.emplace_back(std::move(time));
-  document.blocks.emplace_back(std::move(spans));
+  document.blocks.emplace_back(std::move(spans.rows));
   document.blocks.emplace_back(memory_rows(answer, memory));
   return document;
 }

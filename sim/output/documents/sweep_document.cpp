@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -48,8 +49,9 @@ TwoByTwo rule_against_replay(const std::vector<Json>& records) {
   return table;
 }
 
-// The fastest point per model, cluster, sequence and world size; no rows if nothing fits.
-Rows best_rows(const std::vector<Json>& records) {
+// The fastest point per model, cluster, sequence and world size; no rows if nothing fits. A page
+// has room for more columns than a terminal.
+Rows best_rows(const std::vector<Json>& records, bool of_page) {
   using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   std::map<Key, const Json*> best;
   for (const Json& record : records) {
@@ -80,6 +82,16 @@ Rows best_rows(const std::vector<Json>& records) {
              {"peak_reserved_gib", "GiB", "", 1},
              {"capacity_gib", "of", "", 1}},
             {}};
+  const auto column = [&](const char* key) {
+    return std::ranges::find(rows.columns, key, &Column::key);
+  };
+  if (of_page) {
+    *column("bubble_pct") = {"bubble_pct", "bubble", "%", 1};
+    const std::vector<Column> further = {{"virtual_stages", "VP", ""},
+                                         {"schedule", "schedule", "", 0, true},
+                                         {"recompute", "recompute", "", 0, true}};
+    rows.columns.insert(std::next(column("mbs")), further.begin(), further.end());
+  }
   const bool asked = count(records, not_asked) == 0;
   if (!asked) rows.columns.resize(rows.columns.size() - 2);
   for (const auto& [key, record] : best) {
@@ -159,7 +171,7 @@ Rows rule_rows(const std::vector<Json>& records) {
 }
 
 // Blocks about all points together.
-std::vector<Block> summary(const std::vector<Json>& records) {
+std::vector<Block> summary(const std::vector<Json>& records, bool of_page = false) {
   // The first problem without the possible values, which differ between points.
   const auto reason = [](const Json& record) {
     const std::string all = text_of(record, "reason");
@@ -167,7 +179,8 @@ std::vector<Block> summary(const std::vector<Json>& records) {
   };
   std::vector<Block> blocks;
   for (Rows& rows : std::vector<Rows>{
-           best_rows(records), reasons_rows(records, "oom", "where memory runs out", where_it_ends),
+           best_rows(records, of_page),
+           reasons_rows(records, "oom", "where memory runs out", where_it_ends),
            reasons_rows(records, "impossible", "impossible because", reason),
            reasons_rows(records, "failed", "failed because", reason), rule_rows(records)}) {
     if (!rows.cells.empty()) blocks.emplace_back(std::move(rows));
@@ -177,9 +190,18 @@ std::vector<Block> summary(const std::vector<Json>& records) {
 
 Rows points(const std::vector<Json>& records) {
   Rows rows{"points", "all points", record_columns(), {}, true};
-  for (const Json& record : records) {
+  rows.columns.push_back({"settings", "settings", "", 0, true});
+  // The best plans first; points without a time keep the order of the grid.
+  std::vector<const Json*> order;
+  for (const Json& record : records) order.push_back(&record);
+  const auto speed = [](const Json* record) {
+    const Json& value = record->at("tokens_s_gpu");
+    return value.is_number() ? value.get<double>() : -1;
+  };
+  std::ranges::stable_sort(order, std::greater<>(), speed);
+  for (const Json* record : order) {
     std::vector<Json>& cells = rows.cells.emplace_back();
-    for (const Column& column : rows.columns) cells.push_back(record.at(column.key));
+    for (const Column& column : rows.columns) cells.push_back(record->value(column.key, Json()));
   }
   return rows;
 }
@@ -250,6 +272,15 @@ Document sweep_document(const std::string& name, const std::vector<Json>& record
                     {"model", "cluster", "gpus", "seq", "family", "recompute", "schedule"},
                     {}};
   document.blocks.emplace_back(Note{"", headline(records), true});
+  std::vector<Block> tables = summary(records, true);
+  const auto best = std::ranges::find_if(tables, [](const Block& block) {
+    const Rows* rows = std::get_if<Rows>(&block);
+    return rows != nullptr && rows->name == "best";
+  });
+  if (best != tables.end()) {
+    document.blocks.push_back(std::move(*best));
+    tables.erase(best);
+  }
   document.blocks.emplace_back(
       Heatmap{"the best plan of each cell",
               "points",
@@ -270,7 +301,7 @@ Document sweep_document(const std::string& name, const std::vector<Json>& record
     document.blocks.emplace_back(std::move(bars));
   }
   document.blocks.emplace_back(points(records));
-  for (Block& block : summary(records)) document.blocks.push_back(std::move(block));
+  for (Block& block : tables) document.blocks.push_back(std::move(block));
   return document;
 }
 

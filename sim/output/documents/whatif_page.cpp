@@ -1,4 +1,5 @@
 // whatif_page.cpp — charts of a what-if: step time against the base, its accounts, memory.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/output/documents/whatif_document.h"
@@ -16,15 +17,23 @@ Rows variant_rows(const std::vector<WhatifRow>& rows) {
               {"step_time_s", "step", "s", 3},
               {"change_pct", "change", "%", 2},
               {"tokens_per_second_gpu", "tokens/s/GPU", "", 0},
+              {"cost_per_million_tokens", "cost/Mtoken", "", 3},
+              {"bubble_pct", "bubble", "%", 1},
               {"reserved_gib", "reserved", "GiB", 1},
               {"capacity_gib", "of", "GiB", 1},
+              {"link", "busiest fabric link", "", 0, true},
+              {"link_pct", "busy", "%", 1},
               {"why", "why", "", 0, true}},
              {}};
+  const bool priced = std::ranges::any_of(
+      rows, [](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
   const WhatifRow& base = rows.front();
   for (const WhatifRow& row : rows) {
     const bool ran = row.problem.empty();
     const auto where = [](bool there, double value) { return there ? Json(value) : Json(); };
     const bool compared = row.fits && base.fits;
+    const auto link = std::ranges::find_if(row.links, &WhatifRow::Link::fabric);
+    const bool linked = row.fits && link != row.links.end();
     table.cells.push_back(
         {row.name,
          row.fits ? "fits"
@@ -32,9 +41,13 @@ Rows variant_rows(const std::vector<WhatifRow>& rows) {
                   : "impossible",
          where(row.fits, row.step),
          where(compared, compared ? rounded(100 * (row.step / base.step - 1), 3) : 0),
-         where(row.fits, row.tokens_gpu), where(ran, row.reserved_gib),
-         where(ran, row.capacity_gib), ran ? row.reason : row.problem});
+         where(row.fits, row.tokens_gpu), where(row.fits, row.cost_per_million_tokens),
+         where(row.fits, rounded(100 * row.bubble, 3)), where(ran, row.reserved_gib),
+         where(ran, row.capacity_gib), linked ? link->busiest : "",
+         where(linked, linked ? rounded(100 * link->busy, 3) : 0), ran ? row.reason : row.problem});
   }
+  if (!priced)
+    std::ranges::find(table.columns, "cost_per_million_tokens", &Column::key)->heading = "";
   return table;
 }
 
@@ -78,8 +91,12 @@ Document whatif_page(const std::vector<WhatifRow>& rows) {
   if (!accounts.empty())
     document.blocks.emplace_back(
         bars("where the step's time goes: every bar is one variant", time, accounts));
-  document.blocks.emplace_back(
-      bars("memory: reserved by the fullest rank", variants, {"reserved_gib"}));
+  Series memory = bars("memory: reserved by the fullest rank", variants, {"reserved_gib"});
+  for (const WhatifRow& row : rows) {
+    if (row.capacity_gib <= 0 || !memory.rules.empty()) continue;
+    memory.rules.push_back({Rule::Kind::x, row.capacity_gib, "capacity of " + row.name});
+  }
+  document.blocks.emplace_back(std::move(memory));
   document.blocks.emplace_back(std::move(variants));
   document.blocks.emplace_back(std::move(time));
   for (Block& block : whatif_document(rows).blocks)

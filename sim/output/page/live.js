@@ -26,12 +26,17 @@
   let pins = [];      // settings as text, with their answers
   let last = null;    // the last answer: { key, status, json }
   let drawn_charts = "";
+  let folder_shown = "";  // name of a folder of results; "": the plan is shown
+
+  const folders = page_data.folders || [];
 
   // ---- state in the address ----
   const text_of = (map) => new URLSearchParams([...map]).toString();
   const map_of = (text) => new Map(new URLSearchParams(text));
   function read_address() {
     const all = new URLSearchParams(location.hash.slice(1));
+    folder_shown = all.get("folder") || "";
+    all.delete("folder");
     pins = all.getAll("pin").slice(0, pins_most).map((text) => ({ text, answer: null }));
     all.delete("pin");
     settings = new Map(all);
@@ -40,6 +45,7 @@
   function write_address() {
     const all = new URLSearchParams([...settings]);
     for (const pin of pins) all.append("pin", pin.text);
+    if (folder_shown) all.append("folder", folder_shown);
     history.replaceState(null, "", location.pathname + location.search + "#" + all);
   }
   const request_of = (map) => ({ settings: [...map].map(([key, value]) => key + "=" + value) });
@@ -51,11 +57,13 @@
   const main = d3.select("#blocks");
   const panel = main.append("div").attr("id", "settings");
   const result = main.append("div").attr("id", "result");
+  const folder_place = main.append("div").attr("id", "folder").attr("hidden", "");
   const answer_place = result.append("section").attr("id", "answer").attr("aria-live", "polite");
   const fixes_place = result.append("section").attr("id", "fixes").attr("hidden", "");
   const compare_place = result.append("section").attr("id", "compare").attr("hidden", "");
   const search_place = result.append("section").attr("id", "find");
   const assumed_place = result.append("section").attr("id", "assumed");
+  const dropped_place = result.append("div").attr("id", "dropped");
   const charts_place = result.append("div").attr("id", "charts");
   const said = bar.append("span").attr("role", "status").attr("id", "said");
   const say = (text) => said.text(text);
@@ -75,6 +83,9 @@
     (field.unit ? "\nunit: " + field.unit : "") + (field.default ? "\ndefault: " + field.default : "");
   function set(key, value) {
     if (value === "" || value === null) settings.delete(key); else settings.set(key, String(value));
+    if (key === "model")  // another network: its description from a file is gone
+      for (const other of [...settings.keys()])
+        if (other.startsWith("architecture.")) settings.delete(other);
     show_values();
     changed();
   }
@@ -284,7 +295,8 @@
   ["cached, not allocated", Math.max(0, c.peak_reserved_bytes - c.peak_allocated_bytes)]];
   const stages_most = 24;
   // Bars of stacked parts on one axis, with a rule at a capacity.
-  function bars(place, title, rows, unit, digits, rule) {
+  function bars(around, title, rows, unit, digits, rule) {
+    const place = around.append("div").attr("class", "bars");
     place.append("h2").text(title);
     const parts = [...new Set(rows.flatMap((row) => row.parts.filter(([, v]) => v > 0)
       .map(([name]) => name)))];
@@ -328,6 +340,9 @@
     }
     if (rule) legend.append("span").text("dashed: " + rule.name + " " + rule.at.toFixed(digits) + " " +
       unit);
+    downloads(place, title, () => [["name", ...parts.map((name) => name + " [" + unit + "]")],
+      ...rows.map((row) => [row.name, ...parts.map((name) =>
+        (row.parts.find(([n]) => n === name) || ["", 0])[1])])]);
   }
   function draw_memory(place, r) {
     let all = stages_of(r);
@@ -351,13 +366,6 @@
   }
 
   // ---- actions ----
-  function save(name, text, type) {
-    const url = URL.createObjectURL(new Blob([text], { type: type || "text/plain" }));
-    const link = d3.select("body").append("a").attr("href", url).attr("download", name);
-    link.node().click();
-    link.remove();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
-  }
   async function copy(text, done) {
     try {
       await navigator.clipboard.writeText(text);
@@ -401,7 +409,7 @@
       row.append("summary").text(one.program + (one.text ? ": " + one.file : ": not possible"));
       if (one.left) row.append("p").attr("class", "faint").text(one.left);
       if (!one.text) continue;
-      button(row, "download " + one.file, () => save(one.file, one.text));
+      button(row, "download " + one.file, () => save_as(one.file, one.text));
       row.append("pre").attr("class", "scroll").attr("tabindex", 0).style("margin", "0.3rem 0")
         .style("padding", "0.4rem").text(one.text);
     }
@@ -412,9 +420,9 @@
       "" : null);
     button(row, "copy link", () => copy(location.href, "link copied")).attr("id", "link");
     button(row, "launch script", launch_files, "flags of Megatron-LM and files of other frameworks");
-    button(row, "textproto", () => save("plan.textproto", textproto()), "a plan file for the command line");
-    button(row, "JSON", () => save("run.json", JSON.stringify(last.json, null, 2)));
-    button(row, "CSV", () => save("stages.csv", stage_csv(last.json.result)));
+    button(row, "textproto", () => save_as("plan.textproto", textproto()), "a plan file for the command line");
+    button(row, "JSON", () => save_as("run.json", JSON.stringify(last.json, null, 2)));
+    button(row, "CSV", () => save_as("stages.csv", stage_csv(last.json.result)));
   }
 
   // ---- fixes ----
@@ -471,6 +479,32 @@
     }
     show_compare();
   }
+  // What makes the difference, in words: "step +0.31 s: ...; reserved -27.7 GiB: ...".
+  function difference_in_words(base, one) {
+    const signed = (value, digits, unit) => (value > 0 ? "+" : "") + value.toFixed(digits) + " " + unit;
+    const largest = (before, now, least) => {
+      const old = new Map(before);
+      return [...now.map(([name, value]) => [name, value - (old.get(name) || 0)]),
+        ...before.filter(([name]) => !now.some(([n]) => n === name)).map(([name, value]) => [name, -value])]
+        .filter(([, value]) => Math.abs(value) > least)
+        .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 3);
+    };
+    const words = [];
+    const told = (name, change, digits, unit, before, now) => {
+      const parts = largest(before, now, Math.max(0.02 * Math.abs(change), 0.5 * 10 ** -digits));
+      words.push(Math.abs(change) < 0.5 * 10 ** -digits ? name + " the same" :
+        name + " " + signed(change, digits, unit) + (parts.length ? ": " + parts.map(([part, value]) =>
+          part + " " + signed(value, digits, unit)).join(", ") : ""));
+    };
+    const a = base.json.result, b = one.json.result;
+    if (outcome_of(base) === "fits" && outcome_of(one) === "fits")
+      told("step", b.step_time_s - a.step_time_s, 3, "s", time_parts(a), time_parts(b));
+    const full = worst(base.json), now = worst(one.json);
+    if (full && now)
+      told("reserved", gib(now.peak_reserved_bytes - full.peak_reserved_bytes), 1, "GiB",
+        memory_parts(full).map(([n, v]) => [n, gib(v)]), memory_parts(now).map(([n, v]) => [n, gib(v)]));
+    return words.join("; ");
+  }
   function show_compare() {
     compare_place.attr("hidden", pins.length === 0 ? "" : null).selectAll("*").remove();
     if (pins.length === 0) return;
@@ -511,6 +545,11 @@
         changed(); });
       button(last_cell, "unpin", () => { pins = pins.filter((p) => p !== one); write_address();
         show_compare(); show_pin(); });
+    });
+    const told = compare_place.append("ul").attr("class", "differences");
+    all.forEach((one, i) => {
+      if (one === base || outcome_of(one.answer) === "bad" || outcome_of(base.answer) === "bad") return;
+      told.append("li").text(label(one, i) + " against A: " + difference_in_words(base.answer, one.answer));
     });
     const fitting = all.filter((one) => outcome_of(one.answer) === "fits");
     const name = (one) => label(one, all.indexOf(one));
@@ -594,6 +633,7 @@
         .map((key) => key + "=" + get(key)) });
     const place = search_place.select("#progress");
     place.selectAll("*").remove();
+    search_place.select("#found").selectAll("*").remove();
     if (status !== 200) {
       place.append("p").text(json.result.problems.map((p) => p.where + " " + p.message).join("; "));
       return;
@@ -603,6 +643,8 @@
     search_place.select("#stop").attr("disabled", null);
     const bar_of = place.append("progress").attr("aria-label", "plans that are decided");
     const text = place.append("p").text("...");
+    const growing = place.append("div").attr("id", "growing");
+    let drawn = 0;
     for (;;) {
       const { status: code, json: state } = await api("/api/search/state", { job: searching });
       if (code !== 200) { text.text("the search is lost"); break; }
@@ -610,6 +652,13 @@
         bar_of.attr("max", state.progress.plans).attr("value", state.progress.decided);
         text.text(whole(state.progress.decided) + " of " + whole(state.progress.plans) + " plans; " +
           state.progress.text);
+        // The front as it grows.
+        const found = state.progress.found || [];
+        if (found.length !== drawn) {
+          drawn = found.length;
+          growing.selectAll("*").remove();
+          draw_front(growing, found, front_of(found));
+        }
       }
       if (!state.running) { place.selectAll("*").remove(); show_found(state); break; }
       await new Promise((done) => setTimeout(done, 300));
@@ -650,13 +699,19 @@
           !/^(model|cluster|gpus|global_batch|sequence)=/.test(word)).join(" "));
       }
     };
-    draw_front(place, r);
+    draw_front(place, [...r.plans, ...(r.front || [])], r.front || []);
     list("Best plans", r.plans);
     if (r.front && r.front.length > 1) list("Front: no plan is both faster and smaller", r.front);
   }
-  function draw_front(place, r) {
-    const all = [...r.plans, ...(r.front || [])];
+  // The plans that no other beats in both time and memory.
+  function front_of(plans) {
+    let least = Infinity;
+    return d3.sort(plans, (p) => p.peak_reserved_gib, (p) => p.step_time_s)
+      .filter((p) => p.step_time_s < least && ((least = p.step_time_s), true));
+  }
+  function draw_front(around, all, front_plans) {
     if (all.length < 2) return;
+    const place = around.append("div").attr("class", "front-chart");
     place.append("h2").text("Step time against memory; a click opens a plan");
     const wide = place.node().clientWidth || 800, height = 220;
     const svg = place.append("svg").attr("viewBox", "0 0 " + wide + " " + height).attr("role", "img")
@@ -668,7 +723,7 @@
     svg.append("text").attr("class", "faint").attr("x", wide - 20).attr("y", height - 4)
       .attr("text-anchor", "end").text("reserved [GiB]");
     svg.append("text").attr("class", "faint").attr("x", 4).attr("y", 10).text("step [s]");
-    const front = d3.sort(r.front || [], (p) => p.peak_reserved_gib);
+    const front = d3.sort(front_plans, (p) => p.peak_reserved_gib);
     svg.append("path").attr("class", "front").attr("d", d3.line((p) => x(p.peak_reserved_gib),
       (p) => y(p.step_time_s)).curve(d3.curveStepAfter)(front));
     for (const one of all)
@@ -679,6 +734,8 @@
         .on("keydown", (event) => event.key === "Enter" && open_plan(one.settings))
         .append("title").text(seconds(one.step_time_s) + ", " + one.peak_reserved_gib.toFixed(1) +
           " GiB\n" + one.settings);
+    downloads(place, "plans found", () => [["step_time_s", "peak_reserved_gib", "settings"],
+      ...all.map((one) => [one.step_time_s, one.peak_reserved_gib, one.settings])]);
   }
   function open_plan(text) {
     const kept = [...settings].filter(([key]) => ["precision", "framework"].includes(key));
@@ -686,16 +743,96 @@
     take(text.split(" "));
   }
 
+  // ---- folders of sweeps and searches ----
+  async function show_folder() {
+    const index = folders.indexOf(folder_shown);
+    const shown = index >= 0;
+    panel.attr("hidden", shown ? "" : null);
+    result.attr("hidden", shown ? "" : null);
+    folder_place.attr("hidden", shown ? null : "");
+    document.documentElement.classList.toggle("wide", shown);
+    d3.selectAll(".folder-button").attr("aria-pressed", function () {
+      return String(this.dataset.folder === (shown ? folder_shown : ""));
+    });
+    if (!shown || folder_place.attr("data-folder") === folder_shown) return;
+    folder_place.selectAll("*").remove();
+    folder_place.append("p").text("reading " + folder_shown + " ...");
+    const { status, json } = await api("/api/folder/" + index);
+    folder_place.selectAll("*").remove();
+    if (status !== 200) {
+      folder_place.append("p").text(json.result.problems.map((p) => p.where + " " + p.message).join("; "));
+      return;
+    }
+    folder_place.attr("data-folder", folder_shown);
+    const head = folder_place.append("section");
+    head.append("h2").text(json.title);
+    head.append("p").attr("class", "why").text(page_data.read_only ? json.subtitle :
+      "A click on a cell, a mark or a row opens that point as a plan.");
+    const filters = head.append("div").attr("class", "row");
+    view(json, folder_place, filters, page_data.read_only ? null : open_point);
+    document.documentElement.dataset.folder = folder_shown;
+  }
+  function open_point(table, row) {
+    const column = table.columns.get("settings");
+    const text = column && column.at(row);
+    if (!text) return say("this folder does not hold the settings of its points; sweep again with " +
+      "this version");
+    settings = new Map();
+    const from = folder_shown;
+    folder_shown = "";
+    show_folder();
+    take(text.split(" "));
+    say("a point of " + from + "; the button " + from + " leads back");
+  }
+  function build_folders() {
+    if (folders.length === 0) return;
+    const show = (name) => () => { folder_shown = name; write_address(); show_folder();
+      if (!name && !last) changed(); };
+    const row = d3.select("header").append("nav").attr("class", "row").attr("aria-label", "pages");
+    const one = (name, text) => button(row, text, show(name)).attr("class", "folder-button")
+      .attr("data-folder", name);
+    if (!page_data.read_only) one("", "plan");
+    for (const name of folders) one(name, name);
+  }
+
   // ---- dropped files ----
+  const text_most = 3_500_000;  // of a file; of a longer log the end is read
+  const is_snapshot = (bytes) => bytes[0] === 0x80;  // a pickle
+  // A page about a dropped file, until the next one.
+  function show_dropped(page) {
+    dropped_place.selectAll("*").remove();
+    const head = dropped_place.append("section");
+    head.append("h2").text(page.title);
+    button(head, "close", () => dropped_place.selectAll("*").remove());
+    view(page, dropped_place, null);
+    dropped_place.node().scrollIntoView();
+    document.documentElement.dataset.dropped = page.title;
+  }
+  async function send_snapshot(bytes) {
+    const headers = { "Content-Type": "application/octet-stream" };
+    if (token) headers.Authorization = "Bearer " + token;
+    const response = await fetch("/api/snapshot", { method: "POST", headers, body: bytes });
+    return { status: response.status, json: await response.json() };
+  }
+  function send_text(name, bytes) {
+    let text = new TextDecoder().decode(bytes);
+    if (text.length > text_most) text = text.slice(text.indexOf("\n", text.length - text_most) + 1);
+    return api("/api/file", { name, text, settings: request_of(settings).settings });
+  }
   async function dropped(files) {
     for (const file of files) {
       say("reading " + file.name + " ...");
-      const { status, json } = await api("/api/file", { name: file.name, text: await file.text(),
-        settings: ["cluster"].filter((key) => settings.has(key)).map((key) => key + "=" +
-          settings.get(key)) });
+      const bytes = new Uint8Array(await file.arrayBuffer());
+      const { status, json } = is_snapshot(bytes) ? await send_snapshot(bytes) :
+        await send_text(file.name, bytes);
       if (status !== 200) {
         say(file.name + ": " + json.result.problems.map((p) => (p.where ? p.where + ": " : "") +
           p.message).join("; "));
+        continue;
+      }
+      if (json.document) {
+        say(file.name + " is a " + (json.kind === "log" ? "log of a run" : "memory snapshot"));
+        show_dropped(json.document);
         continue;
       }
       if (json.kind === "model") {
@@ -710,7 +847,7 @@
     }
   }
   const drop = d3.select("body").append("div").attr("id", "drop")
-    .text("config.json, a launch script or a plan");
+    .text("config.json, a launch script, a plan, a log or a memory snapshot");
   document.addEventListener("dragover", (event) => { event.preventDefault(); drop.classed("over", true); });
   document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) drop.classed("over", false); });
   document.addEventListener("drop", (event) => {
@@ -723,7 +860,7 @@
   async function start() {
     const picker = bar.append("label").text("open a file ");
     picker.append("input").attr("type", "file").attr("id", "file").attr("aria-label",
-      "config.json, launch script or plan").on("change", (event) => dropped([...event.target.files]));
+      "config.json, launch script, plan, log or memory snapshot").on("change", (event) => dropped([...event.target.files]));
     button(bar, "light / dark", turn);
     const [field_answer, name_answer] = await Promise.all([api("/api/fields"), api("/api/names")]);
     if (field_answer.status !== 200 || name_answer.status !== 200)
@@ -737,16 +874,21 @@
     });
     names = name_answer.json.result;
     read_address();
+    if (page_data.read_only && !folder_shown) folder_shown = folders[0] || "";
+    build_folders();
     build_controls();
     show_values();
     build_search();
-    await changed();
-    await load_pins();
+    await show_folder();
+    if (!folder_shown) {
+      await changed();
+      await load_pins();
+    }
     d3.select("footer").text("rehearse " + page_data.version + ". Keys: / finds a setting, d changes " +
       "between light and dark. Files can be dropped on the page.");
     document.documentElement.dataset.ready = String(Math.round(performance.now()));
   }
-  window.addEventListener("hashchange", () => { read_address(); redraw_rest(); show_values(); changed();
-    load_pins(); });
+  window.addEventListener("hashchange", () => { read_address(); redraw_rest(); show_values();
+    show_folder(); if (!folder_shown) { changed(); load_pins(); } });
   start();
 })();

@@ -6,9 +6,92 @@
 // Tables that are on the page now; a printer needs all their rows.
 const printed_tables = new Set();
 
+// Gives the reader a file: a text, or a Blob.
+function save_as(name, content, type) {
+  const blob = content instanceof Blob ? content : new Blob([content], { type: type || "text/plain" });
+  const url = URL.createObjectURL(blob);
+  const link = d3.select("body").append("a").attr("href", url).attr("download", name);
+  link.node().click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+const csv_of = (rows) => rows.map((row) => row.map((cell) => {
+  const text = cell === null || cell === undefined ? "" : String(cell);
+  return /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+}).join(",")).join("\n") + "\n";
+
+// A chart as an SVG of its own, with the styles that the page gives it.
+function standalone(svg) {
+  const kept = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity",
+    "stroke-dasharray", "paint-order", "font-size", "font-family", "font-weight", "text-anchor"];
+  const copy = svg.cloneNode(true);
+  const to = [copy, ...copy.querySelectorAll("*")];
+  [svg, ...svg.querySelectorAll("*")].forEach((node, i) => {
+    const style = getComputedStyle(node);
+    for (const name of kept) to[i].style.setProperty(name, style.getPropertyValue(name));
+    for (const name of ["tabindex", "role", "class"]) to[i].removeAttribute(name);
+  });
+  const box = svg.viewBox.baseVal;
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("width", box.width);
+  copy.setAttribute("height", box.height);
+  return { text: new XMLSerializer().serializeToString(copy), width: box.width, height: box.height,
+    ground: getComputedStyle(svg.closest(".drawing") ? svg : svg.closest("section") || document.body)
+      .backgroundColor };
+}
+// The same as a PNG with twice as many pixels as the page has.
+function picture_of(svg) {
+  const { text, width, height, ground } = standalone(svg);
+  const url = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  return new Promise((done, failed) => {
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      canvas.width = 2 * width;
+      canvas.height = 2 * height;
+      const pen = canvas.getContext("2d");
+      pen.fillStyle = ground;
+      pen.fillRect(0, 0, canvas.width, canvas.height);
+      pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+      URL.revokeObjectURL(url);
+      canvas.toBlob(done, "image/png");
+    };
+    image.onerror = () => { URL.revokeObjectURL(url); failed(new Error("the picture has an error")); };
+    image.src = url;
+  });
+}
+// Buttons of a section that give its chart and its data as files. `rows`: the data as a list of
+// rows, the headings first; null if there are none.
+function downloads(section, name, rows) {
+  const chart = () => section.selectAll("svg[role=img]").node();
+  const file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 40).replace(/^-|-$/g, "") || "chart";
+  const bar = section.append("div").attr("class", "downloads");
+  const button = (text, act, title) => bar.append("button").attr("type", "button").text(text)
+    .attr("aria-label", text + " of " + name).attr("title", title).on("click", act);
+  if (chart()) {
+    button("PNG", async () => save_as(file + ".png", await picture_of(chart())), "this chart as a picture");
+    button("SVG", () => save_as(file + ".svg", standalone(chart()).text, "image/svg+xml"),
+      "this chart as a vector graphic");
+  }
+  if (rows) button("CSV", () => save_as(file + ".csv", csv_of(rows()), "text/csv"), "its data");
+}
+
+// The end of an axis for these values. A few that are more than five times the rest do not decide
+// it: they are cut, and their number is returned.
+function axis_end(values) {
+  const sorted = values.filter((value) => value !== null && Number.isFinite(value)).sort(d3.descending);
+  const few = Math.max(1, Math.floor(sorted.length / 20));
+  if (sorted.length > 3 && sorted[few] > 0 && sorted[0] > 5 * sorted[few]) {
+    const end = 1.15 * sorted[few];
+    return { end, cut: sorted.filter((value) => value > end).length };
+  }
+  return { end: sorted[0] || 1, cut: 0 };
+}
+
 // Draws the blocks of the document `model` into the selection `at`, and its filters into `controls`,
-// if there is a place for them.
-function view(model, at, controls) {
+// if there is a place for them. `open_row(table, row)` gets a row that the reader wants to open, if
+// the page can.
+function view(model, at, controls, open_row) {
   printed_tables.clear();
   const groups = 10;
   const most_rows_on_paper = 200;
@@ -25,6 +108,7 @@ function view(model, at, controls) {
         column.values.every((v) => v === null || typeof v === "number");
       columns.set(column.key, column);
     }
+    block.columns = block.columns.filter((column) => column.heading || column.key === "settings");
     tables.set(block.name, { block, columns, rows: d3.range(block.rows), listeners: [] });
   }
   const chosen_words = new Map();  // by key of a filter: the word that rows must have
@@ -112,6 +196,7 @@ function view(model, at, controls) {
     return select;
   }
   const colour = (index) => "var(--g" + (index % groups) + ")";
+  const ink_on = (index) => "var(--i" + (index % groups) + ")";  // readable on that colour
   const shapes = [d3.symbolCircle, d3.symbolTimes, d3.symbolTriangle, d3.symbolSquare,
     d3.symbolDiamond, d3.symbolWye, d3.symbolStar, d3.symbolCross];
   function legend(place, words, shape) {
@@ -150,16 +235,18 @@ function view(model, at, controls) {
     svg.append("text").attr("class", "faint").attr("x", box.left - 40).attr("y", box.top - 8)
       .text(y_name);
   }
-  function draw_rules(svg, rules, x, y, box) {
-    for (const rule of rules) {
+  function draw_rules(svg, rules, x, y, box, group) {
+    for (const rule of rules.filter((one) => !one.group || one.group === group)) {
       const path = svg.append("path").attr("class", "rule");
       const name = svg.append("text").attr("class", "rule-name").text(rule.label);
       if (rule.kind === "y" && rule.at <= y.domain()[1]) {
         path.attr("d", "M" + box.left + "," + y(rule.at) + "H" + box.right);
-        name.attr("x", box.right - 4).attr("y", y(rule.at) - 4).attr("text-anchor", "end");
+        name.attr("x", box.left + 4).attr("y", y(rule.at) - 4);
       } else if (rule.kind === "x" && rule.at <= x.domain()[1]) {
         path.attr("d", "M" + x(rule.at) + "," + box.bottom + "V" + box.top);
-        name.attr("x", x(rule.at) + 4).attr("y", box.top + 10);
+        const right = x(rule.at) > (box.left + box.right) / 2;
+        name.attr("x", x(rule.at) + (right ? -4 : 4)).attr("y", box.top + 10)
+          .attr("text-anchor", right ? "end" : "start");
       } else if (rule.kind === "slope") {
         const end = Math.min(x.domain()[1], y.domain()[1] / rule.at);
         path.attr("d", "M" + x(0) + "," + y(0) + "L" + x(end) + "," + y(end * rule.at));
@@ -167,6 +254,9 @@ function view(model, at, controls) {
       }
     }
   }
+  // Rows of a table with their keys first, as a CSV file has them.
+  const rows_of = (table, rows) => [table.block.columns.map((c) => c.key),
+    ...rows.map((i) => table.block.columns.map((c) => c.at(i)))];
   // What a row says of itself, for hints.
   function row_text(table, i, keys) {
     return keys.filter((key) => column_of(table, key)).map((key) => {
@@ -268,17 +358,15 @@ function view(model, at, controls) {
         .style("height", (d) => d.column ? null : d.pad * row_height + "px")
         .attr("title", (d) => d.column && d.column.left ? cell_text(d.column, d.value) : null)
         .text((d) => d.column ? cell_text(d.column, d.value) : "");
+      if (open_row && block.searched)
+        rows.filter((d) => d.row !== undefined).attr("tabindex", 0)
+          .on("click", (event, d) => open_row(table, d.row))
+          .on("keydown", (event, d) => event.key === "Enter" && open_row(table, d.row));
     }
     function copy() {
-      const quoted = (text) => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
-      const lines = [block.columns.map((c) => c.key).join(",")];
-      for (const i of sorted) {
-        lines.push(block.columns.map((c) => c.at(i) === null ? "" : quoted(String(c.at(i))))
-          .join(","));
-      }
       const done = (text) => count.text(text);
       if (!navigator.clipboard) return done("this browser does not let a local page copy");
-      navigator.clipboard.writeText(lines.join("\n") + "\n")
+      navigator.clipboard.writeText(csv_of(rows_of(table, sorted)))
         .then(() => done(sorted.length + " rows copied"), () => done("copying was refused"));
     }
     let waiting = false;
@@ -334,6 +422,10 @@ function view(model, at, controls) {
       }
       return [...found.values()];
     }
+    function take(cell) {
+      choose(table, cell.at >= 0 ? [cell.at] : cell.rows);
+      if (open_row && cell.at >= 0) open_row(table, cell.at);
+    }
     function render() {
       holder.selectAll("*").remove();
       const all = cells();
@@ -365,12 +457,12 @@ function view(model, at, controls) {
         .attr("tabindex", 0).attr("role", "button")
         .attr("aria-label", (c) => state.y + " " + c.y + ", " + state.x + " " + c.x + ": " +
           (c.best === null ? "nothing fits" : cell_text(value, c.best)))
-        .on("click", (event, c) => choose(table, c.at >= 0 ? [c.at] : c.rows))
+        .on("click", (event, c) => take(c))
         .on("keydown", (event, c) => {
           const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1],
             ArrowDown: [0, 1] };
           if (event.key === "Enter" || event.key === " ") {
-            choose(table, c.at >= 0 ? [c.at] : c.rows);
+            take(c);
             event.preventDefault();
           } else if (steps[event.key]) {
             event.preventDefault();
@@ -429,13 +521,23 @@ function view(model, at, controls) {
     const high = block.high ? column_of(table, block.high) : y_column;
     const low = block.low ? column_of(table, block.low) : y_column;
     const slope = block.rules.some((rule) => rule.kind === "slope");
-    const x_end = d3.max(all, (i) => x_column.at(i)) || 1;
-    const y_end = d3.max(all, (i) => high.at(i) === null ? y_column.at(i) : high.at(i)) || 1;
-    const x = d3.scaleLinear([0, slope ? Math.max(x_end, y_column.unit === x_column.unit ?
-      d3.max(all, (i) => y_column.at(i)) || 1 : 0) : x_end], [box.left, box.right]).nice();
-    const y = d3.scaleLinear([0, y_end], [box.bottom, box.top]).nice();
+    const x_end = axis_end(all.map((i) => x_column.at(i)));
+    const y_end = axis_end(all.map((i) => high.at(i) === null ? y_column.at(i) : high.at(i)));
+    // Values close to each other would be one line on an axis from 0.
+    const begin_of = (column, end) => {
+      const least = d3.min(all, (i) => low !== y_column && low.at(i) !== null ?
+        Math.min(low.at(i), column.at(i)) : column.at(i)) || 0;
+      return least > 0.5 * end && !slope ? least - 0.2 * (end - least) : Math.min(0, least);
+    };
+    const x = d3.scaleLinear([begin_of(x_column, x_end.end), slope && y_column.unit === x_column.unit ?
+      Math.max(x_end.end, y_end.end) : x_end.end], [box.left, box.right]).nice().clamp(true);
+    const y = d3.scaleLinear([begin_of(y_column, y_end.end), y_end.end], [box.bottom, box.top]).nice()
+      .clamp(true);
     frame(svg, x, y, box, heading(x_column), heading(y_column), 6);
     draw_rules(svg, block.rules, x, y, box);
+    if (x_end.cut + y_end.cut > 0)
+      place.append("p").attr("class", "faint").text((x_end.cut + y_end.cut) +
+        " far away: drawn at the edge of the chart");
     const front_path = svg.append("path").attr("class", "front");
     const intervals = svg.append("g");
     const marks = svg.append("g");
@@ -451,7 +553,7 @@ function view(model, at, controls) {
           .attr("transform", (i) => "translate(" + x(x_column.at(i)) + "," + y(y_column.at(i)) + ")")
           .attr("fill", (i) => of(i) % shapes.length === 1 ? "none" : colour(of(i)))
           .attr("fill-opacity", 0.7).attr("stroke", (i) => colour(of(i)))
-          .on("click", (event, i) => choose(table, [i]));
+          .on("click", (event, i) => { choose(table, [i]); if (open_row) open_row(table, i); });
         explain(path, (i) => row_text(table, i, told));
         return path;
       });
@@ -475,6 +577,7 @@ function view(model, at, controls) {
     render();
   };
 
+  const bars_most = 64, bar_height = 30;
   function stacked(place, block, bars) {
     const table = tables.get(block.table);
     place.append("h2").text(block.title);
@@ -498,8 +601,12 @@ function view(model, at, controls) {
       const y_end = d3.max([d3.max(rows, (i) => d3.sum(keys, (key) => value(i, key))),
         d3.max(rows, (i) => d3.max(block.fixed, (key) => value(i, key)) || 0),
         d3.max(block.rules.filter((rule) => rule.kind === "y"), (rule) => rule.at) || 0]);
-      const svg = picture(holder, bars ? 60 + 26 * Math.min(rows.length, 64) : 400, block.title);
-      if (bars) return draw_bars(svg, rows, layers, y_end, x_column, keys);
+      const svg = picture(holder, bars ? 60 + bar_height * Math.min(rows.length, bars_most) : 400, block.title);
+      if (bars) {
+        const ends = rows.slice(0, bars_most).map((i) => d3.sum(keys, (key) => value(i, key)));
+        const rule_end = d3.max(block.rules, (rule) => rule.kind === "x" ? 1.02 * rule.at : 0) || 0;
+        return draw_bars(svg, rows, layers, Math.max(axis_end(ends).end, rule_end), x_column, keys);
+      }
       const box = { left: 62, right: width - 20, top: 24, bottom: 350 };
       const x = d3.scaleLinear(d3.extent(rows, (i) => x_column.at(i)), [box.left, box.right]);
       const y = d3.scaleLinear([0, y_end], [box.bottom, box.top]).nice();
@@ -514,7 +621,7 @@ function view(model, at, controls) {
         .attr("stroke", colour(keys.length + i)).attr("stroke-width", 1.6)
         .attr("d", d3.line().x((j) => x(x_column.at(j))).y((j) => y(value(j, key)))
           .curve(d3.curveStepAfter)(rows)));
-      draw_rules(svg, block.rules, x, y, box);
+      draw_rules(svg, block.rules, x, y, box, String(chosen));
       const peak = d3.greatest(rows, (i) => d3.sum(keys, (key) => value(i, key)));
       const total = d3.sum(keys, (key) => value(peak, key));
       const right = x(x_column.at(peak)) > width / 2;
@@ -526,16 +633,25 @@ function view(model, at, controls) {
         .attr("text-anchor", right ? "end" : "start").text("peak " + total.toFixed(2) + " " +
           column_of(table, keys[0]).unit + (name ? ", " + name : ""));
     }
+    // A name in at most two lines of `most` characters, broken between words.
+    function two_lines(name, most) {
+      if (name.length <= most) return [name];
+      const at = name.lastIndexOf(" ", most);
+      const cut = at > 0 ? at : most;
+      const rest = name.slice(cut).trim();
+      return [name.slice(0, cut), rest.length > most ? rest.slice(0, most - 1) + "\u2026" : rest];
+    }
     function draw_bars(svg, rows, layers, end, x_column, keys_shown) {
-      const shown = rows.slice(0, 64);
+      const shown = rows.slice(0, bars_most);
       const names = shown.map((i) => cell_text(x_column, x_column.at(i)));
-      const left = Math.min(300, width / 3, Math.max(80, 16 + 7 * d3.max(names, (name) => name.length)));
-      const box = { left, right: width - 90, top: 10, bottom: 10 + 26 * shown.length };
-      const x = d3.scaleLinear([0, end], [box.left, box.right]);
+      const left = Math.min(340, width * 0.36, Math.max(80, 16 + 7 * d3.max(names, (name) => name.length)));
+      const box = { left, right: width - 90, top: 10, bottom: 10 + bar_height * shown.length };
+      const x = d3.scaleLinear([0, end], [box.left, box.right]).clamp(true);
       const y = d3.scaleBand(d3.range(shown.length), [box.top, box.bottom]).padding(0.2);
       const unit = column_of(table, keys_shown[0]);
+      const total = (i) => d3.sum(keys_shown, (key) => column_of(table, key).at(i) || 0);
       layers.forEach((layer, index) => {
-        const bar = svg.append("g").selectAll("rect").data(layer.slice(0, 64).map((d, i) =>
+        const bar = svg.append("g").selectAll("rect").data(layer.slice(0, bars_most).map((d, i) =>
           ({ d, i }))).join("rect").attr("class", "mark").attr("fill", colour(index))
           .attr("x", ({ d }) => x(d[0])).attr("width", ({ d }) => Math.max(0, x(d[1]) - x(d[0])))
           .attr("y", ({ i }) => y(i)).attr("height", y.bandwidth());
@@ -544,11 +660,22 @@ function view(model, at, controls) {
       });
       svg.append("g").selectAll("text").data(names).join("text").attr("x", box.left - 6)
         .attr("y", (d, i) => y(i) + y.bandwidth() / 2 + 4).attr("text-anchor", "end")
-        .text((d) => d.length > box.left / 7 ? d.slice(0, box.left / 7 - 2) + "\u2026" : d);
+        .each(function (name, i) {
+          const lines = two_lines(name, Math.floor((box.left - 8) / 6.6));
+          d3.select(this).selectAll("tspan").data(lines).join("tspan").attr("x", box.left - 6)
+            .attr("y", (line, n) => y(i) + y.bandwidth() / 2 + 4 + 13 * (n - (lines.length - 1) / 2))
+            .text((line) => line);
+        });
+      // The end of a bar beyond the axis is torn off.
+      svg.append("g").selectAll("path").data(shown.filter((i) => total(i) > end * 1.001)).join("path")
+        .attr("class", "torn").attr("d", (i) => {
+          const top = y(shown.indexOf(i)), half = y.bandwidth() / 2;
+          return "M" + (box.right - 9) + "," + (top + y.bandwidth() + 2) + "l5,-" + half + "l-5,-3l5,-" + half;
+        });
       svg.append("g").selectAll("text").data(shown).join("text").attr("class", "faint")
-        .attr("x", (i) => x(d3.sum(keys_shown, (key) => column_of(table, key).at(i) || 0)) + 5)
-        .attr("y", (i, n) => y(n) + y.bandwidth() / 2 + 4).text((i) => cell_text(unit,
-          d3.sum(keys_shown, (key) => column_of(table, key).at(i) || 0)));
+        .attr("x", (i) => x(total(i)) + 5)
+        .attr("y", (i, n) => y(n) + y.bandwidth() / 2 + 4).text((i) => cell_text(unit, total(i)));
+      draw_rules(svg, block.rules, x, (value) => value, box);
       svg.append("g").attr("transform", "translate(0," + box.bottom + ")").call(d3.axisBottom(x)
         .ticks(Math.min(8, width / 80)));
       svg.append("text").attr("class", "faint").attr("x", box.right).attr("y", box.bottom + 34)
@@ -606,7 +733,8 @@ function view(model, at, controls) {
         return to > box.left && from < box.right &&
           to - from > 7 * String(column(block.label).at(i)).length;
       });
-      texts.selectAll("text").data(wide, (i) => i).join("text").style("fill", "#fff")
+      texts.selectAll("text").data(wide, (i) => i).join("text")
+        .style("fill", (i) => ink_on(kinds.indexOf(String(column(block.group).at(i)))))
         .attr("text-anchor", "middle").attr("x", (i) => (x(column(block.begin).at(i)) +
           x(column(block.end).at(i))) / 2)
         .attr("y", (i) => y(String(column(block.lane).at(i))) + y.bandwidth() / 2 + 4)
@@ -634,33 +762,34 @@ function view(model, at, controls) {
       if (act) { act(); event.preventDefault(); }
     });
     // Opens on the first passes: thousands of them in one picture are only stripes.
-    const first_passes = 2 * lanes.length + 24;
-    const first_lane = rows.filter((i) => String(column(block.lane).at(i)) === lanes[0]);
     render(d3.zoomIdentity);
-    if (first_lane.length > 2 * first_passes) {
-      const until = column(block.end).at(first_lane[first_passes]);
-      const k = Math.min(5000, (end - begin) / (until - begin));
+    if (block.first > begin && block.first < end) {
+      const k = Math.min(5000, (end - begin) / (block.first - begin));
       svg.call(zoom.transform, d3.zoomIdentity.translate(box.left * (1 - k), 0).scale(k));
-      bar.append("span").attr("class", "opened").text("shown: the first " + first_passes +
-        " passes of the step; all (0) shows the rest");
+      bar.append("span").attr("class", "opened").text("shown: the first " +
+        d3.format(".3~s")(block.first) + "s, the warm-up and passes of the steady state; all (0) " +
+        "shows the rest");
     }
   };
 
   // ---- filters, then the blocks ----
   for (const key of controls ? model.filters : []) {
-    const table = [...tables.values()].find((t) => t.block.searched && column_of(t, key));
-    if (!table) continue;
-    const column = column_of(table, key);
-    const words = [...new Set(d3.range(table.block.rows).map(column.at))].filter((v) => v !== null);
+    const with_key = [...tables.values()].filter((t) => t.block.searched && column_of(t, key));
+    const words = [...new Set(with_key.flatMap((t) => d3.range(t.block.rows).map(column_of(t, key).at)))]
+      .filter((v) => v !== null);
     if (words.length < 2) continue;
-    select_of(controls, column.heading, [["", "all"], ...words.sort(compare).map((v) =>
+    select_of(controls, column_of(with_key[0], key).heading, [["", "all"], ...words.sort(compare).map((v) =>
       [String(v), String(v)])], "", (value) => {
       if (value === "") chosen_words.delete(key); else chosen_words.set(key, value);
       refilter();
     });
   }
   for (const block of model.blocks) {
-    draw[block.kind](at.append("section").attr("class", block.kind), block);
+    const section = at.append("section").attr("class", block.kind);
+    draw[block.kind](section, block);
+    const table = tables.get(block.kind === "table" ? block.name : block.table);
+    if (block.kind !== "note")
+      downloads(section, block.title, table ? () => rows_of(table, table.rows) : null);
   }
   at.selectAll("h2, th button").attr("title", function () { return tip(this.textContent); });
 }

@@ -30,6 +30,16 @@ class PassTimeline final : public engine::Observer {
   // The passes of the class's last step in order of their begin; empty for a class without one.
   std::vector<Span> of(std::size_t rank_class) const;
 
+  // Time in which a stream other than compute is busy. A collective begins when its last rank has
+  // arrived.
+  struct Busy {
+    Time begin{}, end{};
+  };
+  // The first `busy_most` of each stream in the class's last step; overlapping ones are joined.
+  static constexpr std::size_t busy_most = 16'384;
+  using Streams = std::map<program::Stream, std::vector<Busy>>;
+  Streams streams_of(std::size_t rank_class) const;
+
  private:
   using Key = std::tuple<int, program::PassKind, int, int>;  // microbatch, pass, chunk, turn
   struct Class {
@@ -37,6 +47,7 @@ class PassTimeline final : public engine::Observer {
     int turn = 0;            // number of separate blocks of the step's own work so far
     bool in_a_pass = false;  // the last operation belonged to a microbatch
     std::map<Key, Span> spans;
+    Streams streams;
   };
   std::vector<Class> classes_;
 };

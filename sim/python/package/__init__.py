@@ -118,14 +118,14 @@ def explain(plan=None, *, fixes=True, **settings):
     return _ask("explain", words + ([] if plan is None else [_text(plan)]) + _words(settings))
 
 
-def whatif(plan, *, vary, price=None, network=None, memory=None, jobs=None, **settings):
+def whatif(plan=None, *, vary, price=None, network=None, memory=None, jobs=None, **settings):
     """The same plan under changed conditions: a list of variants, the base first.
 
     `vary` is a dict of settings and their values; all combinations are tried.
     """
     words = [f"--vary={name}={_text(values)}" for name, values in _flat(vary)]
     words += _options({"price": price, "network": network, "memory": memory, "jobs": jobs})
-    return _ask("whatif", [_text(plan)] + words + _words(settings))
+    return _ask("whatif", ([] if plan is None else [_text(plan)]) + words + _words(settings))
 
 
 def validate(*tables, where=None, by=(), jobs=None):

@@ -32,7 +32,7 @@ def explain(
 ) -> Result: ...
 def memory_estimate(plan: Name, **settings: Unpack[Settings]) -> Result: ...
 def whatif(
-    plan: Name,
+    plan: Name | None = None,
     *,
     vary: Mapping[str, Value],
     price: float | None = None,

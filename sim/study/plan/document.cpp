@@ -235,6 +235,23 @@ Note launch_of(const Said& said) {
 
 }  // namespace
 
+Json found(const Space& space, const std::vector<Replayed>& replayed) {
+  constexpr std::size_t most = 300;
+  std::vector<const Replayed*> fitting;
+  for (const Replayed& one : replayed)
+    if (one.fits && !one.stopped) fitting.push_back(&one);
+  std::ranges::sort(fitting, {}, [](const Replayed* one) { return one->step_ps; });
+  if (fitting.size() > most) fitting.resize(most);
+  Json all = Json::array();
+  for (const Replayed* one : fitting)
+    all.push_back({{"settings", space.words(space.cores()[one->core], one->variant)},
+                   {"step_time_s", seconds_of(*one)},
+                   {"tokens_s_gpu", one->tokens_s_gpu},
+                   {"peak_reserved_gib", gib_of(one->reserved)},
+                   {"capacity_gib", gib_of(one->capacity)}});
+  return all;
+}
+
 output::Document document(const Said& said) {
   output::Document out;
   out.title = fmt::format("plan: {} on {}", said.model, said.cluster);

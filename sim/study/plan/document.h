@@ -26,6 +26,9 @@ struct Said {
   std::vector<std::string> relaxed;  // no plan fits: a setting whose removal helps, and the result
 };
 
+// The fastest plans of `replayed` that fit: what a search has found so far.
+output::Json found(const Space& space, const std::vector<Replayed>& replayed);
+
 output::Document document(const Said& said);
 output::Json to_json(const Said& said);
 

@@ -130,6 +130,7 @@ struct Progress {
   double best_s = 0, least_s = 0;  // best_s 0: none yet; least_s: lower bound on all plans, or 0
   // The search is on its way to a first plan. It takes a limited number of replays.
   bool seeking = false;
+  const std::vector<Replayed>* found = nullptr;  // all plans replayed so far
 };
 
 // REQUIRES: `sites` has the machines of all bases. The search stops when `go_on` returns false.

@@ -212,6 +212,7 @@ Progress Search::progress() const {
   now.best_s = static_cast<double>(best_ps_) * 1e-12;
   if (phase_ == Phase::prove) now.least_s = least_left();
   now.seeking = phase_ == Phase::seek && !best_score_;
+  now.found = &out_.replayed;
   return now;
 }
 

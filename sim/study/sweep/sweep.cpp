@@ -23,10 +23,13 @@ std::string joined(const std::vector<std::string>& problems) {
   return fmt::format("{}", fmt::join(problems, "; "));
 }
 
+output::PointName named(const std::string& id, const Point& point) {
+  return {id, point.name, point.family, fmt::format("{}", fmt::join(point.settings, " "))};
+}
+
 std::string refused(const std::string& id, const Point& point, const std::string& outcome,
                     const std::string& reason) {
-  return output::line(
-      output::record({id, point.name, point.family}, outcome, reason, point.plan, point.cluster));
+  return output::line(output::record(named(id, point), outcome, reason, point.plan, point.cluster));
 }
 
 std::string impossible(const std::string& id, const Point& point) {
@@ -34,7 +37,7 @@ std::string impossible(const std::string& id, const Point& point) {
 }
 
 std::string answered(const std::string& id, const Point& point, const SweepCalls& calls) {
-  return output::line(output::record({id, point.name, point.family}, calls.evaluate(point)));
+  return output::line(output::record(named(id, point), calls.evaluate(point)));
 }
 
 std::string write_csv(const std::string& folder, const std::vector<Json>& records) {

@@ -25,7 +25,8 @@
 namespace sim::study {
 
 struct Point {
-  std::string name, family;  // names are unique in a grid
+  std::string name, family;           // names are unique in a grid
+  std::vector<std::string> settings;  // "tp=4": the point as a plan of settings
   std::string cluster;
   std::shared_ptr<const input::Machine> machine;
   std::string machine_digest;                  // of everything else that the answer depends on
