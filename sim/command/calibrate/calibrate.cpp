@@ -259,9 +259,8 @@ void write_cluster(const Call& call) {
   namespace fs = std::filesystem;
   const std::string path = call.options.text("cluster-file");
   const std::string text = need(input::read_file(call.machine.path));
-  const fs::path folder = fs::path(path).parent_path();
-  const fs::path profile =
-      fs::absolute(call.options.text("output")).lexically_relative(fs::absolute(folder));
+  const fs::path folder = fs::absolute(path).parent_path();
+  const fs::path profile = fs::absolute(call.options.text("output")).lexically_relative(folder);
   static const std::regex gpu("(\\n\\s*profile:\\s*)\"[^\"]*\""),
       fabric("\\ncommunication:\\s*\"[^\"]*\"[^\\n]*");
   const std::string named = profile.has_parent_path() ? profile.string() : "./" + profile.string();
