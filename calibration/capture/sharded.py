@@ -209,13 +209,13 @@ def run(name, case, folder, results):
         shutil.copyfileobj(plain, packed)
     os.remove(path)
     gib = 2.0**30
-    results.add(name=name, step_ms=f"{1e3 * statistics.median(times):.2f}",
+    results.writerow(dict(name=name, step_ms=f"{1e3 * statistics.median(times):.2f}",
                 host_ms=f"{1e3 * statistics.median(hosts):.2f}",
                 all_ms=" ".join(f"{1e3 * t:.1f}" for t in times),
                 allocated_gib=f"{peaks['allocated_bytes.all.peak'] / gib:.4f}",
                 active_gib=f"{peaks['active_bytes.all.peak'] / gib:.4f}",
                 reserved_gib=f"{peaks['reserved_bytes.all.peak'] / gib:.4f}",
-                retries=peaks["num_alloc_retries"])
+                retries=peaks["num_alloc_retries"]))
 
 
 def main():
@@ -232,13 +232,14 @@ def main():
             code = subprocess.call([sys.executable, __file__, "--out", options.out, "--case", name])
             print(f"{name}: {time.monotonic() - begin:.0f} s, exit {code}", flush=True)
         return
-    from timing import Table
     os.makedirs(options.out, exist_ok=True)
-    table = Table(os.path.join(options.out, names[0] + ".csv"),
-                  ["name", "step_ms", "host_ms", "all_ms", "allocated_gib", "active_gib",
-                   "reserved_gib", "retries"])
+    columns = ["name", "step_ms", "host_ms", "all_ms", "allocated_gib", "active_gib",
+               "reserved_gib", "retries"]
     try:
-        run(names[0], CASES[names[0]], options.out, table)
+        with open(os.path.join(options.out, names[0] + ".csv"), "w", newline="") as file:
+            table = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+            table.writeheader()
+            run(names[0], CASES[names[0]], options.out, table)
     except Exception:
         traceback.print_exc()
         sys.exit(1)

@@ -172,7 +172,8 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 }
 
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
-                   const input::RunResiduals& residuals) {
+                   const input::RunResiduals& residuals,
+                   const std::optional<answer::Spread>& own_time) {
   assert(rows.size() == predictions.size());
   // Rows of one situation share the spread of other sources, or of all sources if they have no
   // residual.
@@ -181,6 +182,7 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
   const Copies copies(rows, predictions);
   const auto spread = [&](ResidualOf quantity, const answer::Situation& s,
                           const std::string& source) {
+    if (own_time && quantity == ResidualOf::time) return own_time;
     const Key key{quantity,           s.profile, s.framework, s.many_nodes,
                   s.context_parallel, s.shards,  s.mixture,   source};
     const auto [at, fresh] = known.try_emplace(key);
@@ -194,6 +196,10 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
     const std::string& source = cell(rows[i], "source_group");
     std::map<ResidualOf, std::optional<answer::Spread>> spreads;
     for (const auto& [quantity, own] : own_residuals(rows[i], p)) {
+      if (own_time && quantity == ResidualOf::time) {
+        spreads[quantity] = own_time;
+        continue;
+      }
       const std::size_t said = copies.speaker(i, quantity);
       const double of_copies =
           said == i ? own : own_residuals(rows[said], predictions[said])[quantity];
@@ -208,6 +214,12 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
           interval(quantity, p, spread(quantity.residual, p.situation, source)));
     }
   }
+}
+
+std::optional<double> time_residual(const Row& row, const Prediction& prediction) {
+  const std::map<ResidualOf, double> own = own_residuals(row, prediction);
+  const auto found = own.find(ResidualOf::time);
+  return found == own.end() ? std::nullopt : std::optional<double>(found->second);
 }
 
 input::RunResiduals residuals_of(const std::vector<Row>& rows,

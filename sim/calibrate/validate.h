@@ -93,10 +93,16 @@ std::optional<double> measured(const Row& row, const Quantity& quantity);
 std::optional<double> relative_error(const Row& row, const Prediction& prediction,
                                      const Quantity& quantity);
 
+// ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted,
+// ran out of memory or does not publish its number of GPUs.
+std::optional<double> time_residual(const Row& row, const Prediction& prediction);
+
 // Adds the 90 % intervals to every prediction. A row's own residual is left out: the interval is
-// the one known before that run.
+// the one known before that run. `own_time`: of times, in place of `residuals`: that of the runs
+// that the profile was fitted to.
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
-                   const input::RunResiduals& residuals);
+                   const input::RunResiduals& residuals,
+                   const std::optional<answer::Spread>& own_time = {});
 
 // The residuals of the rows, by source and situation. Throughput and iteration time of a run count
 // once.

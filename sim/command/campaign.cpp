@@ -256,9 +256,7 @@ int write_shard(const Options& options, const campaign::Built& built, campaign::
     outcomes = campaign::simulate_all(built.spec, part.first, part.count, seeds.threads, go_on);
     if (outcomes.empty()) throw Stop{exit_interrupted, "interrupted"};
   }
-  const std::string problem =
-      output::write_file(path, campaign::lines_of(built.spec, part, outcomes));
-  if (!problem.empty()) throw Stop{exit_io, problem};
+  save(path, campaign::lines_of(built.spec, part, outcomes));
   say_written(globals, path,
               fmt::format("{}: shard {} of {} done; when all are: --merge FILE of each instead of "
                           "--shard and -o",

@@ -1,8 +1,9 @@
-// compare.cpp — `rehearse compare`: compares the log of a run with the prediction for its plan.
+// compare.cpp — `rehearse compare`: compares logs of a run with the prediction for its plan.
 #include "sim/command/compare.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/answer/evaluate.h"
@@ -91,35 +92,110 @@ output::Document out_of_memory(const std::string& log, const calibrate::Measured
   return document;
 }
 
-}  // namespace
+// A log and its steps.
+struct Log {
+  std::string path;
+  calibrate::MeasuredRun run;
+};
 
-Compared compared(const std::string& log, const calibrate::Source& source,
-                  const answer::CheckedPlan& plan) {
-  const answer::Answer answer = answer::evaluate(plan);
+// The leading words that a reader of measurements recognises; at least the first one.
+std::vector<std::string> logs_of(const Options& options) {
+  std::vector<std::string> logs = {options.words().front()};
+  for (std::size_t i = 1; i < options.words().size(); ++i) {
+    if (calibrate::reader_of(options.words()[i]) == nullptr) break;
+    logs.push_back(options.words()[i]);
+  }
+  return logs;
+}
+
+Log read_log(const std::string& path, const calibrate::Source& source,
+             const answer::Answer& answer) {
   const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
-  const calibrate::MeasuredRun run = calibrate::measured_run(source.measurements.steps, tokens);
-  if (run.steps == 0)
-    throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", log,
+  Log log{path, calibrate::measured_run(source.measurements.steps, tokens)};
+  if (log.run.steps == 0)
+    throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", path,
                                       source.reader ? source.reader->name : "")};
-  if (!answer.run.fits()) return {out_of_memory(log, run, answer), std::nullopt};
-  const double error = 100 * (answer::step_seconds(answer) / run.seconds - 1);
+  return log;
+}
+
+double error_of(const calibrate::MeasuredRun& run, const answer::Answer& answer) {
+  return 100 * (answer::step_seconds(answer) / run.seconds - 1);
+}
+
+output::Document one_log(const Log& log, const answer::Answer& answer) {
+  const double error = error_of(log.run, answer);
   output::Document document;
   document.blocks.emplace_back(output::Note{
       "",
       fmt::format("{} steps of {} measured, median {:.4g} s (nine in ten {:.4g}-{:.4g}); predicted "
                   "{:.4g} s, {:+.1f} %",
-                  run.steps, log, run.seconds, run.low, run.high, answer::step_seconds(answer),
-                  error),
+                  log.run.steps, log.path, log.run.seconds, log.run.low, log.run.high,
+                  answer::step_seconds(answer), error),
       true});
   document.blocks.emplace_back(
       output::Values{"",
-                     {output::value("steps", "", run.steps), output::value("fits", "", true),
+                     {output::value("steps", "", log.run.steps), output::value("fits", "", true),
                       output::value("error_percent", "", error)}});
-  document.blocks.emplace_back(rows_of(lines_of(run, answer)));
-  output::Rows why = rows_of(calibrate::explanations(answer, run.seconds));
+  document.blocks.emplace_back(rows_of(lines_of(log.run, answer)));
+  return document;
+}
+
+// Several logs of one plan: each one, and all together by the median of their medians.
+output::Document several_logs(const std::vector<Log>& logs, const answer::Answer& answer,
+                              double seconds) {
+  std::size_t steps = 0;
+  for (const Log& log : logs) steps += log.run.steps;
+  const double predicted = answer::step_seconds(answer), error = 100 * (predicted / seconds - 1);
+  output::Rows rows{"logs",
+                    "",
+                    {{"log", "log", "", 0, true},
+                     {"steps", "steps", "", 0},
+                     {"measured_s", "measured", "s", 4, false, "", 1, output::Show::general},
+                     {"error_pct", "error", "", 1, false, " %", 1, output::Show::change}},
+                    {}};
+  for (const Log& log : logs)
+    rows.cells.push_back({log.path, log.run.steps, log.run.seconds, error_of(log.run, answer)});
+  output::Document document;
+  document.blocks.emplace_back(output::Note{
+      "",
+      fmt::format("{} steps of {} logs measured, median of their medians {:.4g} s; predicted "
+                  "{:.4g} s, {:+.1f} %",
+                  steps, logs.size(), seconds, predicted, error),
+      true});
+  document.blocks.emplace_back(
+      output::Values{"",
+                     {output::value("steps", "", steps), output::value("fits", "", true),
+                      output::value("error_percent", "", error)}});
+  document.blocks.emplace_back(std::move(rows));
+  return document;
+}
+
+// The logs of one plan against its answer; the error is that of the log that is furthest off.
+Compared compared_logs(const std::vector<Log>& logs, const answer::Answer& answer) {
+  if (!answer.run.fits())
+    return {out_of_memory(logs.front().path, logs.front().run, answer), std::nullopt};
+  std::vector<double> medians;
+  double furthest = 0;
+  for (const Log& log : logs) {
+    medians.push_back(log.run.seconds);
+    const double error = error_of(log.run, answer);
+    if (std::abs(error) >= std::abs(furthest)) furthest = error;
+  }
+  const double seconds = calibrate::median(medians);
+  output::Document document =
+      logs.size() == 1 ? one_log(logs.front(), answer) : several_logs(logs, answer, seconds);
+  output::Rows why = rows_of(calibrate::explanations(answer, seconds));
   why.searched = why.cells.empty();
   document.blocks.emplace_back(std::move(why));
-  return {document, error};
+  return {document, furthest};
+}
+
+}  // namespace
+
+Compared compared(const std::string& log, const calibrate::Source& source,
+                  const answer::CheckedPlan& plan) {
+  const answer::Answer answer = answer::evaluate(plan);
+  return compared_logs({read_log(log, source, answer)}, answer);
 }
 
 int run_compare(const Arguments& arguments, Globals globals) {
@@ -130,12 +206,16 @@ int run_compare(const Arguments& arguments, Globals globals) {
       .words(1, 1000)
       .parse(arguments, globals);
   const double within = static_cast<double>(options.number("within", 10, 0, 1000));
-  const std::string log = options.words().front();
-  const calibrate::Source source = need(calibrate::read_source(log));
-  const input::PlanFile file = load_plan(options, globals, 1);
+  const std::vector<std::string> paths = logs_of(options);
+  std::vector<calibrate::Source> sources;  // their problems come before those of the plan
+  for (const std::string& path : paths) sources.push_back(need(calibrate::read_source(path)));
+  const input::PlanFile file = load_plan(options, globals, paths.size());
   answer::Sites sites;
-  const answer::CheckedPlan plan = checked(file, sites);
-  const Compared found = compared(log, source, plan);
+  const answer::Answer answer = answer::evaluate(checked(file, sites));
+  std::vector<Log> logs;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    logs.push_back(read_log(paths[i], sources[i], answer));
+  const Compared found = compared_logs(logs, answer);
   say(globals, "compare", found.document);
   return found.error_percent && std::abs(*found.error_percent) <= within ? exit_yes : exit_no;
 }

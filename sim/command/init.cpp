@@ -1,11 +1,11 @@
-// init.cpp — `rehearse init`: writes a commented plan, cluster, grid or search to start from.
+// init.cpp — `rehearse init`: writes a commented plan, cluster, grid, search or table of runs to
+// start from.
 #include <fmt/format.h>
 
 #include <array>
 
 #include "sim/base/text.h"
 #include "sim/command/common/command.h"
-#include "sim/output/output.h"
 
 namespace sim::command {
 
@@ -120,6 +120,20 @@ set: "schedule=1f1b,interleaved-1f1b,zb-v"
 # headroom: "4GiB"     # memory that must stay free
 # time_limit: 60       # seconds; then the best so far
 )text"},
+    {"runs", "runs.csv", "rehearse calibrate {0} --cluster NAME -o mine.textproto",
+     R"text(# Measured runs of one cluster, a line each. `rehearse check {0}` checks them.
+# `rehearse calibrate {0} --cluster NAME -o mine.textproto` fits a profile to them, and
+# `rehearse validate {0} --cluster NAME --profile ./mine.textproto` compares them with it.
+#   model         a name of `rehearse list models`, or the path of a config.json; other networks
+#                 have columns layers, hidden, heads, kv_heads, ffn, vocab, glu (1: gated)
+#   framework     a name of `rehearse list frameworks`; its defaults fill what is left out
+#   gbs, mbs      sequences of a step, and of a micro-batch
+#   iter_time_s   seconds of a step; or tokens_s_gpu, tokens per second and GPU
+#   settings      everything else, as in a plan file: "recompute=full; cp=2"
+row_id,model,framework,n_gpus,tp,pp,mbs,gbs,seq,iter_time_s,tokens_s_gpu,settings
+run-1,llama-3.1-8b,megatron-lm,64,4,2,1,512,8192,9.9,,
+run-2,llama-3.1-8b,megatron-lm,64,8,1,1,512,8192,,7000,recompute=selective
+)text"},
 };
 
 std::string filled(const char* text, const std::string& path) {
@@ -140,8 +154,7 @@ int run_init(const Arguments& arguments, Globals globals) {
     if (options.words()[0] != start.name) continue;
     const std::string path = options.words().size() > 1 ? options.words()[1] : start.file;
     keep_file(options, path);
-    const std::string problem = output::write_file(path, filled(start.text, path));
-    if (!problem.empty()) throw Stop{exit_io, problem};
+    save(path, filled(start.text, path));
     say_written(globals, path,
                 fmt::format("{}: written; next: {}", path, filled(start.next, path)));
     return exit_yes;

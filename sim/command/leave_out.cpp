@@ -8,6 +8,7 @@
 #include "sim/calibrate/runs/leave_out.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
+#include "sim/command/common/row_identities.h"
 #include "sim/output/document.h"
 #include "sim/output/output.h"
 #include "sim/study/sweep/answers.h"
@@ -16,25 +17,14 @@ namespace sim::command {
 
 namespace {
 
-// Identity of each row: everything that its prediction and its derivatives depend on.
-std::vector<std::string> identities(const std::vector<input::RunsRow>& rows,
-                                    const std::vector<calibrate::Factor>& factors) {
-  answer::Sites sites;
-  std::string common = "leave-out " + output::version();
-  for (const std::string& name : calibrate::known_clusters())
-    common += (*need(sites.find(name))).digest;
+// Everything beside the rows and the data that derivatives depend on.
+std::string text_of(const std::vector<calibrate::Factor>& factors) {
+  std::string text = "leave-out";
   for (const calibrate::Factor& factor : factors) {
-    common += factor.name;
-    for (const calibrate::ScaledField& field : factor.fields) common += " " + field.pattern;
+    text += " " + factor.name;
+    for (const calibrate::ScaledField& field : factor.fields) text += " " + field.pattern;
   }
-  common = study::identity(common);
-  std::vector<std::string> ids;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::string text = fmt::format("{} {}\n", common, i);
-    for (const auto& [column, cell] : rows[i].cells) text += column + "\t" + cell + "\n";
-    ids.push_back(study::identity(text));
-  }
-  return ids;
+  return text;
 }
 
 // The rows of earlier tries from the folder's records, and the others on all cores.
@@ -42,7 +32,7 @@ std::vector<calibrate::SensitiveRow> measure(const std::vector<input::RunsRow>& 
                                              const std::vector<calibrate::Factor>& factors,
                                              const LeaveOutWanted& wanted, const Share& share,
                                              const Globals& globals) {
-  const std::vector<std::string> ids = identities(rows, factors);
+  const std::vector<std::string> ids = row_identities(rows, text_of(factors));
   calibrate::Sensitivities sensitivities(factors);
   Progress progress("validate", rows.size(), globals.quiet);
   study::AnswerCalls calls;
@@ -76,9 +66,16 @@ std::vector<calibrate::SensitiveRow> measure(const std::vector<input::RunsRow>& 
   return all;
 }
 
-void write_whole(const std::string& path, const std::string& text) {
-  if (const std::string problem = output::write_file(path, text); !problem.empty())
-    throw Stop{exit_io, problem};
+// Number of runs of a source that the others are predicted from; 0: its other half. Nothing if the
+// column names groups.
+std::optional<std::size_t> within_sources(const std::string& column) {
+  if (column == "half") return 0;
+  if (!column.starts_with("runs=")) return std::nullopt;
+  const std::string number = column.substr(5);
+  if (number.empty() || number.size() > 4 ||
+      number.find_first_not_of("0123456789") != std::string::npos || std::stoul(number) == 0)
+    throw Stop{exit_usage, fmt::format("--leave-out runs=N: '{}' is no number of runs", number)};
+  return std::stoul(number);
 }
 
 }  // namespace
@@ -95,15 +92,23 @@ int run_leave_out(const std::vector<input::RunsRow>& table, const LeaveOutWanted
     rows.push_back(table[i].cells);
     groups.push_back(calibrate::group_of(rows.back(), given[i], wanted.column));
   }
+  const std::optional<std::size_t> some = within_sources(wanted.column);
   calibrate::LeaveOut result =
-      need(wanted.column == "half" ? calibrate::predict_halves(rows, given, factors)
-                                   : calibrate::leave_out(rows, given, groups, factors));
+      need(some ? calibrate::predict_within_sources(rows, given, factors, *some)
+                : calibrate::leave_out(rows, given, groups, factors));
+  std::vector<std::optional<answer::Spread>> before(rows.size());
+  if (some) {
+    const input::RunResiduals known = need(input::find_residuals());
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      before[i] = answer::spread(known, input::ResidualOf::time, given[i].given.situation,
+                                 calibrate::cell(rows[i], "source_group"));
+  }
   const input::RunResiduals residuals = calibrate::residuals_of(rows, result.unseen, wanted.words);
-  if (!wanted.residuals.empty()) write_whole(wanted.residuals, input::to_text(residuals));
+  if (!wanted.residuals.empty()) save(wanted.residuals, input::to_text(residuals));
   calibrate::add_intervals(rows, result.unseen, residuals);
-  if (!wanted.csv.empty()) write_whole(wanted.csv, calibrate::predictions_csv(result.unseen));
+  if (!wanted.csv.empty()) save(wanted.csv, calibrate::predictions_csv(result.unseen));
   say(globals, "validate-leave-out",
-      calibrate::leave_out_document(rows, given, result, groups, fitted, wanted.column));
+      calibrate::leave_out_document(rows, given, result, groups, fitted, wanted.column, before));
   return exit_yes;
 }
 

@@ -7,7 +7,6 @@
 
 #include "sim/base/text.h"
 #include "sim/command/common/describe.h"
-#include "sim/output/output.h"
 
 namespace sim::command {
 
@@ -58,8 +57,7 @@ int run_man(const Arguments& arguments, Globals globals) {
       pages.emplace_back(fmt::format("{}/rehearse-{}.1", folder, command.name), man_page(command));
     for (const auto& [path, text] : pages) keep_file(options, path);
     for (const auto& [path, text] : pages) {
-      const std::string problem = output::write_file(path, text);
-      if (!problem.empty()) throw Stop{exit_io, problem};
+      save(path, text);
     }
     say_written(globals, folder, fmt::format("to read: man -l {}/rehearse.1", folder));
     return exit_yes;

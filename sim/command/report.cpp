@@ -102,8 +102,7 @@ void keep_results(const std::string& folder, const std::string& page, const char
 }
 
 void write_page(const std::string& path, const output::Document& document) {
-  const std::string problem = output::write_file(path, output::page(document));
-  if (!problem.empty()) throw Stop{exit_io, problem};
+  save(path, output::page(document));
 }
 
 output::Document RunPage::document(const input::PlanFile& file, const answer::CheckedPlan& plan,

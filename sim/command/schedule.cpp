@@ -13,7 +13,6 @@
 #include "sim/job/schedule/timeline.h"
 #include "sim/job/schedule/timeline_svg.h"
 #include "sim/output/document.h"
-#include "sim/output/output.h"
 
 namespace sim::command {
 namespace {
@@ -169,9 +168,7 @@ int run_schedule(const Arguments& arguments, Globals globals) {
     const std::string title =
         fmt::format("{}: {}, {}, bubble {:.1f} %", schedule.name, counted(shape.stages, "stage"),
                     fmt::format("{} microbatches", shape.microbatches), timeline.bubble_percent());
-    const std::string problem =
-        output::write_file(options.text("svg"), schedule::timeline_svg(timeline, title));
-    if (!problem.empty()) throw Stop{exit_io, problem};
+    save(options.text("svg"), schedule::timeline_svg(timeline, title));
   }
   say(globals, "schedule", document_of(schedule, shape, timeline, orders));
   return exit_yes;

@@ -22,7 +22,6 @@
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/locate.h"
 #include "sim/output/document.h"
-#include "sim/output/output.h"
 #include "sim/study/tune/link_use.h"
 
 namespace sim::command {
@@ -108,8 +107,7 @@ int write_cluster(const Options& options, const std::vector<input::ImportedFile>
   const std::string path = options.text("output");
   const std::string name = std::filesystem::path(path).stem().string();
   const std::string text = need(input::cluster_text(files, options.text("like"), name));
-  if (const std::string problem = output::write_file(path, text); !problem.empty())
-    throw Stop{exit_io, problem};
+  save(path, text);
   output::Document document;
   document.blocks.emplace_back(output::Note{
       "", fmt::format("{}: written; next: rehearse topo check {}", path, path), false, "written"});
@@ -349,8 +347,7 @@ int export_drawing(const Options& options, Globals globals) {
                            : format == "dot" ? topology::graphviz(cluster, busy, alike)
                                              : topology::simgrid_xml(cluster, ways);
   if (options.has("output")) {
-    const std::string problem = output::write_file(options.text("output"), text);
-    if (!problem.empty()) throw Stop{exit_io, problem};
+    save(options.text("output"), text);
   }
   if (!options.has("output") || globals.json) {
     output::Document document;

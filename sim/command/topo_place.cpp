@@ -10,7 +10,6 @@
 #include "sim/command/topo.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/document.h"
-#include "sim/output/output.h"
 #include "sim/study/tune/place.h"
 
 namespace sim::command {
@@ -146,8 +145,7 @@ int topo_place(const Options& options, Globals globals) {
       list += (rates.empty() ? fmt::format("node{}", node)
                              : rates.names[static_cast<std::size_t>(node)]) +
               "\n";
-    const std::string problem = output::write_file(options.text("output"), list);
-    if (!problem.empty()) throw Stop{exit_io, problem};
+    save(options.text("output"), list);
   }
   say(globals, "topo-place",
       document_of(file, found, times, static_cast<std::int64_t>(settings.seed)));

@@ -10,17 +10,21 @@
 
 #include "sim/base/json_text.h"
 #include "sim/base/text.h"
+#include "sim/calibrate/fit/fit.h"
+#include "sim/calibrate/runs/factors.h"
 #include "sim/calibrate/tables/measured_table.h"
 #include "sim/calibrate/tables/memory_rows.h"
 #include "sim/calibrate/tables/timings.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
+#include "sim/command/common/row_identities.h"
 #include "sim/command/common/shard.h"
 #include "sim/command/leave_out.h"
 #include "sim/command/report.h"
 #include "sim/input/tables/runs_csv.h"
 #include "sim/input/tables/table_csv.h"
+#include "sim/input/text/locate.h"
 #include "sim/output/document.h"
 #include "sim/output/output.h"
 #include "sim/study/sweep/answers.h"
@@ -44,19 +48,77 @@ calibrate::Prediction crashed(const input::RunsRow& row, const std::string& why)
   return prediction;
 }
 
-Predicted predict_all(const std::vector<input::RunsRow>& rows, const Share& share,
-                      Globals globals) {
+// The cluster and the profile of the command line, in place of those of the rows.
+struct Wanted {
+  std::optional<input::Machine> machine;
+  std::optional<input::ProfileFile> profile;  // with communication
+
+  answer::Sites sites() const {
+    answer::Sites all;
+    if (profile) all.use(*profile);
+    return all;
+  }
+  // The interval of a time by the runs that the profile was fitted to; nothing if there are none.
+  std::optional<answer::Spread> own_runs() const {
+    if (!profile) return std::nullopt;
+    return answer::spread_of_own_runs({"", "", profile->device.provenance.run_residuals});
+  }
+};
+
+Wanted wanted_of(const Options& options) {
+  Wanted wanted;
+  for (const char* other : {"shard", "leave-out", "print"})
+    for (const char* name : {"profile", "cluster"})
+      if (options.has(name) && options.has(other))
+        throw Stop{exit_usage, fmt::format("--{}: not with --{}", name, other)};
+  if (options.has("cluster")) wanted.machine = need(input::find_cluster(options.text("cluster")));
+  if (!options.has("profile")) return wanted;
+  const std::string path = need(input::locate(input::Kind::profile, options.text("profile")));
+  const input::ProfileFile own = need(input::load_profile(path));
+  std::string links;  // of the cluster, or of the profile that this one was fitted from
+  if (!own.has_communication) {
+    if (!wanted.machine)
+      throw Stop{exit_usage, fmt::format("{} has no section communication: name the cluster with "
+                                         "--cluster",
+                                         path)};
+    links = need(input::locate(input::Kind::profile, wanted.machine->communication));
+  }
+  wanted.profile = calibrate::profile_file(need(calibrate::whole_profile(path, links)), path);
+  return wanted;
+}
+
+// Rows of other GPUs than that of the profile leave, unless --cluster says what they ran on.
+void keep_gpu(const Wanted& wanted, std::vector<input::RunsRow>& rows, const Globals& globals) {
+  if (!wanted.profile || wanted.machine) return;
+  const std::string& gpu = wanted.profile->device.provenance.device;
+  const std::size_t left = std::erase_if(rows, [&](const input::RunsRow& row) {
+    const calibrate::ClusterChoice choice = calibrate::cluster_of(row.cells);
+    return choice.machine != nullptr &&
+           calibrate::kinship(choice.machine->gpu.name, gpu) != calibrate::Kinship::same;
+  });
+  if (left > 0 && !globals.quiet)
+    note(fmt::format("note: {} of other GPUs than {} left out; --cluster says what they ran on",
+                     counted(static_cast<std::int64_t>(left), "row"), gpu));
+}
+
+Predicted predict_all(const std::vector<input::RunsRow>& rows, const Wanted& wanted,
+                      const Share& share, Globals globals) {
   Predicted out;
   out.rows.resize(rows.size());
-  answer::Sites sites;
-  for (const std::string& name : calibrate::known_clusters()) need(sites.find(name));
+  answer::Sites sites = wanted.sites();
+  const input::Machine* machine = wanted.machine ? &*wanted.machine : nullptr;
+  if (machine != nullptr) {
+    need(sites.of(*machine));
+  } else {
+    for (const std::string& name : calibrate::known_clusters()) need(sites.find(name));
+  }
   Progress progress("validate", rows.size(), globals.quiet);
   std::size_t done = 0;
   std::vector<std::size_t> items;
   for (std::size_t i = 0; i < rows.size(); ++i) items.push_back(i);
   study::PoolCalls calls;
   calls.answer = [&](std::size_t i) {
-    return calibrate::to_text(calibrate::predict(rows[i], sites));
+    return calibrate::to_text(calibrate::predict(rows[i], sites, {machine}));
   };
   calls.answered = [&](std::size_t i, const std::string& text) {
     out.rows[i] = calibrate::from_text(text);
@@ -77,27 +139,13 @@ Predicted predict_all(const std::vector<input::RunsRow>& rows, const Share& shar
   return out;
 }
 
-// Identity of each row: a hash of everything that its prediction depends on.
-std::vector<std::string> identities(const std::vector<input::RunsRow>& rows, answer::Sites& sites) {
-  std::string common = output::version() + input::to_text(need(input::find_residuals()));
-  for (const std::string& name : calibrate::known_clusters())
-    common += (*need(sites.find(name))).digest;
-  common = study::identity(common);
-  std::vector<std::string> ids;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::string text = fmt::format("{} {}\n", common, i);
-    for (const auto& [column, cell] : rows[i].cells) text += column + "\t" + cell + "\n";
-    ids.push_back(study::identity(text));
-  }
-  return ids;
-}
-
 // Predicts one share of the rows into a folder; `arguments` resume it.
 int predict_shard(const std::vector<input::RunsRow>& rows, const std::string& whole,
                   const Share& share, const std::vector<std::string>& arguments, bool overwrite,
                   const Globals& globals) {
   answer::Sites sites;
-  const std::vector<std::string> all = identities(rows, sites);
+  const std::vector<std::string> all =
+      row_identities(rows, input::to_text(need(input::find_residuals())));
   const study::Shard& shard = *share.shard;
   const std::string folder =
       prepare(whole, study::manifest("validate", all, shard, arguments), overwrite);
@@ -204,11 +252,6 @@ std::vector<input::RunsRow> load_tables(const std::vector<std::string>& paths,
   return rows;
 }
 
-void save(const std::string& path, const std::string& text) {
-  const std::string problem = output::write_file(path, text);
-  if (!problem.empty()) throw Stop{exit_io, problem};
-}
-
 // Stops if the file exists and does not contain residuals.
 void keep_others(const std::string& path) {
   std::error_code no_file;
@@ -244,8 +287,9 @@ Stop no_rows(const std::string& path) {
 }
 
 // Validates a table of kernels or collectives.
-int validate_timings(const input::Table& table, const std::string& csv, Globals globals) {
-  answer::Sites sites;
+int validate_timings(const input::Table& table, const Wanted& wanted, const std::string& csv,
+                     Globals globals) {
+  answer::Sites sites = wanted.sites();
   const std::vector<calibrate::Timing> timings = calibrate::timings(table, sites);
   if (!csv.empty()) save(csv, calibrate::timings_csv(timings));
   say(globals, "validate-timings", calibrate::timings_document(timings));
@@ -254,8 +298,8 @@ int validate_timings(const input::Table& table, const std::string& csv, Globals 
 
 // Validates a table with columns of its own.
 int validate_measured(const calibrate::MeasuredTable& kind, const input::Table& table,
-                      const std::string& csv, Globals globals) {
-  answer::Sites sites;
+                      const Wanted& wanted, const std::string& csv, Globals globals) {
+  answer::Sites sites = wanted.sites();
   const std::vector<calibrate::RowAnswer> answers = calibrate::predict(kind, table, sites);
   if (!csv.empty()) save(csv, calibrate::to_csv(kind, answers));
   say(globals, "validate-table", calibrate::document_of(kind, table, answers));
@@ -337,6 +381,10 @@ void declare_validate(Options& options) {
       .values("by", "COLUMN",
               "errors by what rows have in that column, instead of by source and by GPU; may be "
               "given again: by what they have in all together")
+      .value("profile", "FILE",
+             "predict with this profile instead of that of each row's GPU; intervals come from the "
+             "runs that it was fitted to")
+      .value("cluster", "NAME", "predict all rows for this cluster (a name or a file)")
       .value("print", "ROW",
              "only write the plan file of the row with this row_id; `rehearse run` of it gives the "
              "row's prediction")
@@ -348,6 +396,7 @@ void declare_validate(Options& options) {
       .value("leave-out", "COLUMN",
              "predict each group of rows with profiles that are fitted to all others: source, gpu, "
              "framework, model or another column; half: each half of a source from the other; "
+             "runs=N: all other runs of a source from N of them; "
              "an interrupted command goes on")
       .value("output,o", "FOLDER",
              "with --shard: where the shares go (results-validate); with --leave-out: its records "
@@ -361,7 +410,7 @@ void declare_validate(Options& options) {
 // Validates a table of other measurements than runs, such as timings. No value: the table has runs.
 std::optional<int> validate_other_table(const Options& options,
                                         const std::vector<Where>& conditions, bool by,
-                                        const Globals& globals) {
+                                        const Wanted& wanted, const Globals& globals) {
   const Result<input::Table> any = input::load_table(options.words()[0]);
   if (!any || (calibrate::measured_table(*any) == nullptr &&
                calibrate::timing_table(*any) == calibrate::TimingTable::none))
@@ -372,8 +421,8 @@ std::optional<int> validate_other_table(const Options& options,
   keep(conditions, table.columns, table.path, table.rows);
   if (table.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
   if (const calibrate::MeasuredTable* kind = calibrate::measured_table(table))
-    return validate_measured(*kind, table, options.text("csv"), globals);
-  return validate_timings(table, options.text("csv"), globals);
+    return validate_measured(*kind, table, wanted, options.text("csv"), globals);
+  return validate_timings(table, wanted, options.text("csv"), globals);
 }
 
 }  // namespace
@@ -388,9 +437,11 @@ int run_validate(const Arguments& arguments, Globals globals) {
   if (share.shard && !by.empty())
     throw Stop{exit_usage, "--by: shares are merged by source and by GPU; leave it out"};
   if (options.has("residuals")) keep_others(options.text("residuals"));
-  if (const auto code = validate_other_table(options, conditions, !by.empty(), globals))
+  const Wanted wanted = wanted_of(options);
+  if (const auto code = validate_other_table(options, conditions, !by.empty(), wanted, globals))
     return *code;
-  const std::vector<input::RunsRow> table = load_tables(options.words(), conditions, by, globals);
+  std::vector<input::RunsRow> table = load_tables(options.words(), conditions, by, globals);
+  keep_gpu(wanted, table, globals);
   if (table.empty() && conditions.empty()) throw no_rows(options.words()[0]);
   if (table.empty()) throw Stop{exit_usage, "--where: no row is left"};
   if (options.has("print")) return print_row(table, options.text("print"));
@@ -405,7 +456,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
   if (share.shard)
     return predict_shard(table, options.text("output", "results-validate"), share,
                          words_with_conditions(options), options.has("overwrite"), globals);
-  Predicted predicted = predict_all(table, share, globals);
+  Predicted predicted = predict_all(table, wanted, share, globals);
   if (share.ranks != nullptr && share.ranks->rank() > 0)
     return interrupted() ? exit_interrupted : exit_yes;
   if (!predicted.complete) throw Stop{exit_interrupted, "interrupted"};
@@ -416,7 +467,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
     save(options.text("residuals"),
          input::to_text(calibrate::residuals_of(rows, predicted.rows, command)));
   }
-  calibrate::add_intervals(rows, predicted.rows, residuals);
+  calibrate::add_intervals(rows, predicted.rows, residuals, wanted.own_runs());
   if (options.has("csv")) save(options.text("csv"), calibrate::predictions_csv(predicted.rows));
   if (options.has("report")) {
     write_page(options.text("report"),

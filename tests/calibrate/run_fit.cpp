@@ -31,26 +31,17 @@ std::vector<input::RunsRow> runs_of_torchtitan() {
 
 constexpr const char *of_gpu = "h100-96", *of_fabric = "h100-80";
 
-input::ProfileDraft draft(const char* name) {
-  const auto loaded = input::ProfileDraft::load(*input::locate(input::Kind::profile, name));
-  REQUIRE(loaded);
-  return *loaded;
-}
-
 input::ProfileDraft base_profile() {
-  input::ProfileDraft base = draft(of_gpu);
-  base.take_communication(draft(of_fabric));
-  return base;
+  const auto whole = whole_profile(*input::locate(input::Kind::profile, of_gpu),
+                                   *input::locate(input::Kind::profile, of_fabric));
+  REQUIRE(whole);
+  return *whole;
 }
 
 // The runs as they would be measured on a machine with this profile.
 void measure(std::vector<input::RunsRow>& rows, const input::ProfileDraft& machine) {
   answer::Sites sites;
-  input::ProfileFile file;
-  file.device = machine.device();
-  file.communication = machine.communication();
-  file.has_communication = true;
-  sites.use(file);
+  sites.use(profile_file(machine, of_gpu));
   for (input::RunsRow& row : rows) {
     const Prediction made =
         predict(row, sites, {.machine = nullptr, .memory = engine::MemoryDetail::none});
@@ -60,11 +51,8 @@ void measure(std::vector<input::RunsRow>& rows, const input::ProfileDraft& machi
   }
 }
 
-RunsWanted wanted() {
-  RunsWanted out;
-  out.profile = *input::locate(input::Kind::profile, of_gpu);
-  out.communication = *input::locate(input::Kind::profile, of_fabric);
-  return out;
+RunsToFit to_fit(const std::vector<input::RunsRow>& rows) {
+  return {rows, {}, base_profile(), of_gpu, nullptr, 1};
 }
 
 }  // namespace
@@ -81,7 +69,7 @@ TEST_CASE("calibrate: runs give back the factors that they were made with, as su
     if (all[k].name == "attention") truth[k] = -0.06;
   }
   measure(rows, scaled(base, all, truth));
-  const auto fit = fit_runs(rows, *factors, wanted());
+  const auto fit = fit_runs(to_fit(rows), *factors);
   REQUIRE(fit);
   CHECK(fit->left_out.empty());
   REQUIRE(fit->factors.size() == all.size());
@@ -100,7 +88,7 @@ TEST_CASE("calibrate: runs that no cluster explains are doubted") {
   measure(rows, base_profile());
   for (input::RunsRow& row : rows)  // milliseconds in the place of seconds
     row.cells["iter_time_s"] = std::to_string(1000 * std::stod(row.cells["iter_time_s"]));
-  const auto fit = fit_runs(rows, *find_factors(), wanted());
+  const auto fit = fit_runs(to_fit(rows), *find_factors());
   REQUIRE(fit);
   CHECK_FALSE(doubts(*fit).empty());
 }

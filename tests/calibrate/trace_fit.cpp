@@ -113,7 +113,7 @@ TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step w
   Wanted wanted;
   wanted.base = root + "/calibration/a100-80.textproto";
   wanted.name = "found";
-  const auto done = calibrate_traces({compared}, file.plan, site, wanted);
+  const auto done = calibrate_traces({compared}, {}, file.plan, site, wanted);
   REQUIRE(done);
   const Fit& fitted = done->fit;
   for (const Off& off : all_off) {

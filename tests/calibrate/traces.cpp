@@ -180,6 +180,13 @@ TEST_CASE("calibrate: of equal collectives the shortest is the transfer") {
   CHECK(sample.seconds == Approx(190.5e-6));
 }
 
+TEST_CASE("calibrate: collectives without a floor wait for other ranks and are left out") {
+  CHECK(waits_for_peers({1, 1, 1, 1}));  // too few to tell
+  CHECK_FALSE(waits_for_peers({1, 1.05, 1, 1, 9}));
+  CHECK_FALSE(waits_for_peers({3, 1.1, 1, 9, 5}));  // the lower quartile is at the bound
+  CHECK(waits_for_peers({3, 1.11, 1, 9, 5}));
+}
+
 TEST_CASE("calibrate: what profilers write besides JSON is read") {
   // NaN, Infinity, a control character in a name and a byte that is no UTF-8.
   const auto file = read_trace_events(

@@ -62,6 +62,7 @@ const std::map<std::string, std::set<std::string>> floors = {
     {"calibrate/trace", {"calibrate/fit", "calibrate/readers"}},
     {"cluster/network/simgrid", {"cluster/network"}},
     {"command", {"command/common"}},
+    {"command/calibrate", {"command/common"}},
     {"command/serve", {"command", "command/common"}},
     {"engine", {"engine/fast", "engine/rank", "engine/reference", "engine/steady"}},
     {"engine/fast", {"engine/rank"}},

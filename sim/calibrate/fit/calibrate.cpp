@@ -13,11 +13,16 @@ namespace sim::calibrate {
 
 namespace {
 
+bool is_kept(const Fit& fit, const std::string& block) {
+  return std::ranges::any_of(fit.kept, [&](const KeptBlock& one) { return one.block == block; });
+}
+
 // Text lines: each file with those of its sources that the fit used.
 std::vector<std::string> source_lines(const std::vector<SourceFile>& sources, const Fit& fit,
                                       const std::string& base) {
   std::set<std::string> used;
-  for (const SourceResidual& r : fit.residuals) used.insert(r.source);
+  for (const SourceResidual& r : fit.residuals)
+    if (!is_kept(fit, r.block)) used.insert(r.source);
   std::vector<std::string> lines;
   for (const SourceFile& source : sources) {
     std::set<std::string> who;
@@ -43,6 +48,7 @@ device::Provenance provenance(const Calibration& done, const input::Machine& mac
   if (out.date.empty()) out.date = of_base.date;
   out.command = wanted.command;
   for (const SourceResidual& r : done.fit.residuals) {
+    if (is_kept(done.fit, r.block)) continue;
     std::string source = fmt::format("{}, {}", r.source, r.gpu.empty() ? machine.gpu.name : r.gpu);
     if (r.level != 1) source += fmt::format(" at {:.3f} of its time", r.level);
     out.residuals.push_back({r.group, source, static_cast<std::int64_t>(r.samples),
@@ -83,9 +89,36 @@ void fit_host(const std::vector<SourceFile>& sources, Fit& out) {
       const double ratio = p.value / sample.seconds;
       out.residuals.push_back({path, sample.source, "", static_cast<std::size_t>(sample.count),
                                100 * std::abs(ratio - 1), 100 * (ratio - 1),
-                               100 * std::abs(p.base / sample.seconds - 1), 1, 0, 0});
+                               100 * std::abs(p.base / sample.seconds - 1), 1, 0, 0, "host"});
     }
   }
+}
+
+// Takes over the numbers that sources measured by themselves; the last source counts. A number that
+// is further from the base than a factor of 20 is left out: another unit.
+void take_fields(const std::vector<SourceFile>& sources, Fit& out) {
+  constexpr double furthest = 20;
+  for (const SourceFile& source : sources)
+    for (const FieldSample& sample : source.measurements.fields) {
+      const bool known = out.profile.paths(sample.path).size() == 1;
+      const double base = known ? out.profile.get(sample.path) : 0;
+      if (!known || base <= 0 || sample.value > furthest * base || sample.value * furthest < base) {
+        ++out.passed["fields that the profile does not have, or far from its value"];
+        continue;
+      }
+      FittedParameter p;
+      p.block = "fields";
+      p.path = sample.path;
+      p.base = base;
+      p.upper = furthest * base;
+      p.samples = 1;
+      p.fitted = true;
+      out.profile.set(sample.path, sample.value);
+      p.value = out.profile.get(sample.path);
+      out.parameters.push_back(p);
+      out.residuals.push_back({sample.path, sample.source, "", 1, 0, 0,
+                               100 * std::abs(base / sample.value - 1), 1, 0, 0, "fields"});
+    }
 }
 
 // Problems that say why no measurement could be fitted.
@@ -123,13 +156,15 @@ Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Mach
   }
   input::ProfileDraft& made = out.fit.profile;
   if (!collectives.empty() && made.has_communication()) fit_network(machine, collectives, out.fit);
+  fit_host(out.sources, out.fit);
+  take_fields(out.sources, out.fit);
+  if (!wanted.force) keep_doubtful(*base, out.fit);
   const bool links =
       std::any_of(out.fit.parameters.begin(), out.fit.parameters.end(),
                   [](const FittedParameter& p) { return p.fitted && p.block == "communication"; });
   if (links)
     made.communication_source(
         fmt::format("{}; achieved fitted as provenance says", made.communication_source()));
-  fit_host(out.sources, out.fit);
   if (out.fit.residuals.empty()) return nothing_fitted(out);
   out.fit.disagreements = disagreements(out.fit.residuals);
   made.name(wanted.name);
@@ -145,6 +180,19 @@ Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Mach
                             "did not fit are those of profile {}.",
                             out.base));
   return out;
+}
+
+std::vector<std::string> doubts(const Calibration& calibration) {
+  std::vector<std::string> all;
+  for (const SourceFile& source : calibration.sources)
+    for (const std::string& doubt : source.measurements.doubts)
+      all.push_back(fmt::format("{}: {}", source.path, doubt));
+  if (fitted(calibration) > 0) return all;
+  for (const KeptBlock& one : calibration.fit.kept)
+    all.push_back(fmt::format("{}: {}", one.block, one.reason));
+  if (all.empty())
+    all.emplace_back("no parameter depends on five measurements of five distinct shapes");
+  return all;
 }
 
 std::string cluster_for(const std::string& device) {

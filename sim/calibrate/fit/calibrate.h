@@ -4,6 +4,7 @@
 // Invariants
 // (1) The new profile passes every check of a profile.
 // (2) Its bytes depend only on the sources, the base profile, the date and the command.
+// (3) Blocks in doubt (keep_doubtful() of fit.h) have the values of the base unless `force` is set.
 #pragma once
 
 #include <string>
@@ -27,6 +28,7 @@ struct Wanted {
   std::string name;  // of the new profile
   std::string date;  // "": the newest date of the sources, else the base's
   std::string command;
+  bool force = false;  // blocks of parameters that are in doubt move all the same
 };
 
 struct Calibration {
@@ -35,6 +37,10 @@ struct Calibration {
   Fit fit;
   std::string profile;  // the new profile as text
 };
+
+// Reasons not to write the profile: doubts of the sources, and the reason of each block that keeps
+// its base if none moved. Empty if there are none.
+std::vector<std::string> doubts(const Calibration& calibration);
 
 Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Machine& machine,
                               const Wanted& wanted);

@@ -73,6 +73,7 @@ Rows parameters(const Calibration& c) {
              {"", "base"},
              {"", "value"},
              {"samples", "samples"},
+             {"shapes"},
              words("", "what"),
              {"path"},
              {"element"},
@@ -80,12 +81,17 @@ Rows parameters(const Calibration& c) {
              {"value"},
              {"fitted"}},
             {}};
+  const auto in_doubt = [&](const FittedParameter& p) {
+    return std::ranges::any_of(c.fit.kept,
+                               [&](const KeptBlock& one) { return one.block == p.block; });
+  };
   for (const FittedParameter& p : c.fit.parameters) {
-    const char* what = !p.fitted      ? "stays: too few of them"
+    const char* what = in_doubt(p)    ? "stays: in doubt"
+                       : !p.fitted    ? "stays: too few of them"
                        : p.at_bound() ? "fitted, at its bound"
                                       : "fitted";
     rows.cells.push_back({name_of(p), value_text(p.path, p.base), value_text(p.path, p.value),
-                          p.samples, what, p.path, p.element, p.base, p.value, p.fitted});
+                          p.samples, p.shapes, what, p.path, p.element, p.base, p.value, p.fitted});
   }
   return rows;
 }
@@ -108,6 +114,15 @@ Rows residuals(const Calibration& c) {
     rows.cells.push_back({r.group, r.source, r.gpu, r.samples, r.base_percent,
                           r.mean_absolute_percent, r.bias_percent, r.noise_percent, r.level,
                           r.level == 1 ? "" : fmt::format("sibling, {:.3f} of its time", r.level)});
+  return rows;
+}
+
+Rows kept(const Calibration& c) {
+  Rows rows{"kept",
+            "blocks in doubt: they keep the values of the base (--force fits them all the same)",
+            {words("block", "block"), words("reason", "reason")},
+            {}};
+  for (const KeptBlock& one : c.fit.kept) rows.cells.push_back({one.block, one.reason});
   return rows;
 }
 
@@ -153,7 +168,8 @@ output::Document calibration_document(const Calibration& c) {
                                fitted(c), samples, c.base),
                    true});
   document.blocks.emplace_back(output::Values{"", {output::value("base", "", c.base)}});
-  for (Rows rows : {sources(c), parameters(c), residuals(c), unseen(c), disagreements(c)}) {
+  for (Rows rows :
+       {sources(c), parameters(c), kept(c), residuals(c), unseen(c), disagreements(c)}) {
     rows.searched = rows.cells.empty();  // an empty table has no text
     document.blocks.emplace_back(std::move(rows));
   }

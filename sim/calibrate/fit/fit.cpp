@@ -8,9 +8,9 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "sim/calibrate/fit/minimum.h"
-#include "sim/calibrate/rows/row_text.h"
 #include "sim/cluster/device/kernel.h"
 
 namespace sim::calibrate {
@@ -196,11 +196,26 @@ void minimise_in_turn(Search& search, int most) {
   }
 }
 
-// Number of samples whose residual changes by more than 0.05 % for a step of half a prior. A level
-// does not count samples of siblings: their mean error is subtracted anyway.
-std::size_t feel(const input::ProfileDraft& draft, const device::Gpu& gpu, const Items& items,
-                 std::size_t groups, const std::string& path, double step,
-                 const Parameter& parameter) {
+// The samples that depend on a parameter, and how many distinct shapes they have.
+struct Felt {
+  std::size_t samples = 0, shapes = 0;
+};
+
+std::size_t distinct_shapes(const Items& items, const std::vector<bool>& counted) {
+  std::set<std::vector<model::Operation>> shapes;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!counted[i]) continue;
+    std::vector<model::Operation> shape = items[i].sample->operations;
+    for (model::Operation& operation : shape) operation.name = {};
+    shapes.insert(std::move(shape));
+  }
+  return shapes.size();
+}
+
+// Samples whose residual changes by more than 0.05 % for a step of half a prior. A level does not
+// count samples of siblings: their mean error is subtracted anyway.
+Felt feel(const input::ProfileDraft& draft, const device::Gpu& gpu, const Items& items,
+          std::size_t groups, const std::string& path, double step, const Parameter& parameter) {
   const double at = draft.get(path);
   const std::vector<double> before = log_errors(items, Predictor(draft, gpu), groups);
   std::vector<bool> moved(items.size());
@@ -213,9 +228,32 @@ std::size_t feel(const input::ProfileDraft& draft, const device::Gpu& gpu, const
       if (std::abs(after[i] - before[i]) > 5e-4 && !(parameter.level && items[i].sibling))
         moved[i] = true;
   }
-  std::size_t felt = 0;
-  for (std::size_t i = 0; i < items.size(); ++i) felt += moved[i] ? items[i].weight() : 0;
+  Felt felt;
+  for (std::size_t i = 0; i < items.size(); ++i) felt.samples += moved[i] ? items[i].weight() : 0;
+  felt.shapes = distinct_shapes(items, moved);
   return felt;
+}
+
+// Levels alone move if there are fewer distinct shapes than parameters.
+void keep_shapes(std::size_t shapes, Search& search, std::vector<FittedParameter>& all) {
+  if (search.moving.size() <= shapes) return;
+  Search levels = search;
+  levels.moving.clear();
+  levels.priors.clear();
+  levels.first.clear();
+  for (std::size_t i = 0; i < search.moving.size(); ++i) {
+    if (search.moving[i].level) {
+      levels.moving.push_back(search.moving[i]);
+      levels.priors.push_back(search.priors[i]);
+      levels.first.push_back(search.first[i]);
+      continue;
+    }
+    for (FittedParameter& p : all)
+      if (p.path == search.moving[i].path) p.fitted = false;
+  }
+  search.moving = std::move(levels.moving);
+  search.priors = std::move(levels.priors);
+  search.first = std::move(levels.first);
 }
 
 Search prepare(const std::string& block, const input::ProfileDraft& draft, const device::Gpu& gpu,
@@ -234,8 +272,14 @@ Search prepare(const std::string& block, const input::ProfileDraft& draft, const
       p.upper = parameter.upper;
       const double prior =
           parameter.relative ? std::max(parameter.prior * std::abs(p.base), 1e-9) : parameter.prior;
-      p.samples = feel(draft, gpu, items, groups, path, prior / 2, parameter);
-      p.fitted = p.samples >= least_samples && p.base >= p.lower && p.base <= p.upper;
+      const Felt felt = feel(draft, gpu, items, groups, path, prior / 2, parameter);
+      p.samples = felt.samples;
+      p.shapes = felt.shapes;
+      p.level = parameter.level || parameter.of_runs;
+      p.rate = parameter.level;
+      // A step of a plan has the shapes of the plan, and its levels are those of these shapes.
+      const bool enough = p.shapes >= least_samples || (p.level && from_a_run(items));
+      p.fitted = p.samples >= least_samples && enough && p.base >= p.lower && p.base <= p.upper;
       if (p.fitted) {
         search.moving.push_back(p);
         search.priors.push_back(prior);
@@ -244,6 +288,7 @@ Search prepare(const std::string& block, const input::ProfileDraft& draft, const
       all.push_back(p);
     }
   }
+  keep_shapes(distinct_shapes(items, std::vector<bool>(items.size(), true)), search, all);
   return search;
 }
 
@@ -252,6 +297,7 @@ struct Folds {
   std::vector<std::size_t> of;  // item -> fold
   std::size_t count = 0;
   std::string split;
+  bool of_one_source = false;
 };
 
 Folds folds_of(const Items& items, std::size_t groups) {
@@ -263,6 +309,7 @@ Folds folds_of(const Items& items, std::size_t groups) {
   }
   folds.split = "one source left out";
   if (folds.count < 2) {
+    folds.of_one_source = true;
     folds.count = std::min<std::size_t>(5, items.size());
     folds.split = fmt::format("{} folds of one source", folds.count);
     for (std::size_t i = 0; i < items.size(); ++i) folds.of[i] = i % folds.count;
@@ -292,8 +339,12 @@ Fit::Unseen cross_validate(const Search& fitted, const input::ProfileDraft& base
     add(search.draft, errors);
     add(base, base_errors);
   }
-  return {block, folds.split, errors.size(), mean_absolute_percent(errors),
-          mean_absolute_percent(base_errors)};
+  return {block,
+          folds.split,
+          errors.size(),
+          mean_absolute_percent(errors),
+          mean_absolute_percent(base_errors),
+          folds.of_one_source};
 }
 
 void residuals_of_block(const Items& items, const input::ProfileDraft& base,
@@ -331,6 +382,7 @@ void residuals_of_block(const Items& items, const input::ProfileDraft& base,
     r.level = std::exp(level / n);
     r.noise_percent = 100 * std::sqrt(std::max(0.0, squares / n - sum * sum / n / n));
     r.standard_error_percent = n > 1 ? r.noise_percent / std::sqrt(n - 1) : 100 * noise;
+    r.block = block_of(*items[some.front()].sample);
     out.push_back(r);
   }
 }
@@ -345,64 +397,6 @@ bool is_worse(const Search& search, const input::ProfileDraft& before) {
 }
 
 }  // namespace
-
-Kinship kinship(const std::string& sample_gpu, const std::string& gpu) {
-  // GPUs of one architecture share how time depends on shape, but not the level.
-  static const std::array<std::vector<std::string_view>, 3> architectures = {
-      {{"A100", "A800"}, {"H100", "H200", "H800", "H20"}, {"B200", "B100", "B300"}}};
-  const auto architecture = [&](const std::string& name) {
-    for (std::size_t a = 0; a < architectures.size(); ++a) {
-      for (const std::string_view word : architectures[a]) {
-        if (contains(name, word)) return static_cast<int>(a);
-      }
-    }
-    return -1;
-  };
-  // the source does not name its GPU; the user's is meant
-  if (sample_gpu.empty()) return Kinship::same;
-  const int mine = architecture(gpu);
-  if (mine < 0 || architecture(sample_gpu) != mine) return Kinship::stranger;
-  const std::string family = gpu.substr(0, gpu.find_first_of("- "));
-  const bool own_name = contains(sample_gpu, family) && !contains(sample_gpu, "G" + family);
-  for (const char* board : {"PCIe", "NVL"}) {
-    if (contains(sample_gpu, board) != contains(gpu, board)) return Kinship::sibling;
-  }
-  // Memory in a GPU's name, such as "80GB" or "80 GB"; compared if both names have it.
-  const auto memory = [](const std::string& name) -> std::int64_t {
-    const std::size_t at = name.find("GB");
-    std::size_t from = at == std::string::npos ? 0 : at;
-    while (from > 0 && name[from - 1] == ' ') --from;
-    std::size_t begin = from;
-    while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
-    return leading_number(std::string_view(name).substr(begin, from - begin)).value_or(0);
-  };
-  const std::int64_t theirs = memory(sample_gpu), ours = memory(gpu);
-  if (theirs != 0 && ours != 0 && theirs != ours) return Kinship::sibling;
-  return own_name ? Kinship::same : Kinship::sibling;
-}
-
-std::vector<Disagreement> disagreements(const std::vector<SourceResidual>& residuals) {
-  std::vector<Disagreement> out;
-  for (std::size_t i = 0; i < residuals.size(); ++i) {
-    for (std::size_t j = i + 1; j < residuals.size(); ++j) {
-      const SourceResidual &a = residuals[i], &b = residuals[j];
-      // Levels of siblings are compared if both sources measured the same board.
-      const bool comparable =
-          (a.level == 1 && b.level == 1) || kinship(a.gpu, b.gpu) == Kinship::same;
-      if (a.group != b.group || !comparable) continue;
-      const auto offset = [](const SourceResidual& r) {
-        return 100 * std::log(r.level) - r.bias_percent;
-      };
-      const double apart = std::abs(offset(a) - offset(b));
-      const double error = std::hypot(a.standard_error_percent, b.standard_error_percent);
-      const double scatter = std::max(a.noise_percent, b.noise_percent);
-      if (apart <= 2 * error || apart <= scatter) continue;
-      out.push_back(
-          {a.group, a.source + " on " + a.gpu, b.source + " on " + b.gpu, apart, scatter});
-    }
-  }
-  return out;
-}
 
 Fit fit(const input::ProfileDraft& base, const device::Gpu& gpu,
         const std::vector<KernelSample>& samples) {
@@ -430,6 +424,8 @@ Fit fit(const input::ProfileDraft& base, const device::Gpu& gpu,
   }
   for (const auto& [block, items] : blocks) {
     const std::size_t count = groups[block].size();
+    out.shapes[block] = distinct_shapes(items, std::vector<bool>(items.size(), true));
+    if (!from_a_run(items)) out.shapes_of_tables[block] = out.shapes[block];
     Search search = prepare(block, out.profile, gpu, items, count, out.parameters);
     const input::ProfileDraft before = out.profile;
     minimise_in_turn(search, evaluations);

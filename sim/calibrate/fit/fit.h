@@ -14,7 +14,8 @@
 //
 // Invariants
 // (1) Every value is within the bounds of its parameter. The profile passes device::check().
-// (2) A parameter that fewer than 5 samples depend on keeps its base value.
+// (2) A parameter that fewer than 5 samples depend on keeps its base value. So does one of a table
+//     of kernels that fewer than 5 distinct shapes depend on: samples are not shapes.
 // (3) The same inputs give the same bytes.
 // (4) Kernels of a training step (KernelSample::in_run) move levels first, then shapes. A shape
 //     measured n times has weight min(n, 5).
@@ -52,6 +53,9 @@ struct FittedParameter {
   std::string block, path, element;
   double base = 0, value = 0, lower = 0, upper = 0;
   std::size_t samples = 0;  // that depend on it
+  std::size_t shapes = 0;   // distinct shapes among them
+  bool level = false;       // a step of a plan moves it first (Parameter::level, of_runs)
+  bool rate = false;        // scales all shapes alike (Parameter::level)
   bool fitted = false;
   bool at_bound() const { return fitted && (value <= lower || value >= upper); }
 };
@@ -65,12 +69,18 @@ struct SourceResidual {
   double level = 1;          // mean measured / predicted, subtracted for a sibling; 1: no sibling
   double noise_percent = 0;  // standard deviation of the residuals around their mean
   double standard_error_percent = 0;  // of the bias
+  std::string block = {};             // "gemm": the block of parameters that its group belongs to
 };
 
 // Two sources of one group; their biases differ by more than their scatter.
 struct Disagreement {
   std::string group, one, other;
   double percent = 0, noise_percent = 0;
+};
+
+// A block that keeps the values of the base, since its fit is in doubt.
+struct KeptBlock {
+  std::string block, reason;
 };
 
 struct Fit {
@@ -84,9 +94,13 @@ struct Fit {
     std::string block, split;
     std::size_t samples = 0;
     double percent = 0, base_percent = 0;
+    bool of_one_source = false;
   };
   std::vector<Unseen> unseen;
   std::map<std::string, std::int64_t> passed;  // reason -> samples not used
+  // Distinct shapes of each block, and those of tables of kernels or collectives alone.
+  std::map<std::string, std::size_t> shapes = {}, shapes_of_tables = {};
+  std::vector<KeptBlock> kept = {};  // filled by keep_doubtful()
 };
 
 Fit fit(const input::ProfileDraft& base, const device::Gpu& gpu,
@@ -97,6 +111,16 @@ Fit fit(const input::ProfileDraft& base, const device::Gpu& gpu,
 // and the latency linear in the parameter. Reported residuals come from the solved network.
 void fit_network(const input::Machine& machine, const std::vector<CollectiveSample>& samples,
                  Fit& out);
+
+// Returns the blocks of a fit that are in doubt to their values of `base` and lists them in
+// `fit.kept`. Residuals stay those of the fit that was found. The reasons:
+//  - of one source, measurements that the fit did not see are predicted worse than by the base
+//    (several sources may be several machines: their table of unseen errors tells);
+//  - the residual after the fit is above 25 %;
+//  - a level ended at its bound, such as a rate at the peak of the GPU;
+//  - fewer distinct shapes than parameters that moved;
+//  - collectives of fewer than five distinct sizes.
+void keep_doubtful(const input::ProfileDraft& base, Fit& fit);
 
 // How a sample's GPU relates to the profile's GPU.
 enum class Kinship { same, sibling, stranger };

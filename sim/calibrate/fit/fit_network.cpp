@@ -6,9 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "sim/calibrate/fit/fit.h"
 #include "sim/calibrate/fit/minimum.h"
+#include "sim/calibrate/fit/physical_ramps.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/cluster/network/network.h"
 
@@ -133,26 +135,6 @@ std::vector<double> minimise(const Surrogate& surrogate) {
   return x;
 }
 
-// Makes ramps monotone: rate and time never fall with size (cluster/network/profile.h, invariant
-// 3).
-void make_physical(input::ProfileDraft& draft) {
-  constexpr double four_digits = 0.9995;  // a draft rounds values, up by 5e-4 at most
-  for (const char* ramp : {"ring_one_node", "ring_many_nodes", "tree_many_nodes", "nvls_one_node",
-                           "nvls_many_nodes", "send_one_node", "send_many_nodes"}) {
-    const std::string base = std::string("communication.achieved.") + ramp + "[*].";
-    const std::vector<std::string> bytes = draft.paths(base + "bytes"),
-                                   fractions = draft.paths(base + "fraction");
-    for (std::size_t i = 1; i < fractions.size(); ++i) {
-      const double before = draft.get(fractions[i - 1]);
-      const double most =
-          before * (1 + std::log(draft.get(bytes[i]) / draft.get(bytes[i - 1]))) * four_digits;
-      const double now = draft.get(fractions[i]);
-      const double physical = std::clamp(now, before, std::max(before, std::min(1.0, most)));
-      if (physical != now) draft.set(fractions[i], physical);
-    }
-  }
-}
-
 // Places the sample's ranks on nodes of the machine, as many per node as the sample has.
 std::optional<Item> place(const CollectiveSample& sample, const input::Machine& machine,
                           std::string& why) {
@@ -194,6 +176,10 @@ Items usable(const input::Machine& machine, const std::vector<CollectiveSample>&
   for (const CollectiveSample& sample : samples) {
     if (kinship(sample.gpu, gpu) != Kinship::same) {
       ++passed[fmt::format("collectives of another GPU ({})", sample.gpu)];
+      continue;
+    }
+    if (sample.waits) {
+      passed["collectives that wait for other ranks: their times have no floor"] += sample.count;
       continue;
     }
     if (sample.host_timed && sample.bytes.n < host_timed_from) {
@@ -268,6 +254,8 @@ Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft&
       p.value = draft.get(path);
       p.lower = parameter.lower;
       p.upper = parameter.upper;
+      p.level = parameter.level || parameter.of_runs;
+      p.rate = parameter.level;
       const double prior =
           parameter.relative ? std::max(parameter.prior * p.base, 1e-12) : parameter.prior;
       const input::ProfileDraft moved = nearby(draft, path, prior, p);
@@ -326,6 +314,7 @@ void add_residuals(const Items& items, const std::vector<Said>& before,
     }
     r.noise_percent = 100 * std::sqrt(std::max(0.0, squares / n - sum * sum / n / n));
     r.standard_error_percent = n > 1 ? r.noise_percent / std::sqrt(n - 1) : 100 * noise;
+    r.block = "communication";
     out.residuals.push_back(r);
   }
 }
@@ -338,6 +327,7 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
   const std::size_t folds = by_source ? sources.size() : std::min<std::size_t>(5, items.size());
   Fit::Unseen unseen;
   unseen.block = "communication";
+  unseen.of_one_source = !by_source;
   unseen.split = by_source ? "one source left out" : fmt::format("{} folds of one source", folds);
   for (std::size_t fold = 0; fold < folds; ++fold) {
     Surrogate some = all;
@@ -444,6 +434,16 @@ input::ProfileDraft nowhere_worse(const input::ProfileDraft& base,
   return best;
 }
 
+// Distinct sizes, kinds and groups of ranks.
+std::size_t distinct_shapes(const Items& items, bool of_tables) {
+  std::set<std::tuple<collective::Kind, int, int, std::int64_t>> shapes;
+  for (const Item& item : items)
+    if (!of_tables || !item.sample->groups)
+      shapes.insert(
+          {item.sample->kind, item.sample->ranks, item.cluster.nodes, item.sample->bytes.n});
+  return shapes.size();
+}
+
 }  // namespace
 
 void fit_network(const input::Machine& machine, const std::vector<CollectiveSample>& samples,
@@ -452,6 +452,9 @@ void fit_network(const input::Machine& machine, const std::vector<CollectiveSamp
   const input::ProfileDraft base = out.profile;
   const std::vector<Said> before = answered(items, base.communication(), out.passed);
   if (items.empty()) return;
+  out.shapes["communication"] = distinct_shapes(items, false);
+  if (std::ranges::any_of(items, [](const Item& item) { return !item.sample->groups; }))
+    out.shapes_of_tables["communication"] = distinct_shapes(items, true);
   input::ProfileDraft best = base;
   const auto cost = [&](const std::vector<std::optional<Said>>& answers) {
     double sum = 0;

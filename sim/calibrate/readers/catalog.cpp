@@ -20,9 +20,11 @@ const std::vector<Reader>& readers() {
        "calibration/measured/README.md", is_operation_table, read_operation_table},
       {"nccl.csv", "collectives by size", "calibration/measured/README.md", is_nccl_table,
        read_nccl_table},
+      {"capture", "a node measured by the script of `rehearse capture` (JSON)",
+       "calibration/capture/README.md", is_capture, read_capture},
       {"profiler trace", "PyTorch profiler (Kineto, Chrome JSON), also .gz",
        "pytorch.org/docs/stable/profiler.html", is_profiler_trace, read_profiler_trace,
-       read_profiler_stream},
+       read_profiler_stream, true},
       {"nccl-tests", "output of nccl-tests, or a log of bus bandwidths",
        "github.com/NVIDIA/nccl-tests doc/PERFORMANCE.md", is_nccl_tests, read_nccl_tests},
       {"Megatron-LM log", "iteration times of Megatron-LM, NeMo or Megatron-DeepSpeed",
@@ -37,12 +39,23 @@ const std::vector<Reader>& readers() {
       {"memory snapshot", "torch.cuda.memory._dump_snapshot (pickle)",
        "pytorch.org/docs/stable/torch_cuda_memory.html", is_memory_snapshot, read_memory_snapshot},
       {"Nsight Systems", "SQLite export: nsys export --type sqlite",
-       "docs.nvidia.com/nsight-systems, Exporting", is_nsight_export, read_nsight_export},
+       "docs.nvidia.com/nsight-systems, Exporting", is_nsight_export, read_nsight_export, nullptr,
+       true},
       {"Chakra trace", "execution trace in protobuf (.et) or JSON, also .gz",
        "github.com/mlcommons/chakra schema/protobuf/et_def.proto", is_chakra_trace,
-       read_chakra_trace},
+       read_chakra_trace, nullptr, true},
   };
   return all;
+}
+
+const Reader* reader_of(const std::string& path) {
+  const Result<std::string> raw = input::read_file(path, max_source_bytes);
+  if (!raw) return nullptr;
+  PackedBytes packed(*raw);
+  const std::string_view head = is_gzip(*raw) ? packed.look(1 << 16) : std::string_view(*raw);
+  const auto found = std::ranges::find_if(
+      readers(), [&](const Reader& reader) { return reader.recognises(head, path); });
+  return found == readers().end() ? nullptr : &*found;
 }
 
 bool is_measured(std::string_view bytes, const std::string& path) {
@@ -163,6 +176,14 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+bool waits_for_peers(std::vector<double> seconds) {
+  constexpr std::size_t least = 5;
+  constexpr double of_floor = 1.10;
+  if (seconds.size() < least) return true;
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 4] > of_floor * seconds.front();
 }
 
 std::int64_t positive_whole(std::string_view text, std::int64_t limit) {

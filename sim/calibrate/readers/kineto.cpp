@@ -3,7 +3,8 @@
 //
 // A kernel belongs to the operator with the same External id. With record_shapes=True the operator
 // has Input Dims, which turn a product or an attention into a sample. A collective's kernel waits
-// for its peers, so the shortest of equal collectives is the transfer (reference: PyTorch
+// for its peers, so the shortest of equal collectives is the transfer, if their times have a floor
+// (reference: PyTorch
 // torch/csrc/distributed/c10d/ParamCommsUtils; fields as Kineto writes them).
 #include <fmt/format.h>
 
@@ -147,8 +148,12 @@ std::optional<collective::Kind> collective_kind(std::string_view name) {
   return std::nullopt;
 }
 
-// For each shape of collective the shortest sample.
-using Collectives = std::map<std::tuple<collective::Kind, std::int64_t, int>, CollectiveSample>;
+// The collectives of one shape: the last one, and the times of all.
+struct Equal {
+  CollectiveSample sample;
+  std::vector<double> seconds;
+};
+using Collectives = std::map<std::tuple<collective::Kind, std::int64_t, int>, Equal>;
 
 void add_collective(const TraceFile& file, const TraceEvent& kernel, const TraceEvent* op,
                     Collectives& found, Measurements& out) {
@@ -176,8 +181,29 @@ void add_collective(const TraceFile& file, const TraceEvent& kernel, const Trace
   sample.bytes = {elements * bytes_of_type(file.argument(who, Argument::dtype))};
   sample.seconds = kernel.duration_us * 1e-6;
   sample.gpu = out.device;
-  const auto [at, fresh] = found.try_emplace({sample.kind, sample.bytes.n, sample.ranks}, sample);
-  if (!fresh) at->second.seconds = std::min(at->second.seconds, sample.seconds);
+  Equal& equal = found[{sample.kind, sample.bytes.n, sample.ranks}];
+  equal.seconds.push_back(sample.seconds);
+  equal.sample = std::move(sample);
+}
+
+// Adds the collectives, each at its shortest.
+void add_collectives(Collectives& found, const std::string& path, Measurements& out) {
+  for (auto& [key, equal] : found) {
+    equal.sample.waits = waits_for_peers(equal.seconds);
+    equal.sample.seconds = std::ranges::min(equal.seconds);
+    equal.sample.source = path;
+    out.collectives.push_back(std::move(equal.sample));
+  }
+}
+
+// Whether anything in the trace belongs to a backward pass or an optimizer.
+bool trains(const TraceFile& file) {
+  static constexpr std::array<std::string_view, 7> words = {
+      "ackward", "bwd", "dgrad", "wgrad", "Adam", "adam", "multi_tensor_apply"};
+  return std::ranges::any_of(file.events, [](const TraceEvent& e) {
+    return std::ranges::any_of(words,
+                               [&](std::string_view word) { return contains(e.name, word); });
+  });
 }
 
 // CPU time per launch: the time between two launches without an idle gap.
@@ -397,10 +423,11 @@ Measurements measurements_of(const TraceFile& file, const std::string& path) {
     }
   }
   add_kernels(file, path, operators, seconds, out);
-  for (auto& [key, sample] : collectives) {
-    sample.source = path;
-    out.collectives.push_back(std::move(sample));
-  }
+  add_collectives(collectives, path, out);
+  if (!out.kernels.empty() && !trains(file))
+    out.doubts.emplace_back(
+        "no kernel of a backward pass or an optimizer: a trace of inference; record training "
+        "steps");
   add_host(launches, out);
   for (HostSample& sample : out.host) sample.source = path;
   add_facts(file, kernels, out);

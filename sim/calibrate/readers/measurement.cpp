@@ -19,8 +19,10 @@ void Measurements::add(Measurements other) {
   append(kernels, other.kernels);
   append(collectives, other.collectives);
   append(host, other.host);
+  append(fields, other.fields);
   append(steps, other.steps);
   append(facts, other.facts);
+  append(doubts, other.doubts);
   for (const auto& [reason, count] : other.passed) passed[reason] += count;
 }
 

@@ -42,6 +42,7 @@ struct CollectiveSample {
   int nics = 0;
   double nic_bits_per_second = 0;
   bool host_timed = false;  // timed on the CPU: contains launches and copies
+  bool waits = false;       // of a run: contains waiting for other ranks (waits_for_peers)
   // Groups that communicated at the same time. Without a value: one group on neighbouring GPUs.
   std::optional<mesh::Groups> groups;
   std::int64_t count = 1;  // number of measurements
@@ -53,6 +54,13 @@ struct HostSample {
   std::string source;
   double seconds = 0;  // median
   std::int64_t count = 0;
+};
+
+// A number of a profile that a source measured by itself, without a profiler beside it.
+struct FieldSample {
+  std::string path;  // "host.event", "memory.context"
+  std::string source;
+  double value = 0;  // seconds, bytes or a fraction, as in the profile
 };
 
 // One training step of a log.
@@ -73,9 +81,11 @@ struct Measurements {
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
   std::vector<HostSample> host;
+  std::vector<FieldSample> fields;
   std::vector<StepSample> steps;
   std::vector<std::string> facts;              // other facts from the source, as text
   std::map<std::string, std::int64_t> passed;  // reason -> number left out
+  std::vector<std::string> doubts;  // reasons not to fit a profile of training steps to them
 
   void add(Measurements other);
 };

@@ -27,6 +27,7 @@ struct Reader {
   Result<Measurements> (*read)(std::string_view bytes, const std::string& path);
   // Reads a compressed file piece by piece, without holding it in memory; may be nullptr.
   Result<Measurements> (*read_stream)(ByteSource& bytes, const std::string& path) = nullptr;
+  bool is_trace = false;  // read_trace_file() reads it, too
 };
 const std::vector<Reader>& readers();
 
@@ -36,6 +37,8 @@ struct Source {
   const Reader* reader = nullptr;
 };
 Result<Source> read_source(const std::string& path);
+// The reader of a file by its beginning; nullptr if there is none, or the file cannot be read.
+const Reader* reader_of(const std::string& path);
 // True if a reader recognises the bytes, which are not packed.
 bool is_measured(std::string_view bytes, const std::string& path);
 Result<Source> read_bytes(std::string_view bytes, const std::string& path);
@@ -69,6 +72,8 @@ bool is_chakra_trace(std::string_view bytes, const std::string& path);
 Result<Measurements> read_chakra_trace(std::string_view bytes, const std::string& path);
 bool is_nsight_export(std::string_view bytes, const std::string& path);
 Result<Measurements> read_nsight_export(std::string_view bytes, const std::string& path);
+bool is_capture(std::string_view bytes, const std::string& path);
+Result<Measurements> read_capture(std::string_view bytes, const std::string& path);
 bool is_memory_snapshot(std::string_view bytes, const std::string& path);
 Result<Measurements> read_memory_snapshot(std::string_view bytes, const std::string& path);
 
@@ -78,6 +83,10 @@ double positive(std::string_view text);  // 0 if it is not a finite number above
 // The date of microseconds since 1970, such as "2024-08-15"; "" if they are not a date.
 std::string date_of(double microseconds);
 double median(std::vector<double> values);  // 0 if empty
+// Whether equal collectives of a run, by their times, include waiting for other ranks: fewer than
+// five of them, or their lower quartile is more than 10 % above the shortest. The transfer itself
+// takes the same time each time, so without waiting the times have a floor.
+bool waits_for_peers(std::vector<double> seconds);
 std::int64_t positive_whole(std::string_view text, std::int64_t limit = std::int64_t{1} << 40);
 
 }  // namespace sim::calibrate

@@ -1,7 +1,8 @@
 // row_model.cpp — the network of a row, from its architecture columns. Parts that no column states:
 // of a row with experts, from the model file of the same name; else those of the `model_type` that
 // the model's name says (models/names.textproto); else a gated MLP (glu = 1) means a decoder like
-// Llama, and another MLP a decoder like GPT.
+// Llama, and another MLP a decoder like GPT. A row without any of these columns is the model that
+// it names.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -152,6 +153,14 @@ void known_mixture(Reading& reading, const std::string& file) {
   if (whole->predicted_tokens > 0) reading.defaults.emplace_back("mtp_layers=0");
 }
 
+// Whether the row leaves its network to the model file that it names: a name of models/, or the
+// path of a config.json.
+bool is_named_model(const Row& row, const std::string& name) {
+  for (const char* column : {"layers", "hidden", "heads", "ffn", "kv_heads", "experts", "vocab"})
+    if (!cell(row, column).empty()) return false;
+  return !name.empty() && input::locate(input::Kind::model, name, "");
+}
+
 }  // namespace
 
 bool Reading::is_mixture() const {
@@ -172,6 +181,12 @@ void read_network(Reading& reading) {
     reading.say(field, value);
     return value;
   };
+  if (const std::string& name = cell(row, "model"); is_named_model(row, name)) {
+    reading.say("model", name);
+    dimension("sequence", "seq");
+    if (!missing.empty()) reading.refuse("not published: " + missing);
+    return;
+  }
   const std::string file = reading.is_mixture() ? model_in(cell(row, "model")) : "";
   if (!file.empty()) known_mixture(reading, file);
   if (!cell(row, "model").empty()) reading.say("architecture.name", cell(row, "model"));

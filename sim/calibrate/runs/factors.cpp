@@ -115,6 +115,49 @@ std::vector<Factor> factors_of(const std::vector<Factor>& all, const input::Prof
   return found;
 }
 
+std::vector<std::string> moved_too_far(const std::vector<Factor>& all,
+                                       const input::ProfileDraft& base,
+                                       const input::ProfileDraft& fitted) {
+  std::vector<std::string> texts;
+  for (const Factor& factor : all) {
+    double sum = 0;
+    int moved = 0;
+    for (const ScaledField& field : factor.fields)
+      for (const std::string& path : paths_of(base, field.pattern)) {
+        const double before = base.get(path), after = fitted.get(path);
+        if (before <= 0 || after <= 0 || before == after) continue;
+        sum += (field.duration ? 1 : -1) * std::log(after / before);
+        ++moved;
+      }
+    if (moved == 0 || std::abs(sum / moved) <= furthest_move * factor.prior) continue;
+    texts.push_back(fmt::format(
+        "{} takes {:.2f} times the time of the profile; known clusters differ by {:.0f} %",
+        factor.name, std::exp(sum / moved), 100 * factor.prior));
+  }
+  return texts;
+}
+
+Result<input::ProfileDraft> whole_profile(const std::string& profile,
+                                          const std::string& communication) {
+  const Result<input::ProfileDraft> loaded = input::ProfileDraft::load(profile);
+  if (!loaded || communication.empty() || communication == profile) return loaded;
+  const Result<input::ProfileDraft> other = input::ProfileDraft::load(communication);
+  if (!other) return other.errors();
+  input::ProfileDraft whole = *loaded;
+  whole.take_communication(*other);
+  return whole;
+}
+
+input::ProfileFile profile_file(const input::ProfileDraft& profile, const std::string& path) {
+  input::ProfileFile file;
+  file.device = profile.device();
+  file.has_communication = profile.has_communication();
+  if (file.has_communication) file.communication = profile.communication();
+  file.path = path;
+  file.text = profile.text("");
+  return file;
+}
+
 input::ProfileDraft scaled(const input::ProfileDraft& base, const std::vector<Factor>& factors,
                            const std::vector<double>& x) {
   input::ProfileDraft profile = base;

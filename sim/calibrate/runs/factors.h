@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/base/result.h"
+#include "sim/input/profile/profile.h"
 #include "sim/input/profile/profile_draft.h"
 
 namespace sim::calibrate {
@@ -38,6 +39,23 @@ Result<std::vector<Factor>> find_factors();
 
 // The factors that scale at least one field of the profile.
 std::vector<Factor> factors_of(const std::vector<Factor>& all, const input::ProfileDraft& base);
+
+// Prior widths that a factor may move; a fit that ends there is in doubt.
+constexpr double furthest_move = 3;
+
+// A text for each factor that `fitted` moves further than that against `base`, by the mean of the
+// logarithms of its fields that changed; empty if there is none.
+std::vector<std::string> moved_too_far(const std::vector<Factor>& all,
+                                       const input::ProfileDraft& base,
+                                       const input::ProfileDraft& fitted);
+
+// A profile by path with the section `communication` of another one; "": its own. Errors: those of
+// the files.
+Result<input::ProfileDraft> whole_profile(const std::string& profile,
+                                          const std::string& communication);
+
+// The profile as a loaded file, for answer::Sites::use(). `path` names it.
+input::ProfileFile profile_file(const input::ProfileDraft& profile, const std::string& path);
 
 // The profile with each factor at x[i]. REQUIRES: one x per factor.
 input::ProfileDraft scaled(const input::ProfileDraft& base, const std::vector<Factor>& factors,

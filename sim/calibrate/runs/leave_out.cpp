@@ -11,6 +11,7 @@
 
 #include "sim/calibrate/rows/row_plan.h"
 #include "sim/calibrate/rows/row_text.h"
+#include "sim/calibrate/runs/best_share.h"
 #include "sim/input/tables/table_csv.h"
 #include "sim/input/text/locate.h"
 
@@ -27,28 +28,13 @@ constexpr double huber_noises = 1.345;  // noises; Huber's constant for 95 % eff
 Result<input::ProfileDraft> draft(const std::string& profile, const std::string& communication) {
   const Result<std::string> path = input::locate(input::Kind::profile, profile);
   if (!path) return path.errors();
-  const Result<input::ProfileDraft> loaded = input::ProfileDraft::load(*path);
-  if (!loaded || communication.empty() || communication == profile) return loaded;
-  input::ProfileDraft base = *loaded;
+  if (communication.empty()) return whole_profile(*path, "");
   const Result<std::string> other = input::locate(input::Kind::profile, communication);
   if (!other) return other.errors();
-  const Result<input::ProfileDraft> fabric = input::ProfileDraft::load(*other);
-  if (!fabric) return fabric.errors();
-  base.take_communication(*fabric);
-  return base;
+  return whole_profile(*path, *other);
 }
 
 }  // namespace
-
-std::optional<double> time_residual(const Row& row, const Prediction& prediction) {
-  if (prediction.status != "predicted" || cell(row, "oom") == "1" || prediction.assumes_gpus)
-    return std::nullopt;
-  if (const auto error = relative_error(row, prediction, quantities()[throughput]))
-    return std::log1p(*error);
-  if (const auto error = relative_error(row, prediction, quantities()[iteration_time]))
-    return -std::log1p(*error);
-  return std::nullopt;
-}
 
 Sensitivities::Sensitivities(std::vector<Factor> factors) : factors_(std::move(factors)) {}
 
@@ -62,14 +48,7 @@ answer::Sites& Sensitivities::moved(const std::string& profile, const std::strin
   if (!base) return *one;  // the row was predicted with it, so it loads
   std::vector<double> x(factors_.size());
   x[factor] = moved_by;
-  const input::ProfileDraft changed = scaled(*base, factors_, x);
-  input::ProfileFile file;
-  file.device = changed.device();
-  file.has_communication = changed.has_communication();
-  file.communication = changed.communication();
-  file.path = profile;
-  file.text = changed.text("");
-  one->use(std::move(file));
+  one->use(profile_file(scaled(*base, factors_, x), profile));
   return *one;
 }
 
@@ -102,7 +81,8 @@ SensitiveRow sensitive_row(const output::Json& json) {
 }
 
 std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column) {
-  if (column == "source" || column == "half") return cell(row, "source_group");
+  if (column == "source" || column == "half" || column.starts_with("runs="))
+    return cell(row, "source_group");
   if (given.given.status != "predicted") return "(refused)";
   if (column == "gpu") return given.profile.empty() ? "(no time)" : given.profile;
   if (column == "framework") return given.given.situation.framework;
@@ -302,34 +282,74 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
 
 namespace {
 
-// The share of the factors that predicts rows best that the fit did not see, in folds of the rows
-// (as in run_fit.cpp).
-double best_share(const Known& known, const std::vector<std::size_t>& of,
-                  const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors) {
-  constexpr std::size_t folds = 10, least = 4;
-  constexpr std::array shares = {0.0, 0.25, 0.5, 0.75, 1.0};
-  if (of.size() < least) return 1;
-  std::array<double, shares.size()> sums{};
-  for (std::size_t part = 0; part < std::min(folds, of.size()); ++part) {
+// A fit to some of a source's runs: how far it is trusted (best_share.h), and the residuals of
+// these runs, each predicted from the others.
+struct SourceFit {
+  std::vector<double> factors;  // with the share taken
+  std::vector<double> held_out;
+};
+
+SourceFit trusted_fit(const Known& known, const std::vector<std::size_t>& of,
+                      const std::vector<SensitiveRow>& given, const std::vector<Factor>& factors) {
+  std::vector<std::vector<UnseenRun>> folds;
+  for (std::size_t fold = 0; fold < folds_of(of.size()); ++fold) {
     std::vector<std::size_t> kept, held;
-    for (std::size_t n = 0; n < of.size(); ++n) (n % folds == part ? held : kept).push_back(of[n]);
+    for (std::size_t n = 0; n < of.size(); ++n)
+      (n % folds_of(of.size()) == fold ? held : kept).push_back(of[n]);
     const std::vector<double> x = fit_source(known, kept, given, factors);
-    for (const std::size_t i : held) {
-      const double shift = dot(given[known.rows[i]].sensitivity, x);
-      for (std::size_t s = 0; s < shares.size(); ++s)
-        sums[s] += std::abs(known.residuals[i] - shares[s] * shift);
-    }
+    std::vector<UnseenRun>& unseen = folds.emplace_back();
+    for (const std::size_t i : held)
+      unseen.push_back({known.residuals[i], dot(given[known.rows[i]].sensitivity, x)});
   }
-  return shares[static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin())];
+  const double share = best_share(
+      of.size(), [&](std::size_t fold) -> const auto& { return folds[fold]; });
+  SourceFit fit{fit_source(known, of, given, factors), {}};
+  for (double& x : fit.factors) x *= share;
+  for (const auto& fold : folds)
+    for (const UnseenRun& run : fold) fit.held_out.push_back(run.residual - share * run.shift);
+  return fit;
+}
+
+// Which of a source's runs are fitted to, and which are predicted from them.
+struct Split {
+  std::vector<std::size_t> fitted, predicted;
+};
+
+// Each half of the runs from the other: every second row.
+std::vector<Split> halves(std::size_t runs) {
+  std::vector<Split> splits(2);
+  for (std::size_t i = 0; i < runs; ++i)
+    for (const std::size_t half : {0u, 1u})
+      (i % 2 == half ? splits[half].predicted : splits[half].fitted).push_back(i);
+  return splits;
+}
+
+// All other runs from `some` that are spread evenly; none if the source has fewer than 13.
+std::vector<Split> from_some(std::size_t runs, std::size_t some) {
+  constexpr std::size_t least = 13;
+  if (runs < least || some >= runs) return {};
+  Split split;
+  for (std::size_t i = 0; i < runs; ++i) {
+    const bool chosen = (i + 1) * some / runs > i * some / runs;
+    (chosen ? split.fitted : split.predicted).push_back(i);
+  }
+  return {split};
 }
 
 }  // namespace
 
-Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
-                                const std::vector<SensitiveRow>& given,
-                                const std::vector<Factor>& factors) {
+Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
+                                        const std::vector<SensitiveRow>& given,
+                                        const std::vector<Factor>& factors, std::size_t some) {
   LeaveOut out;
-  for (const SensitiveRow& one : given) out.unseen.push_back(one.given);
+  out.own.resize(rows.size());
+  for (const SensitiveRow& one : given) {
+    out.unseen.push_back(one.given);
+    if (some > 0) {
+      out.unseen.back().status = "unsupported";
+      out.unseen.back().reason = "fitted to, or its source has fewer than 13 runs";
+    }
+  }
   const std::vector<double> towards(factors.size());
   for (const auto& [profile, all] : by_profile(rows, given)) {
     std::map<std::string, Known> sources;
@@ -339,14 +359,14 @@ Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
       known.residuals.push_back(all.residuals[i]);
     }
     for (const auto& [source, known] : sources)
-      for (const std::size_t half : {0u, 1u}) {
-        std::vector<std::size_t> other;
-        for (std::size_t i = 1 - half; i < known.rows.size(); i += 2) other.push_back(i);
-        const std::vector<double> x = fit_source(known, other, given, factors);
-        const double share = best_share(known, other, given, factors);
-        for (std::size_t i = half; i < known.rows.size(); i += 2) {
+      for (const Split& split :
+           some > 0 ? from_some(known.rows.size(), some) : halves(known.rows.size())) {
+        const SourceFit fit = trusted_fit(known, split.fitted, given, factors);
+        for (const std::size_t i : split.predicted) {
           const std::size_t row = known.rows[i];
-          out.unseen[row] = shifted(given[row].given, share * dot(given[row].sensitivity, x));
+          const double shift = dot(given[row].sensitivity, fit.factors);
+          out.unseen[row] = shifted(given[row].given, shift);
+          out.own[row] = answer::spread_of_own_runs({"", "", fit.held_out});
         }
       }
     out.profiles.push_back({profile, towards, all.rows.size(), sources.size()});

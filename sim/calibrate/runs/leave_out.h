@@ -29,10 +29,6 @@
 
 namespace sim::calibrate {
 
-// ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted or
-// ran out of memory.
-std::optional<double> time_residual(const Row& row, const Prediction& prediction);
-
 // A row as predicted today, and how its time follows the factors of its profile.
 struct SensitiveRow {
   Prediction given;
@@ -70,6 +66,9 @@ struct LeaveOut {
     std::size_t rows = 0, sources = 0;
   };
   std::vector<ProfileFactors> profiles;
+  // With predict_within_sources(): the interval of each row by the runs that were fitted to, each
+  // predicted from the others. Nothing if they are fewer than 3. Else empty.
+  std::vector<std::optional<answer::Spread>> own = {};
 };
 
 // `groups`: the group of each row. Errors: an unreadable profile.
@@ -77,13 +76,14 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
                            const std::vector<std::string>& groups,
                            const std::vector<Factor>& factors);
 
-// Splits the runs of each source and profile into two halves of alternate rows, and predicts each
-// half with factors fitted to the other one. This shows how much a fit to own runs helps a user.
-// The priors are centred at the profiles' own numbers. The share of the factors is chosen as in
-// run_fit.h.
-Result<LeaveOut> predict_halves(const std::vector<Row>& rows,
-                                const std::vector<SensitiveRow>& given,
-                                const std::vector<Factor>& factors);
+// Each run predicted from other runs of its own source on the same profile: what a user gains who
+// fits a profile to some of his runs. `some` 0: from the other half, every second row in the order
+// of the tables. Else from so many runs, evenly spread over a source of at least 13; the other rows
+// are marked as unsupported. The priors have their centres at the profiles' own numbers, and a
+// share of the factors is taken (best_share.h).
+Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
+                                        const std::vector<SensitiveRow>& given,
+                                        const std::vector<Factor>& factors, std::size_t some);
 
 // The group of a row by a column; `framework` and `gpu` are those of the prediction.
 std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column);
@@ -96,11 +96,13 @@ struct FittedNumbers {
 Result<std::vector<FittedNumbers>> find_fitted_numbers();
 
 // The table of given and left-out errors, by group and in total. `result.unseen` has intervals
-// (add_intervals of validate.h).
+// (add_intervals of validate.h). `before`: the interval of each row's time before a fit to runs of
+// its source, for the comparison with `result.own`.
 output::Document leave_out_document(const std::vector<Row>& rows,
                                     const std::vector<SensitiveRow>& given, const LeaveOut& result,
                                     const std::vector<std::string>& groups,
                                     const std::vector<FittedNumbers>& fitted,
-                                    const std::string& column);
+                                    const std::string& column,
+                                    const std::vector<std::optional<answer::Spread>>& before);
 
 }  // namespace sim::calibrate

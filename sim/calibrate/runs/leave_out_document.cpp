@@ -137,13 +137,37 @@ Rows fitted_numbers(const std::vector<FittedNumbers>& all) {
   return rows;
 }
 
+// How many other runs the 90 % intervals by the runs that were fitted to hold, and their width
+// against that of before. "" without such intervals.
+std::string own_intervals(const std::vector<Row>& rows, const LeaveOut& result,
+                          const std::vector<std::optional<answer::Spread>>& before) {
+  std::size_t all = 0, inside = 0;
+  std::vector<double> widths;
+  for (std::size_t i = 0; i < result.own.size(); ++i) {
+    const auto residual = time_residual(rows[i], result.unseen[i]);
+    if (!residual || !result.own[i]) continue;
+    ++all;
+    inside += result.own[i]->low <= *residual && *residual <= result.own[i]->high;
+    if (before[i])
+      widths.push_back((result.own[i]->high - result.own[i]->low) /
+                       (before[i]->high - before[i]->low));
+  }
+  if (all == 0 || widths.empty()) return "";
+  return fmt::format(
+      "90 % interval by the runs that were fitted to: holds {:.0f} % of {} other runs; {:.2f} "
+      "times "
+      "as wide as before (median)",
+      100.0 * static_cast<double>(inside) / static_cast<double>(all), all, median(widths));
+}
+
 }  // namespace
 
 output::Document leave_out_document(const std::vector<Row>& rows,
                                     const std::vector<SensitiveRow>& given, const LeaveOut& result,
                                     const std::vector<std::string>& groups,
                                     const std::vector<FittedNumbers>& fitted,
-                                    const std::string& column) {
+                                    const std::string& column,
+                                    const std::vector<std::optional<answer::Spread>>& before) {
   std::map<std::string, Tally> tallies;
   Tally all;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -156,6 +180,8 @@ output::Document leave_out_document(const std::vector<Row>& rows,
   lines.footnote = over_groups(tallies, column);
   output::Document document;
   document.blocks.emplace_back(std::move(lines));
+  if (const std::string text = own_intervals(rows, result, before); !text.empty())
+    document.blocks.emplace_back(output::Note{"", text, false, "own_intervals"});
   document.blocks.emplace_back(fitted_numbers(fitted));
   return document;
 }

@@ -5,11 +5,12 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "sim/base/in_parallel.h"
 #include "sim/calibrate/fit/minimum.h"
+#include "sim/calibrate/runs/best_share.h"
+#include "sim/calibrate/runs/next_measurement.h"
 #include "sim/calibrate/validate.h"
 
 namespace sim::calibrate {
@@ -20,47 +21,42 @@ constexpr double difference = 0.1;     // of a factor, for a derivative
 constexpr double first_noise = 0.05;   // before the runs themselves tell
 constexpr double least_noise = 0.015;  // two equal runs of one cluster differ by 1 to 2 %
 constexpr double largest_noise = 0.15;
-constexpr double furthest = 3;  // prior widths that a factor may move
-constexpr int rounds = 2;       // of derivatives
-constexpr std::size_t folds = 10;
+constexpr int rounds = 2;  // of derivatives
 
 using Residuals = std::vector<std::optional<double>>;
 
-// ln(measured / predicted) of the step time; nothing if one of them is missing.
-std::optional<double> residual(const input::RunsRow& row, const Prediction& prediction) {
-  if (prediction.status != "predicted") return std::nullopt;
-  if (const auto error = relative_error(row.cells, prediction, quantities()[throughput]))
-    return std::log1p(*error);
-  if (const auto error = relative_error(row.cells, prediction, quantities()[iteration_time]))
-    return -std::log1p(*error);
-  return std::nullopt;
-}
-
+// The runs of a fit, replayed with any profile: rows of tables first, then steps of logs.
 class Replayed {
  public:
-  Replayed(const std::vector<input::RunsRow>& rows, const RunsWanted& wanted)
-      : rows_(rows), wanted_(wanted) {}
+  explicit Replayed(const RunsToFit& runs) : runs_(runs) {}
 
-  // `reasons`, if wanted, gets one text for each row.
+  std::size_t size() const { return runs_.rows.size() + runs_.logs.size(); }
+  std::string id(std::size_t run) const {
+    const std::size_t rows = runs_.rows.size();
+    return run < rows ? runs_.rows[run].text("row_id") : runs_.logs[run - rows].id;
+  }
+
+  // ln(measured / predicted) of each step time. `reasons`, if wanted, gets one text for each run.
   Residuals residuals(const input::ProfileDraft& profile,
                       std::vector<std::string>* reasons = nullptr) const {
     answer::Sites sites;
-    input::ProfileFile file;
-    file.device = profile.device();
-    file.has_communication = true;
-    file.communication = profile.communication();
-    file.path = wanted_.profile;
-    file.text = profile.text("");
-    sites.use(std::move(file));
+    sites.use(profile_file(profile, runs_.profile));
     Residuals all;
-    for (const input::RunsRow& row : rows_) {
+    for (const input::RunsRow& row : runs_.rows) {
       const Prediction prediction =
-          predict(row, sites, {wanted_.machine, engine::MemoryDetail::none});
-      all.push_back(residual(row, prediction));
+          predict(row, sites, {runs_.machine, engine::MemoryDetail::none});
+      all.push_back(time_residual(row.cells, prediction));
       if (reasons == nullptr) continue;
       const bool predicted = prediction.status == "predicted";
       reasons->push_back(predicted ? "it states neither its time nor its throughput"
                                    : prediction.reason);
+    }
+    for (const StepsOfPlan& log : runs_.logs) {
+      std::string reason;
+      const std::optional<double> seconds = seconds_of(log, sites, reason);
+      all.push_back(seconds ? std::optional<double>(std::log(log.seconds / *seconds))
+                            : std::nullopt);
+      if (reasons != nullptr) reasons->push_back(reason);
     }
     return all;
   }
@@ -71,21 +67,32 @@ class Replayed {
                                                const std::vector<double>& x,
                                                const Residuals& here) const {
     std::vector<Residuals> moved(factors.size());
-    in_parallel(factors.size(), wanted_.threads, [&](std::size_t k) {
+    in_parallel(factors.size(), runs_.threads, [&](std::size_t k) {
       std::vector<double> to = x;
       to[k] += difference;
       moved[k] = residuals(scaled(base, factors, to));
     });
-    std::vector<std::vector<double>> all(rows_.size(), std::vector<double>(factors.size()));
+    std::vector<std::vector<double>> all(size(), std::vector<double>(factors.size()));
     for (std::size_t k = 0; k < factors.size(); ++k)
-      for (std::size_t i = 0; i < rows_.size(); ++i)
+      for (std::size_t i = 0; i < size(); ++i)
         if (here[i] && moved[k][i]) all[i][k] = (*here[i] - *moved[k][i]) / difference;
     return all;
   }
 
  private:
-  const std::vector<input::RunsRow>& rows_;
-  const RunsWanted& wanted_;
+  static std::optional<double> seconds_of(const StepsOfPlan& log, answer::Sites& sites,
+                                          std::string& reason) {
+    const Result<answer::Site*> site = sites.of(log.machine);
+    const Result<answer::CheckedPlan> plan =
+        site ? answer::check(log.plan, **site) : Result<answer::CheckedPlan>(site.errors());
+    if (!plan) {
+      reason = fmt::format("{}", fmt::join(messages(plan.errors()), "; "));
+      return std::nullopt;
+    }
+    return answer::step_seconds(answer::evaluate(*plan, {.memory = engine::MemoryDetail::none}));
+  }
+
+  const RunsToFit& runs_;
 };
 
 // The negative logarithm of the prior at x: how far x is from the base, in prior widths.
@@ -113,8 +120,8 @@ struct Linear {
     std::vector<FittedParameter> bounds(factors.size());
     std::vector<double> priors;
     for (std::size_t k = 0; k < factors.size(); ++k) {
-      bounds[k].lower = -furthest * factors[k].prior;
-      bounds[k].upper = furthest * factors[k].prior;
+      bounds[k].lower = -furthest_move * factors[k].prior;
+      bounds[k].upper = furthest_move * factors[k].prior;
       priors.push_back(factors[k].prior);
     }
     return minimise(bounds, priors, at, 20000, [&](const double* x) {
@@ -138,38 +145,30 @@ std::vector<double> times(std::vector<double> x, double share) {
   return x;
 }
 
-// Residuals of runs that the fit did not see, with each of `shares` of the factors that it found.
-std::vector<std::vector<double>> held_out(const Linear& linear, double noise,
-                                          const std::vector<double>& shares) {
-  std::vector<std::vector<double>> all(shares.size(), std::vector<double>(linear.here.size()));
-  const std::size_t runs = linear.here.size(), parts = std::min(folds, runs);
-  for (std::size_t part = 0; part < parts; ++part) {
-    const std::vector<double> x =
-        linear.best(noise, [&](std::size_t i) { return i % parts != part; });
-    for (std::size_t s = 0; s < shares.size(); ++s) {
-      const std::vector<double> taken = times(x, shares[s]);
-      for (std::size_t i = part; i < runs; i += parts)
-        all[s][i] = linear.predicted(i, taken.data());
-    }
+// The runs of one fold, predicted by a fit to the others.
+std::vector<UnseenRun> unseen_fold(const Linear& linear, double noise, std::size_t fold) {
+  const std::size_t runs = linear.here.size(), parts = folds_of(runs);
+  const std::vector<double> x =
+      linear.best(noise, [&](std::size_t i) { return i % parts != fold; });
+  const std::vector<double> base(x.size());
+  std::vector<UnseenRun> unseen;
+  for (std::size_t i = fold; i < runs; i += parts) {
+    const double residual = linear.predicted(i, base.data());
+    unseen.push_back({residual, residual - linear.predicted(i, x.data())});
   }
-  return all;
+  return unseen;
 }
 
-// The share of the factors that predicts unseen runs best; 1 if there are too few to tell.
-double best_share(const Linear& linear, double noise) {
-  constexpr std::size_t least = 4;
-  if (linear.here.size() < least) return 1;
-  const std::vector<double> shares = {0, 0.25, 0.5, 0.75, 1};
-  double best = 1, least_sum = std::numeric_limits<double>::infinity();
-  const auto unseen = held_out(linear, noise, shares);
-  for (std::size_t s = 0; s < shares.size(); ++s) {
-    double sum = 0;
-    for (const double r : unseen[s]) sum += std::abs(r);
-    if (sum > least_sum) continue;
-    least_sum = sum;
-    best = shares[s];
+// Residuals of runs that the fit did not see, with a share of the factors that it found.
+std::vector<double> held_out(const Linear& linear, double noise, double share) {
+  const std::size_t runs = linear.here.size(), parts = folds_of(runs);
+  std::vector<double> all(runs);
+  for (std::size_t fold = 0; fold < parts; ++fold) {
+    const std::vector<UnseenRun> unseen = unseen_fold(linear, noise, fold);
+    for (std::size_t n = 0; n < unseen.size(); ++n)
+      all[fold + n * parts] = unseen[n].residual - share * unseen[n].shift;
   }
-  return best;
+  return all;
 }
 
 // Robust standard deviation around 0: the median absolute value of a normal distribution is 0.6745
@@ -198,8 +197,7 @@ Eigen::MatrixXd covariance(const Linear& linear, double noise) {
 }
 
 std::vector<FittedFactor> fitted_factors(const Linear& linear, const std::vector<double>& x,
-                                         double noise) {
-  const Eigen::MatrixXd posterior = covariance(linear, noise);
+                                         const Eigen::MatrixXd& posterior) {
   std::vector<FittedFactor> all;
   double sum = 0;
   for (std::size_t k = 0; k < x.size(); ++k) {
@@ -216,17 +214,21 @@ std::vector<FittedFactor> fitted_factors(const Linear& linear, const std::vector
 }
 
 // The runs that can be compared; the others go to `out`.
-std::vector<input::RunsRow> usable(const std::vector<input::RunsRow>& rows,
-                                   const input::ProfileDraft& base, const RunsWanted& wanted,
-                                   std::vector<LeftOut>& out) {
+RunsToFit usable(const RunsToFit& all, std::vector<LeftOut>& out) {
   std::vector<std::string> reasons;
-  const Residuals all = Replayed(rows, wanted).residuals(base, &reasons);
-  std::vector<input::RunsRow> found;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (all[i])
-      found.push_back(rows[i]);
-    else
-      out.push_back({rows[i].text("row_id"), reasons[i]});
+  const Replayed replayed(all);
+  const Residuals residuals = replayed.residuals(all.base, &reasons);
+  RunsToFit found = all;
+  found.rows.clear();
+  found.logs.clear();
+  for (std::size_t i = 0; i < residuals.size(); ++i) {
+    if (!residuals[i]) {
+      out.push_back({replayed.id(i), reasons[i]});
+    } else if (i < all.rows.size()) {
+      found.rows.push_back(all.rows[i]);
+    } else {
+      found.logs.push_back(all.logs[i - all.rows.size()]);
+    }
   }
   return found;
 }
@@ -254,40 +256,35 @@ void step(const Replayed& replayed, const input::ProfileDraft& base, Linear& lin
 
 }  // namespace
 
-Result<RunFit> fit_runs(const std::vector<input::RunsRow>& rows, const std::vector<Factor>& factors,
-                        const RunsWanted& wanted) {
-  const Result<input::ProfileDraft> loaded = input::ProfileDraft::load(wanted.profile);
-  if (!loaded) return loaded.errors();
-  input::ProfileDraft base = *loaded;
-  if (!wanted.communication.empty()) {
-    const Result<input::ProfileDraft> other = input::ProfileDraft::load(wanted.communication);
-    if (!other) return other.errors();
-    base.take_communication(*other);
-  }
-  RunFit out{{}, {}, {}, first_noise, 1, base};
-  const std::vector<input::RunsRow> runs = usable(rows, base, wanted, out.left_out);
-  if (runs.empty()) {
+Result<RunFit> fit_runs(const RunsToFit& all, const std::vector<Factor>& factors) {
+  const input::ProfileDraft& base = all.base;
+  RunFit out{{}, {}, {}, first_noise, 1, base, {}};
+  const RunsToFit runs = usable(all, out.left_out);
+  const Replayed replayed(runs);
+  if (replayed.size() == 0) {
     Diagnostics problems;
     for (const LeftOut& one : out.left_out) problems.push_back({one.row_id, one.reason});
     return problems;
   }
   const std::vector<Factor> moved = factors_of(factors, base);
-  const Replayed replayed(runs, wanted);
   Linear linear{moved, std::vector<double>(moved.size()), values(replayed.residuals(base)), {}};
   const std::vector<double> before = linear.here;
-  const auto all = [](std::size_t) { return true; };
   for (int round = 0; round < rounds; ++round) {
     linear.J = replayed.derivatives(base, moved, linear.at,
                                     Residuals(linear.here.begin(), linear.here.end()));
-    out.noise = noise_of(held_out(linear, out.noise, {1}).front());
-    out.share = best_share(linear, out.noise);
-    step(replayed, base, linear, times(linear.best(out.noise, all), out.share), out.noise);
+    out.noise = noise_of(held_out(linear, out.noise, 1));
+    out.share = best_share(linear.here.size(),
+                           [&](std::size_t fold) { return unseen_fold(linear, out.noise, fold); });
+    const std::vector<double> best = linear.best(out.noise, [](std::size_t) { return true; });
+    step(replayed, base, linear, times(best, out.share), out.noise);
   }
-  const std::vector<double> unseen = held_out(linear, out.noise, {out.share}).front();
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    out.runs.push_back({runs[i].text("row_id"), before[i], linear.here[i], unseen[i], linear.J[i]});
-  out.factors = fitted_factors(linear, linear.at, out.noise);
+  const std::vector<double> unseen = held_out(linear, out.noise, out.share);
+  for (std::size_t i = 0; i < replayed.size(); ++i)
+    out.runs.push_back({replayed.id(i), before[i], linear.here[i], unseen[i], linear.J[i]});
+  const Eigen::MatrixXd posterior = covariance(linear, out.noise);
+  out.factors = fitted_factors(linear, linear.at, posterior);
   out.profile = scaled(base, moved, linear.at);
+  out.next = next_measurements(runs, out, posterior);
   return out;
 }
 
@@ -315,13 +312,14 @@ std::vector<std::string> doubts(const RunFit& fit) {
         fmt::format("the runs still differ by {:.0f} % after the fit: a unit, the model or "
                     "a setting is probably not what ran",
                     after.median));
-  if (fit.runs.size() > 1 && unseen.mean > before.mean + 0.5)
+  constexpr std::size_t least = 4;  // runs; fewer do not tell
+  if (fit.runs.size() >= least && unseen.mean > before.mean + 0.5)
     all.push_back(
         fmt::format("runs that the fit did not see are predicted worse than before: "
                     "{:.1f} % against {:.1f} %",
                     unseen.mean, before.mean));
   for (const FittedFactor& one : fit.factors)
-    if (std::abs(one.x) >= 0.999 * furthest * one.factor.prior)
+    if (std::abs(one.x) >= 0.999 * furthest_move * one.factor.prior)
       all.push_back(fmt::format("{} ended at its bound, {:.2f} times the time of the profile",
                                 one.factor.name, std::exp(one.x)));
   return all;

@@ -11,7 +11,7 @@
 // the runs are replayed with the fitted factors, and J is computed again at that point.
 //
 // Errors of runs may have causes that no factor describes. So all fitted factors are multiplied by
-// one share: the value of 0, 1/4, ... 1 that predicts runs best that the fit did not see.
+// one share (best_share.h).
 //
 // Invariants
 // (1) The same runs and the same profile give the same bytes, on any number of threads.
@@ -20,12 +20,15 @@
 //     of the runs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/answer/interval.h"
 #include "sim/calibrate/runs/factors.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/tables/runs_csv.h"
+#include "sim/program/plan/plan.h"
 
 namespace sim::calibrate {
 
@@ -46,6 +49,13 @@ struct LeftOut {
   std::string row_id, reason;
 };
 
+// A measurement that somebody could make next, and the share of the variance of the runs' predicted
+// times that it would take away, 0 to 1.
+struct NextMeasurement {
+  std::string what;  // "one run with tp 8"
+  double reduction = 0;
+};
+
 struct RunFit {
   std::vector<FittedFactor> factors;
   std::vector<FittedRun> runs;
@@ -53,18 +63,31 @@ struct RunFit {
   double noise = 0;  // standard deviation of a run's residual that no factor explains
   double share = 1;  // the share by which the fitted factors were multiplied, 0 to 1
   input::ProfileDraft profile;
+  std::vector<NextMeasurement> next = {};  // the best first
+  // 90 % intervals of a run's ln(measured / predicted): before, of the runs that are known; after,
+  // of these runs, each predicted from the others. Filled by the command.
+  std::optional<answer::Spread> spread_before = {}, spread_after = {};
 };
 
-struct RunsWanted {
-  std::string profile;                      // path of the profile to start from
-  std::string communication;                // path of the one with the communication; "": the same
-  const input::Machine* machine = nullptr;  // of all runs; nullptr: each row names its own
+// The steps of a log, and the plan that ran.
+struct StepsOfPlan {
+  std::string id;
+  double seconds = 0;  // median of the steps
+  program::Plan plan;
+  input::Machine machine;
+};
+
+struct RunsToFit {
+  std::vector<input::RunsRow> rows;
+  std::vector<StepsOfPlan> logs;
+  input::ProfileDraft base;                 // to start from, with communication (whole_profile)
+  std::string profile;                      // its path
+  const input::Machine* machine = nullptr;  // of all rows; nullptr: each row names its own
   int threads = 1;
 };
 
-// Errors: an unreadable profile; no run that can be compared, with the reason of each.
-Result<RunFit> fit_runs(const std::vector<input::RunsRow>& rows, const std::vector<Factor>& factors,
-                        const RunsWanted& wanted);
+// Errors: no run that can be compared, with the reason of each.
+Result<RunFit> fit_runs(const RunsToFit& runs, const std::vector<Factor>& factors);
 
 // Mean and median of |exp(r) - 1|, in percent.
 struct RunErrors {

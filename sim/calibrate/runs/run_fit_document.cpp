@@ -68,6 +68,29 @@ Rows left_out(const RunFit& fit) {
   return rows;
 }
 
+Rows next(const RunFit& fit) {
+  Rows rows{"next_measurements",
+            "what to measure next (share of the remaining variance of these runs that goes away)",
+            {{"what", "measurement", "", 0, true}, {"reduction_pct", "less", "", 0, false, " %"}},
+            {}};
+  for (const NextMeasurement& one : fit.next) rows.cells.push_back({one.what, 100 * one.reduction});
+  rows.searched = rows.cells.empty();
+  return rows;
+}
+
+// "90 % interval of a step time: -4 to +5 % (these runs), before -15 to +20 % (a100-80)"
+std::string interval_text(const RunFit& fit) {
+  if (!fit.spread_after) return "";
+  const auto range = [](const answer::Spread& s) {
+    return fmt::format("{:+.0f} to {:+.0f} %", percent(s.low), percent(s.high));
+  };
+  std::string text =
+      fmt::format("90 % interval of a step time: {} (these runs)", range(*fit.spread_after));
+  if (fit.spread_before)
+    text += fmt::format(", before {} ({})", range(*fit.spread_before), fit.spread_before->of);
+  return text;
+}
+
 }  // namespace
 
 output::Document run_fit_document(const RunFit& fit) {
@@ -75,6 +98,9 @@ output::Document run_fit_document(const RunFit& fit) {
   document.blocks.emplace_back(factors(fit));
   document.blocks.emplace_back(runs(fit));
   if (!fit.left_out.empty()) document.blocks.emplace_back(left_out(fit));
+  if (const std::string text = interval_text(fit); !text.empty())
+    document.blocks.emplace_back(output::Note{"", text, false, "interval"});
+  document.blocks.emplace_back(next(fit));
   const auto open = std::ranges::max_element(fit.factors, {}, &FittedFactor::share);
   if (open != fit.factors.end() && open->share > 0)
     document.blocks.emplace_back(output::Note{

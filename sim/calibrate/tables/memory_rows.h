@@ -1,5 +1,6 @@
-// memory_rows.h — turns rows of a table of measured memory into rows of a table of runs. The
-// command `validate` calls it before the prediction.
+// memory_rows.h — turns rows of a table of measured memory, and rows that state tokens or samples
+// per second, into rows of a table of runs. The commands `validate` and `calibrate` call it before
+// the prediction.
 //
 // Such a table (calibration/measured/memory.csv) has one row per rank or stage. Columns
 // `cur_alloc_gib`, `max_alloc_gib` and `max_reserved_gib` are torch's current, peak allocated and
@@ -11,7 +12,8 @@
 
 namespace sim::calibrate {
 
-// Rows of other tables are returned unchanged.
+// `iter_time_s` of a row without a time and TFLOP/s follows from tokens_s, tokens_s_gpu or
+// samples_s. Other rows are returned unchanged.
 Row run_row(const Row& row);
 
 }  // namespace sim::calibrate

@@ -97,6 +97,7 @@ std::vector<OperationTime> operation_times(const ExpectedStep& expected, const M
     out[i].steps = static_cast<std::int64_t>(of_steps[i].size());
     for (const double one : of_steps[i]) out[i].sum_s += one;
     out[i].least_s = *std::min_element(of_steps[i].begin(), of_steps[i].end());
+    out[i].all_s = of_steps[i];
     out[i].median_s = median(std::move(of_steps[i]));
     out[i].own_median_s = median(std::move(own_of_steps[i]));
   }

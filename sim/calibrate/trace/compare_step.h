@@ -16,7 +16,8 @@ struct OperationTime {
   std::int64_t steps = 0;  // steps with a match
   double sum_s = 0;        // over all steps
   double median_s = 0, least_s = 0;
-  bool own_family = false;  // a kernel has the operation's own family
+  std::vector<double> all_s;  // one for each step with a match
+  bool own_family = false;    // a kernel has the operation's own family
   // Median time of its kernels of the same family, without companions. Used by fits.
   double own_median_s = 0;
   bool in_pieces = false;  // several passes over memory; the program has one

@@ -41,9 +41,15 @@ ComparedTrace compared_trace(MeasuredTrace trace, std::shared_ptr<const Expected
 }
 
 Result<Calibration> calibrate_traces(const std::vector<ComparedTrace>& traces,
+                                     const std::vector<SourceFile>& others,
                                      const program::ValidPlan& plan, answer::Site& site,
                                      const Wanted& wanted) {
-  Result<Calibration> done = calibrate(sources_of(traces, plan, site, false), site.machine, wanted);
+  const auto with_others = [&](bool again) {
+    std::vector<SourceFile> all = sources_of(traces, plan, site, again);
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  };
+  Result<Calibration> done = calibrate(with_others(false), site.machine, wanted);
   for (int round = 1; round < rounds && done; ++round) {
     site.profile.device = done->fit.profile.device();
     if (done->fit.profile.has_communication()) {
@@ -52,7 +58,7 @@ Result<Calibration> calibrate_traces(const std::vector<ComparedTrace>& traces,
           site.machine.cluster,
           std::make_shared<const network::CommunicationProfile>(site.profile.communication));
     }
-    done = calibrate(sources_of(traces, plan, site, true), site.machine, wanted);
+    done = calibrate(with_others(true), site.machine, wanted);
   }
   return done;
 }

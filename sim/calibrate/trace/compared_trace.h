@@ -24,10 +24,11 @@ struct ComparedTrace {
 ComparedTrace compared_trace(MeasuredTrace trace, std::shared_ptr<const ExpectedStep> expected,
                              int rank);
 
-// Fits a profile to traces. Kernel times without overlapping collectives depend on the profile
-// itself, so the fit runs several rounds. After the call `site` has the profile of the last round
-// but one.
+// Fits a profile to traces, and to `others`: kernels and collectives of other sources. Kernel times
+// without overlapping collectives depend on the profile itself, so the fit runs several rounds.
+// After the call `site` has the profile of the last round but one.
 Result<Calibration> calibrate_traces(const std::vector<ComparedTrace>& traces,
+                                     const std::vector<SourceFile>& others,
                                      const program::ValidPlan& plan, answer::Site& site,
                                      const Wanted& wanted);
 

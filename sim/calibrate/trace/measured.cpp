@@ -106,6 +106,19 @@ void cut_by_period(std::size_t p, MeasuredTrace& out) {
   out.found = fmt::format("{} steps of {} kernels that repeat", out.steps.size(), p);
 }
 
+// The profiler may stop in the middle of the last step: it counts only if it has about as many
+// kernels as the others.
+void leave_out_unfinished(MeasuredTrace& out) {
+  if (out.steps.size() < 3) return;
+  std::vector<double> kernels;
+  for (const MeasuredStep& step : out.steps)
+    kernels.push_back(static_cast<double>(step.kernels.size()));
+  if (kernels.back() >= 0.9 * median(kernels)) return;
+  out.found += fmt::format("; {} is left out: it has {} kernels, the others {}",
+                           out.steps.back().name, kernels.back(), median(kernels));
+  out.steps.pop_back();
+}
+
 void cut(const TraceFile& file, double zero_us, MeasuredTrace& out) {
   if (out.kernels.empty()) return;
   const std::vector<Span> spans = annotated_steps(file);
@@ -122,6 +135,7 @@ void cut(const TraceFile& file, double zero_us, MeasuredTrace& out) {
     out.found = "the whole trace taken as one step: nothing in it says where steps begin";
   }
   if (file.end_to_end) out.found += "; it has no times but durations, laid end to end";
+  leave_out_unfinished(out);
   for (MeasuredStep& step : out.steps) close(step, out.kernels);
   for (std::size_t s = 0; s < out.steps.size(); ++s) {
     const bool last = s + 1 == out.steps.size();
@@ -223,6 +237,8 @@ MeasuredTrace measured_trace(const TraceFile& file, const std::string& path) {
       [](const MeasuredKernel& a, const MeasuredKernel& b) { return a.start_ns < b.start_ns; });
   out.zero_ns = nanoseconds(zero);
   if (out.fake) find_stand_ins(out);
+  out.end_to_end = file.end_to_end;
+  out.shaped = measurements_of(file, path).kernels;
   cut(file, zero, out);
   return out;
 }

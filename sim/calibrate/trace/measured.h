@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "sim/calibrate/readers/kernel_family.h"
+#include "sim/calibrate/readers/measurement.h"
 #include "sim/calibrate/readers/trace_events.h"
 
 namespace sim::calibrate {
@@ -51,8 +52,10 @@ struct MeasuredTrace {
   std::int64_t zero_ns = 0;             // start of the first kernel by the rank's clock
   std::vector<MeasuredKernel> kernels;  // in order of start
   std::vector<MeasuredStep> steps;
-  std::string found;             // how steps were found, as text
-  std::shared_ptr<Texts> texts;  // owns the names
+  std::string found;                 // how steps were found, as text
+  bool end_to_end = false;           // the source has durations only; a step's length means nothing
+  std::vector<KernelSample> shaped;  // products and attention whose shapes the profiler recorded
+  std::shared_ptr<Texts> texts;      // owns the names
 };
 
 MeasuredTrace measured_trace(const TraceFile& file, const std::string& path);

@@ -107,9 +107,9 @@ engine::Times measured_prices(const ExpectedStep& expected,
 
 namespace {
 
-// A collective at its shortest, and how often it was seen.
+// The shortest times of equal collectives, one for each operation, and how often they were seen.
 struct ShortestSeen {
-  double seconds = 0;
+  std::vector<double> seconds;
   std::int64_t count = 0;
 };
 // The times of a kernel, and how often it was seen.
@@ -157,12 +157,12 @@ class Samples {
     const double alone = seconds(prices_.transfer[o.index]);
     const double now =
         seconds(o.overlapped ? prices_.transfer_overlapped[o.index] : prices_.transfer[o.index]);
-    const double own = time.least_s * alone / now - seconds(arrival_);
-    if (!(own > 0)) return;
-    const auto [at, first] =
-        transfers_.try_emplace(key_of(program_.transfers[o.index]), ShortestSeen{own, 0});
-    at->second.seconds = std::min(at->second.seconds, own);
-    at->second.count += time.steps;
+    ShortestSeen& seen = transfers_[key_of(program_.transfers[o.index])];
+    for (const double measured : time.all_s) {
+      const double own = measured * alone / now - seconds(arrival_);
+      if (own > 0) seen.seconds.push_back(own);
+    }
+    seen.count += time.steps;
   }
 
   Measurements take(const std::string& source, const std::string& gpu) {
@@ -178,8 +178,9 @@ class Samples {
       sample.seconds = median(std::move(seen.seconds));
       out_.kernels.push_back(std::move(sample));
     }
-    for (const auto& [key, seen] : transfers_) {
+    for (auto& [key, seen] : transfers_) {
       const auto& [queue, kind, bytes] = key;
+      if (seen.seconds.empty()) continue;
       CollectiveSample sample;
       sample.kind = kind;
       sample.source = source;
@@ -187,7 +188,8 @@ class Samples {
       sample.groups = expected_.job.mesh.groups(engine::communicator_of(queue));
       sample.ranks = static_cast<int>(sample.groups->ranks.front().size());
       sample.bytes = {bytes};
-      sample.seconds = seen.seconds;
+      sample.seconds = std::ranges::min(seen.seconds);
+      sample.waits = waits_for_peers(std::move(seen.seconds));
       sample.count = seen.count;
       out_.collectives.push_back(std::move(sample));
     }

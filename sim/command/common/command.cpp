@@ -320,6 +320,11 @@ void say_written(const Globals& globals, const std::string& path, const std::str
   if (!globals.quiet) note(words);
 }
 
+void save(const std::string& path, std::string_view text) {
+  if (const std::string problem = output::write_file(path, text); !problem.empty())
+    throw Stop{exit_io, problem};
+}
+
 void keep_file(const Options& options, const std::string& path) {
   std::error_code gone;
   const auto kind = std::filesystem::status(path, gone).type();

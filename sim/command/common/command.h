@@ -76,6 +76,7 @@ int run_explain(const Arguments& arguments, Globals globals);
 int run_sweep(const Arguments& arguments, Globals globals);
 int run_memory(const Arguments& arguments, Globals globals);
 int run_calibrate(const Arguments& arguments, Globals globals);
+int run_capture(const Arguments& arguments, Globals globals);
 int run_schedule(const Arguments& arguments, Globals globals);
 int run_topo(const Arguments& arguments, Globals globals);
 int run_whatif(const Arguments& arguments, Globals globals);
@@ -176,6 +177,9 @@ void say(const Globals& globals, const std::string& command, output::Document do
 void note(std::string_view text);
 // Reports a written file or folder: a note or, with --json, `rehearse/written/1`.
 void say_written(const Globals& globals, const std::string& path, const std::string& words);
+
+// Writes a whole file, or stops with exit_io.
+void save(const std::string& path, std::string_view text);
 
 // Stops if the file exists, unless --overwrite is set (the command declares it). Devices and pipes
 // are always written.

@@ -46,8 +46,7 @@ void CsvTable::write(const std::vector<output::Json>& records) const {
   std::string text = output::csv_header(columns);
   for (const output::Json& record : records) text += output::csv_row(record, columns);
   if (on_stdout()) return print(text);
-  if (const std::string problem = output::write_file(path, text); !problem.empty())
-    throw Stop{exit_io, problem};
+  save(path, text);
 }
 
 std::optional<CsvTable> csv_of(const Options& options, const Globals& globals) {

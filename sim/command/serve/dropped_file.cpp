@@ -34,8 +34,7 @@ class Scratch {
  public:
   Scratch(const std::string& folder, const std::string& name, const std::string& text)
       : path_(folder + "/" + name) {
-    const std::string problem = output::write_file(path_, text);
-    if (!problem.empty()) throw Stop{exit_io, problem};
+    save(path_, text);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -213,6 +213,7 @@ void ProfileDraft::provenance(const device::Provenance& provenance,
   if (!provenance.base.empty()) to.set_base(provenance.base);
   for (const double residual : provenance.run_residuals)
     to.add_run_residuals(four_digits(residual));
+  for (const std::string& row : provenance.fitted_rows) to.add_fitted_rows(row);
 }
 
 std::string ProfileDraft::communication_source() const {

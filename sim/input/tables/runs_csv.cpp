@@ -95,7 +95,7 @@ constexpr std::array schema{
     Column{"activation_gib", true},
 };
 // Required columns: without them a row is no plan.
-constexpr std::array<std::string_view, 4> needed = {"row_id", "gpu", "tp", "pp"};
+constexpr std::array<std::string_view, 3> needed = {"row_id", "tp", "pp"};
 
 const Column* find_column(std::string_view name) {
   for (const Column& column : schema)

@@ -58,6 +58,10 @@ Result<std::vector<CsvRow>> csv_rows(const std::string& text, const std::string&
                                    : csv_strerror(csv_error(&parser)));
   };
   std::size_t at = 0;
+  while (at < text.size() && text[at] == '#') {
+    at = std::min(text.find('\n', at), text.size() - 1) + 1;
+    ++rows.line;
+  }
   std::size_t quotes = 0;  // so far; odd: a cell in quotation marks is open
   while (at < text.size()) {
     // Feed line by line: a row begins in the line after the previous row.

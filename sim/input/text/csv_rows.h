@@ -20,7 +20,8 @@ struct CsvRow {
   std::vector<std::string> cells;
 };
 
-// Parses strict RFC 4180: a quote inside an unquoted cell is an error. Blank lines are skipped.
+// Parses strict RFC 4180: a quote inside an unquoted cell is an error. Blank lines are skipped,
+// and lines that begin with # before the first row (comments of `rehearse init runs`).
 // `path` is the name that diagnostics show.
 Result<std::vector<CsvRow>> csv_rows(const std::string& text, const std::string& path);
 
