@@ -7,6 +7,7 @@
 #include "sim/cluster/network/buffers.h"
 #include "sim/cluster/network/chunks.h"
 #include "sim/cluster/network/state.h"
+#include "sim/cluster/network/window.h"
 
 namespace sim::network {
 namespace {
@@ -143,6 +144,7 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
         a.nvls_tree;
   }
   const bool many = s.shape.nodes > 1;
+  if (many) buses = within_window(measured_many, buses, choice, s, extra, bytes);
   const auto t = terms(many ? measured_many : measured_one, s, kind, choice, buses, bytes);
   assert(t);
   const double factor = many ? a.latency_factor_many_nodes : a.latency_factor_one_node;
@@ -182,7 +184,10 @@ Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Byt
   };
   const Duration hop = pcie ? a.send_pcie : short_message ? a.send_nvlink_ll : a.send_nvlink_simple;
   consider(rate.inside, hop, a.send_one_node, short_message);
-  consider(rate.outside,
+  // Each peer of an all-to-all has a connection of its own.
+  const double peers = kind == Kind::all_to_all ? s.shape.ranks : 1;
+  const double waits = 1 / (peers * send_window_rate(m, rate.extra));
+  consider(rate.outside > 0 ? std::max(rate.outside, waits) : 0,
            a.send_network_simple + rate.extra + slower(cluster.fabric.transport, bytes),
            a.send_many_nodes, false);
   return slowest;

@@ -301,6 +301,26 @@ device::Gpu gpu(const v1::Gpu& from, Load& load) {
   return to;
 }
 
+topology::Jitter to_jitter(const v1::Jitter& from, Load& state) {
+  topology::Jitter to;
+  to.sigma = from.sigma();
+  to.seed = from.seed();
+  const bool slow = from.slow_per_hour() > 0 || !from.slow_for().empty() || from.slow_factor() > 0;
+  if (slow && (from.slow_per_hour() <= 0 || from.slow_for().empty() || from.slow_factor() <= 0)) {
+    state.add(from, "slow_per_hour", "GPUs that are slow for a while need slow_per_hour, slow_for "
+                                     "and slow_factor");
+  } else if (slow) {
+    // A GPU that becomes slow r times an hour for a time d is slow for r d / (1 + r d) of the time.
+    const double times = from.slow_per_hour() / 3600 * seconds(to_duration(from.slow_for()));
+    to.slow_share = times / (1 + times);
+    to.slow_factor = from.slow_factor();
+  } else if (to.sigma <= 0) {
+    state.add(from, "sigma", "nothing differs: give sigma, or slow_per_hour, slow_for and "
+                             "slow_factor");
+  }
+  return to;
+}
+
 topology::Condition to_condition(const v1::Condition& from) {
   topology::Condition to;
   to.node = from.has_node() ? from.node() : -1;
@@ -435,7 +455,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   std::string more = add_rates(cluster, path, machine.cluster, state);
   if (state.problems.empty() && with_others) more += add_others(cluster, path, machine, state);
   if (state.problems.empty()) add_hosts(cluster, machine.cluster, state);
-  machine.cluster.jitter = {cluster.jitter().sigma(), cluster.jitter().seed()};
+  if (cluster.has_jitter()) machine.cluster.jitter = to_jitter(cluster.jitter(), state);
   machine.cluster.nccl_version = cluster.nccl_version();
   machine.price_per_gpu_hour = cluster.price_per_gpu_hour();
   if (state.problems.empty()) check_shape(cluster, conditions, machine.cluster, state);

@@ -37,9 +37,21 @@ std::vector<std::string> settings_of_draw(const topology::Cluster& cluster, int 
   std::vector<std::string> all;
   if (cluster.fabric.kind == topology::FabricKind::leaf_spine)
     all.push_back(fmt::format("fabric.hash_seed={}", cluster.fabric.hash_seed + draw));
-  if (cluster.jitter.sigma > 0)
+  if (cluster.jitter.draws())
     all.push_back(fmt::format("jitter.seed={}", cluster.jitter.seed + draw));
   return all;
+}
+
+// The class that waits least for others in the pipeline: the others wait for it.
+void set_slowest(const engine::RunReport& run, output::WhatifRow& row) {
+  using engine::Account;
+  const auto waits = [](const engine::ClassReport& who) {
+    return who.accounts[static_cast<std::size_t>(Account::pp_fill_drain)] +
+           who.accounts[static_cast<std::size_t>(Account::pp_imbalance)];
+  };
+  const engine::ClassReport& slowest = *std::ranges::min_element(run.classes, {}, waits);
+  row.slowest_stage = slowest.stage;
+  for (const Duration time : slowest.accounts) row.slowest_accounts.push_back(seconds(time));
 }
 
 // The row of an answer, without its links.
@@ -54,7 +66,9 @@ output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& an
   row.memory = memory;
   if (answer.run.bounded) row.reserved_most_gib = gib(answer::reserved_most(answer.run));
   row.capacity_gib = gib(fullest.capacity);
+  for (const engine::Outside& outside : fullest.outside) row.outside_gib += gib(outside.bytes);
   row.accounts = answer::mean_accounts(answer.run);
+  set_slowest(answer.run, row);
   if (!row.fits) {
     row.reason = answer::oom_reason(answer.run);
     return row;
