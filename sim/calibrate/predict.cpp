@@ -143,9 +143,39 @@ std::string with_short_quotes(std::string reason, const Row& row) {
   return reason;
 }
 
-Row with_recompute(Row row, const std::string& level) {
-  row["recompute"] = level;
+// The row with settings that it leaves unsaid. Recomputation has a column of its own.
+Row with_settings(Row row, const std::vector<std::string>& settings) {
+  constexpr std::string_view recompute = "recompute=";
+  for (const std::string& one : settings) {
+    if (one.starts_with(recompute)) {
+      row["recompute"] = one.substr(recompute.size());
+    } else {
+      std::string& all = row["settings"];
+      all += (all.empty() ? "" : "; ") + one;
+    }
+  }
   return row;
+}
+
+// Settings that save memory and that the row does not state, in the order of the time they cost.
+std::vector<std::string> unsaid_savings(const RowPlan& mapped) {
+  const program::Plan& plan = mapped.plan;
+  std::vector<std::string> all;
+  const auto offer = [&](bool there, std::string_view field, const char* setting) {
+    if (there && std::ranges::count(mapped.said, field) == 0) all.emplace_back(setting);
+  };
+  offer(plan.stack.attention_mask, "attention_mask", "attention_mask=false");
+  offer(plan.mesh.tp > 1 && !plan.uses_sequence_parallel(), "sequence_parallel",
+        "sequence_parallel=true");
+  offer(plan.environment.allocator_options.empty(), "allocator_options",
+        "allocator_options=expandable_segments:True");
+  offer(plan.trains_adapters(), "lora_rank", "lora_rank=8");
+  offer(plan.trains_adapters(), "lora_modules", "lora_modules=linear_qkv");
+  offer(plan.stack.cross_entropy == program::CrossEntropy::stepwise, "cross_entropy",
+        "cross_entropy=native");
+  if (mapped.assumes_recompute)
+    for (const char* level : {"recompute=selective", "recompute=full"}) all.emplace_back(level);
+  return all;
 }
 
 // Whether the plan of the row fits; false if it is not simulated.
@@ -158,10 +188,10 @@ bool fits(const Row& row, answer::Sites& sites, const Circumstances& circumstanc
   return checked && answer::evaluate(*checked, {.memory = circumstances.memory}).run.fits();
 }
 
-// `least`: the recomputation that is assumed; "": as the row states.
-Prediction predict_row(const input::RunsRow& from, const std::string& least, answer::Sites& sites,
+// `less`: what is assumed beyond the row; null: nothing.
+Prediction predict_row(const input::RunsRow& from, const LessMemory* less, answer::Sites& sites,
                        const Circumstances& circumstances) {
-  const Row row = least.empty() ? from.cells : with_recompute(from.cells, least);
+  const Row& row = less == nullptr ? from.cells : less->row;
   Prediction out;
   out.row_id = cell(row, "row_id");
   if (!from.problems.empty()) {
@@ -177,8 +207,7 @@ Prediction predict_row(const input::RunsRow& from, const std::string& least, ans
     out.reason = mapped.unsupported;
     return out;
   }
-  if (!least.empty())
-    out.assumptions.push_back(fmt::format("recompute {}, the least with which it fits", least));
+  if (less != nullptr) out.assumptions.push_back(less->text);
   if (mapped.memory_only) out.assumptions.emplace_back("memory alone, times are a guess");
   out.plan = program::short_name(mapped.plan);
   const Result<answer::Site*> site = sites.of(mapped.machine);
@@ -213,23 +242,41 @@ Prediction predict_row(const input::RunsRow& from, const std::string& least, ans
 
 }  // namespace
 
-std::string least_recomputation(const Row& row, answer::Sites& sites,
-                                const Circumstances& circumstances) {
-  if (cell(row, "oom") != "0" || circumstances.memory == engine::MemoryDetail::none) return "";
+std::optional<LessMemory> less_memory(const Row& row, answer::Sites& sites,
+                                      const Circumstances& circumstances) {
+  if (cell(row, "oom") != "0" || circumstances.memory == engine::MemoryDetail::none) return {};
   const RowPlan mapped = plan_of(row, circumstances.machine);
-  if (!mapped.unsupported.empty() || !mapped.assumes_recompute) return "";
-  if (fits(row, sites, circumstances)) return "";
-  for (const char* level : {"selective", "full"})
-    if (fits(with_recompute(row, level), sites, circumstances)) return level;
-  return "";
+  if (!mapped.unsupported.empty() || fits(row, sites, circumstances)) return {};
+  std::vector<std::string> taken;
+  const auto fits_with = [&](const std::vector<std::string>& settings) {
+    return fits(with_settings(row, settings), sites, circumstances);
+  };
+  bool found = false;
+  for (const std::string& one : unsaid_savings(mapped)) {
+    if (one.starts_with("recompute=")) std::erase(taken, "recompute=selective");
+    taken.push_back(one);
+    if ((found = fits_with(taken))) break;
+  }
+  if (!found) return {};
+  // Without those that are not needed.
+  for (std::size_t i = 0; i + 1 < taken.size();) {
+    std::vector<std::string> fewer = taken;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (fits_with(fewer))
+      taken = std::move(fewer);
+    else
+      ++i;
+  }
+  return LessMemory{with_settings(row, taken),
+                    fmt::format("{}: the least with which it fits", fmt::join(taken, ", "))};
 }
 
 Prediction predict(const input::RunsRow& row, answer::Sites& sites,
                    const Circumstances& circumstances) {
-  Prediction out = predict_row(row, "", sites, circumstances);
+  Prediction out = predict_row(row, nullptr, sites, circumstances);
   if (out.oom != false)
-    if (const auto least = least_recomputation(row.cells, sites, circumstances); !least.empty())
-      out = predict_row(row, least, sites, circumstances);
+    if (const auto less = less_memory(row.cells, sites, circumstances))
+      out = predict_row(row, &*less, sites, circumstances);
   out.reason = with_short_quotes(std::move(out.reason), row.cells);
   return out;
 }

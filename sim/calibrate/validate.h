@@ -55,10 +55,15 @@ struct Circumstances {
 Prediction predict(const input::RunsRow& row, answer::Sites& sites,
                    const Circumstances& circumstances = {});
 
-// The value of `recompute` that predict() assumes for a row that ran and states none: the least
-// with which its plan fits, if it does not fit without. "" otherwise.
-std::string least_recomputation(const Row& row, answer::Sites& sites,
-                                const Circumstances& circumstances = {});
+// What predict() assumes about a row that ran, and whose plan runs out of memory as it is read:
+// settings that the row leaves unsaid and that save memory, cheap ones first, recomputation last.
+struct LessMemory {
+  Row row;           // with them
+  std::string text;  // "recompute full, the least with which it fits"
+};
+// Nothing if the plan fits, if the row is not said to have run, or if nothing unsaid makes it fit.
+std::optional<LessMemory> less_memory(const Row& row, answer::Sites& sites,
+                                      const Circumstances& circumstances = {});
 
 // Serialisation, between the process and its workers.
 std::string to_text(const Prediction& prediction);

@@ -17,6 +17,7 @@
 #include "sim/input/launch/launch_files.h"
 #include "sim/input/models/family.h"
 #include "sim/input/models/huggingface.h"
+#include "sim/input/models/names.h"
 #include "sim/input/plan/campaign.h"
 #include "sim/input/plan/grid.h"
 #include "sim/input/plan/plan.h"
@@ -103,7 +104,7 @@ struct Kind {
   const char* name;
   Diagnostics (*problems)(const std::string& path);
 };
-constexpr std::array<Kind, 22> kinds = {{
+constexpr std::array<Kind, 23> kinds = {{
     {"plan", [](const std::string& path) { return problems_of(input::load_plan(path)); }},
     {"grid", [](const std::string& path) { return problems_of(input::load_grid(path)); }},
     {"cluster", [](const std::string& path) { return problems_of(input::load_cluster(path)); }},
@@ -122,6 +123,7 @@ constexpr std::array<Kind, 22> kinds = {{
     {"launcher", input::launcher_problems},
     {"codec", [](const std::string& path) { return problems_of(input::load_codec(path)); }},
     {"tokenizers", input::tokenizer_problems},
+    {"model-names", input::model_name_problems},
     {"residuals", [](const std::string& path) { return problems_of(input::load_residuals(path)); }},
     {"variants", [](const std::string& path) { return problems_of(input::load_whatif(path)); }},
     {"cells", [](const std::string& path) { return problems_of(input::load_table(path)); }},

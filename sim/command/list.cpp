@@ -107,6 +107,45 @@ std::vector<Entry> formats() {
   return catalog(calibrate::readers());
 }
 
+// Reads "$id" and "title" of a schema and stops, because schemas are long and both come first.
+class SchemaHead : public nlohmann::json_sax<output::Json> {
+ public:
+  bool is_object() const { return is_object_; }
+  std::string id, title;
+
+  bool key(string_t& key) override {
+    wanted_ = depth_ > 1 ? nullptr : key == "$id" ? &id : key == "title" ? &title : nullptr;
+    return true;
+  }
+  bool string(string_t& value) override {
+    if (wanted_ != nullptr) *wanted_ = value;
+    wanted_ = nullptr;
+    return id.empty() || title.empty();
+  }
+  bool start_object(std::size_t) override {
+    if (depth_ == 0) is_object_ = true;
+    return ++depth_ > 0;
+  }
+  bool end_object() override { return --depth_ > 0; }
+  bool start_array(std::size_t) override { return depth_++ > 0; }
+  bool end_array() override { return --depth_ > 0; }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool parse_error(std::size_t, const std::string&, const output::Json::exception&) override {
+    is_object_ = false;
+    return false;
+  }
+
+ private:
+  bool is_object_ = false;
+  int depth_ = 0;
+  std::string* wanted_ = nullptr;  // the member whose value follows
+};
+
 // Schemas (JSON Schema) of the output of --json and of files in folders.
 std::vector<Entry> schemas() {
   std::vector<Entry> entries;
@@ -114,9 +153,9 @@ std::vector<Entry> schemas() {
   const std::string folder = need(input::data_folder("sim/schemas"));
   for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
     std::ifstream in(file.path());
-    const output::Json schema = output::Json::parse(in, nullptr, /*allow_exceptions=*/false);
-    if (schema.is_object())
-      entries.push_back({schema.value("$id", ""), schema.value("title", ""), file.path(), 0, 0});
+    SchemaHead head;
+    output::Json::sax_parse(in, &head);
+    if (head.is_object()) entries.push_back({head.id, head.title, file.path(), 0, 0});
   }
   std::ranges::sort(entries, {}, &Entry::name);
   return entries;
@@ -205,6 +244,21 @@ output::Rows field_rows() {
   return rows;
 }
 
+// The names of a kind alone. Frameworks have those of their files, which are not read.
+std::vector<std::string> names_of(const Listed& kind) {
+  std::vector<std::string> names;
+  if (kind.entries == frameworks) {
+    std::error_code error;
+    const std::string folder = need(input::data_folder("workloads/frameworks"));
+    for (const auto& file : std::filesystem::directory_iterator(folder, error))
+      if (file.path().extension() == ".textproto") names.push_back(file.path().stem());
+    std::ranges::sort(names);
+  } else {
+    for (Entry& entry : kind.entries()) names.push_back(std::move(entry.name));
+  }
+  return names;
+}
+
 // A kind with its names, "models       gpt3-1.3b gpt3-22b", folded at 100 columns.
 std::string in_short(const Listed& kind) {
   constexpr std::size_t columns = 100;
@@ -212,11 +266,11 @@ std::string in_short(const Listed& kind) {
   std::string text;
   std::string line = fmt::format("{:<{}}", kind.name, indent);
   bool first = true;
-  for (const Entry& entry : kind.entries()) {
-    const std::string more = (first ? "" : ", ") + entry.name;
+  for (const std::string& name : names_of(kind)) {
+    const std::string more = (first ? "" : ", ") + name;
     if (line.size() + more.size() + 1 > columns) {
       text += line + ",\n";
-      line = std::string(indent, ' ') + entry.name;
+      line = std::string(indent, ' ') + name;
     } else {
       line += more;
     }

@@ -11,6 +11,7 @@
 #include "sim/base/version.h"
 #include "sim/output/json_fields.h"
 #include "sim/program/parallel/offload/module_offload.h"
+#include "sim/program/plan/cuda_graphs.h"
 #include "sim/program/plan/layer_choices.h"
 
 namespace sim::output {
@@ -307,6 +308,8 @@ void add_layers_and_batch(const program::Plan& p, Json& json) {
   if (p.policy.offload_layers > 0) json["offload_layers"] = p.policy.offload_layers;
   if (p.policy.offload_modules != 0)
     json["offload_modules"] = program::offload_modules_text(p.policy, ",");
+  if (p.stack.cuda_graphs.any())
+    json["cuda_graph_modules"] = program::cuda_graphs_text(p.stack.cuda_graphs, ",");
   if (!p.policy.choices.empty()) json["layer_choices"] = program::text_of(p.policy.choices);
   if (!p.batch.replica_microbatches.empty())
     json["replica_microbatches"] = p.batch.replica_microbatches;

@@ -70,6 +70,20 @@ std::vector<Case> catalog() {
             if (variant == 2) p.stack.layer_kernels = program::LayerKernels::compiled;
             if (variant == 3) p.sharding.data_parallel = program::DataParallelism::fsdp2;
           });
+  for (const double launch_us : {1.0, 20.0})
+    for (const auto& graphs : {program::CudaGraphs{.attention = true},
+                               program::CudaGraphs{.attention = true, .mlp = true},
+                               program::CudaGraphs{.passes = true}}) {
+      const auto with = [&](Plan& p) {
+        p.stack.cuda_graphs = graphs;
+        p.stack.check_for_nan = !graphs.passes;
+      };
+      add("CUDA graphs", sample::plan(2, 2, 2, 2, 8), with, launch_us);
+      add("CUDA graphs, a queue for each stream", sample::plan(1, 1, 4, 1, 8), with, launch_us);
+    }
+  add("CUDA graphs of experts", sample::mixture(), [](Plan& p) {
+    p.stack.cuda_graphs = {.attention = true, .router = true, .preprocess = true};
+  });
   for (const bool overlaps : {true, false})
     add("optimizer on the CPU", sample::plan(2, 1, 2, 2, 8), [=](Plan& p) {
       p.optimizer = {true, 4, 4, 4, 0.5, overlaps};

@@ -93,10 +93,10 @@ TEST_CASE("input: the table of fields has every field of plan.proto and of clust
 
 TEST_CASE("input: every member of a plan is a field's place, or one that fields say together") {
   using namespace sim::program;
-  // recompute_modules, offload_modules, main_params_dtype and its two fellows, lora_modules (four
-  // members), optimizer_offload_fraction, pipeline_layout, router_load, slices, layer_choices and
-  // replica_microbatches (two each), what the names of codecs stand for.
-  const std::size_t together = 1 + 1 + 3 + 4 + 1 + 1 + 1 + 2 + 2 + 2 + 1;
+  // recompute_modules, offload_modules, cuda_graph_modules, main_params_dtype and its two fellows,
+  // lora_modules (four members), optimizer_offload_fraction, pipeline_layout, router_load, slices,
+  // layer_choices and replica_microbatches (two each), what the names of codecs stand for.
+  const std::size_t together = 1 + 1 + 1 + 3 + 4 + 1 + 1 + 1 + 2 + 2 + 2 + 1;
   const std::size_t unsaid = 1;  // a search sets pass_times
   const std::size_t parts = members<MeshPlan>() + members<BatchPlan>() + members<PipelinePlan>() +
                             (members<ShardingPlan>() - 1) + members<FsdpOptions>() +

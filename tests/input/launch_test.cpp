@@ -634,6 +634,28 @@ TEST_CASE("launch: a file that launches nothing says so") {
         "none of its commands trains"));
 }
 
+TEST_CASE("launch: CUDA graphs of every generation of flags") {
+  const auto graphs = [](const std::string& flags) {
+    const auto read = sim::input::read_launch(
+        "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 " + flags,
+        "launch.sh");
+    for (const auto& setting : read.arguments.settings)
+      if (setting.text.starts_with("cuda_graph_modules=")) return setting.text.substr(19);
+    return std::string("none");
+  };
+  CHECK(graphs("") == "none");
+  CHECK(graphs("--cuda-graph-impl none --cuda-graph-scope attn") == "none");
+  CHECK(graphs("--enable-cuda-graph") == "attn,mlp");
+  CHECK(graphs("--external-cuda-graph --cuda-graph-scope attn") == "attn");
+  CHECK(graphs("--cuda-graph-impl transformer_engine --cuda-graph-scope full") == "attn,mlp");
+  CHECK(graphs("--cuda-graph-impl local --cuda-graph-modules attn mlp") == "attn,mlp");
+  CHECK(graphs("--cuda-graph-impl full_iteration") == "full_iteration");
+  CHECK(graphs("--cuda-graph-impl local --cuda-graph-scope full_iteration") == "full_iteration");
+  const std::string experts = "--num-experts 8 --cuda-graph-impl transformer_engine ";
+  CHECK(graphs(experts) == "attn,moe_router,moe_preprocess");
+  CHECK(graphs(experts + "--cuda-graph-scope attn moe_router") == "attn,moe_router");
+}
+
 TEST_CASE("launch: tokenizers are known by their names") {
   using sim::input::vocabulary_of;
   support::Scratch scratch;

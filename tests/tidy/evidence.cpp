@@ -1,5 +1,5 @@
 // evidence.cpp — how much does each published comparison prove? Every page of results/ begins with
-// a table of its evidence, and the tables of results/README.md and README.md repeat its verdict.
+// a table of its evidence, and the tables of results/README.md repeat its verdict.
 #include <array>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -78,19 +78,19 @@ std::map<std::string, std::string> verdicts() {
   return found;
 }
 
-// Folder -> verdict, of the tables of a document whose last column is the verdict.
-std::map<std::string, std::vector<std::string>> table(const fs::path& document,
-                                                      const std::string& prefix) {
+// Folder -> verdicts, of the table of results/README.md with this first heading. Its last column is
+// the verdict.
+std::map<std::string, std::vector<std::string>> table(const std::string& heading) {
   std::map<std::string, std::vector<std::string>> found;
-  const std::regex link(R"(\]\()" + prefix + R"(([\w-]+)\))");
+  const std::regex link(R"(\]\(([\w-]+)\))");
   bool in_table = false;
-  for (const std::string& line : lines_of(document)) {
+  for (const std::string& line : lines_of(root / "results/README.md")) {
     const std::vector<std::string> row = cells(line);
     if (row.empty()) {
       in_table = false;
       continue;
     }
-    if (row.back() == "verdict") in_table = true;
+    if (row.front() == heading && row.back() == "verdict") in_table = true;
     std::smatch at;
     if (in_table && std::regex_search(line, at, link)) found[at[1]].push_back(row.back());
   }
@@ -104,17 +104,17 @@ TEST_CASE("tidy: every page of results begins with its evidence, and the tables 
   CHECK(pages.size() >= 30);
   CHECK(std::ranges::count_if(pages, [](const auto& page) { return page.second == "checked"; }) >=
         8);
-  const auto all = table(root / "results/README.md", "");
+  const auto all = table("page");
   for (const auto& [folder, verdict] : pages) {
     INFO("results/README.md lists results/" << folder << " once, as '" << verdict << "'");
     REQUIRE(all.count(folder) == 1);
     CHECK(all.at(folder) == std::vector<std::string>{verdict});
   }
   CHECK(all.size() == pages.size());
-  const auto front = table(root / "README.md", "results/");
-  CHECK(front.size() >= 7);
-  for (const auto& [folder, named] : front) {
-    INFO("README.md: results/" << folder);
+  const auto systems = table("system");
+  CHECK(systems.size() >= 7);
+  for (const auto& [folder, named] : systems) {
+    INFO("results/README.md, table of systems: " << folder);
     REQUIRE(pages.count(folder) == 1);
     for (const std::string& verdict : named) CHECK(verdict == pages.at(folder));
   }
@@ -122,6 +122,8 @@ TEST_CASE("tidy: every page of results begins with its evidence, and the tables 
 
 TEST_CASE("tidy: transcripts are cut at a pattern, never at a line number") {
   std::vector<fs::path> documents = {root / "README.md", root / "results/README.md"};
+  for (const char* guide : {"calibration", "topologies", "workloads"})
+    documents.push_back(root / guide / "README.md");
   for (const auto& entry : fs::directory_iterator(root / "results"))
     if (entry.is_directory()) documents.push_back(entry.path() / "README.md");
   const std::regex by_number(R"(\|\s*(head|tail)\b|\bsed (-n )?'?\d+(,\d*)?[pqd])");

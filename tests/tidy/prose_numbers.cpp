@@ -7,7 +7,8 @@
 //     repository, a paper, a file of the repository, or the word "recalled";
 //   - its column of a table is headed as published, measured or the source's.
 //
-// Numbers of the table of systems in README.md are traced on the page that their row links.
+// Numbers of two tables are traced on the page that their row links: of errors in README.md, and of
+// systems in results/README.md.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -189,6 +190,32 @@ std::map<std::string, Page> pages() {
   return all;
 }
 
+// Checks the table with this first heading: the numbers between a row's first and last cell are on
+// the page of results/ that the row links. Returns the number of rows with such a link.
+int traced_rows(const fs::path& document, const std::string& heading, const std::string& link) {
+  const std::map<std::string, Page> all = pages();
+  const std::regex target(link);
+  std::ifstream in(document);
+  int rows = 0;
+  Cells headings;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("|")) headings.clear();
+    if (!line.starts_with("|")) continue;
+    const Cells row = cells(line);
+    if (headings.empty()) headings = row;
+    std::smatch at;
+    if (headings.front() != heading || !std::regex_search(line, at, target)) continue;
+    ++rows;
+    const Page& page = all.at(at[1]);
+    for (std::size_t i = 1; i + 1 < row.size(); ++i) {
+      INFO(document.lexically_relative(root).generic_string() << ", " << at[1] << ": " << row[i]);
+      for (const std::string& digits : measured_numbers(row[i]))
+        CHECK(is_printed(digits, page.printed));
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 TEST_CASE("tidy: numbers in the text of a page of results can be traced") {
@@ -199,28 +226,12 @@ TEST_CASE("tidy: numbers in the text of a page of results can be traced") {
   }
 }
 
-TEST_CASE("tidy: numbers of README's table of systems are on the pages that it links") {
-  const std::map<std::string, Page> all = pages();
-  static const std::regex link(R"(\]\(results/([\w-]+)\))");
-  std::ifstream in(root / "README.md");
-  int rows = 0;
-  Cells heading;
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("|")) heading.clear();
-    if (!line.starts_with("|")) continue;
-    const Cells row = cells(line);
-    if (heading.empty()) heading = row;
-    std::smatch at;
-    if (heading.back() != "verdict" || !std::regex_search(line, at, link)) continue;
-    ++rows;
-    const Page& page = all.at(at[1]);
-    for (std::size_t i = 1; i + 1 < row.size(); ++i) {
-      std::set<double> numbers = page.printed;
-      INFO("README.md, " << at[1] << ": " << row[i]);
-      for (const std::string& digits : measured_numbers(row[i])) CHECK(is_printed(digits, numbers));
-    }
-  }
-  CHECK(rows >= 15);
+TEST_CASE("tidy: numbers of README's table of errors are on the pages that it links") {
+  CHECK(traced_rows(root / "README.md", "predicted run", R"(\]\(results/([\w-]+)\))") >= 4);
+}
+
+TEST_CASE("tidy: numbers of the table of systems are on the pages that it links") {
+  CHECK(traced_rows(root / "results/README.md", "system", R"(\]\(([\w-]+)\))") >= 15);
 }
 
 TEST_CASE("tidy: which numbers must be traced") {

@@ -3,6 +3,7 @@
 // banned.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -71,7 +72,40 @@ std::vector<Line> documents() {
   return lines;
 }
 
+// The anchor of a heading: "## 2. A `plan`" -> "2-a-plan".
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading.substr(heading.find(' ') + 1)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_')
+      anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c == ' ') anchor += '-';
+  }
+  return anchor;
+}
+
 }  // namespace
+
+TEST_CASE("tidy: links of documents lead to files and headings") {
+  const std::vector<Line> lines = documents();
+  std::set<std::string> headings;  // "path#anchor"
+  for (const Line& line : lines)
+    if (line.text.starts_with("#")) headings.insert(line.path + "#" + anchor_of(line.text));
+  const std::regex link(R"(\]\(([^)\s]+)\))");
+  for (const Line& line : lines) {
+    for (std::sregex_iterator at(line.text.begin(), line.text.end(), link), end; at != end; ++at) {
+      const std::string target = (*at)[1];
+      if (target.find("://") != std::string::npos) continue;
+      const std::size_t mark = target.find('#');
+      const fs::path folder = fs::path(line.path).parent_path();
+      const std::string path =
+          mark == 0 ? line.path
+                    : (folder / target.substr(0, mark)).lexically_normal().generic_string();
+      INFO(line.path << ":" << line.number << " links " << target);
+      CHECK(fs::exists(root / path));
+      if (mark != std::string::npos) CHECK(headings.count(path + target.substr(mark)) == 1);
+    }
+  }
+}
 
 TEST_CASE("tidy: a file comment names files that exist") {
   std::set<std::string> names;
@@ -110,12 +144,12 @@ TEST_CASE("tidy: comments and guides use the words of the field") {
     banned.emplace_back(std::string("\\b") + word + "\\b");
   // The rooms and guides that are checked so far.
   const std::vector<std::string> places = {
-      "sim/allocator/",   "sim/answer/",      "sim/base/",          "sim/calibrate/",
-      "sim/cluster/",     "sim/command/",     "sim/engine/",        "sim/input/",
-      "sim/job/",         "sim/model/",       "sim/output/",        "sim/program/",
-      "sim/python/",      "sim/study/",       "sim/README.md",      "sim/formats.md",
-      "sim/CHANGELOG.md", "sim/extending.md", "README.md",          "calibration/README.md",
-      "models/",          "topologies/",      "workloads/README.md"};
+      "sim/allocator/",   "sim/answer/",      "sim/base/",     "sim/calibrate/",
+      "sim/cluster/",     "sim/command/",     "sim/engine/",   "sim/input/",
+      "sim/job/",         "sim/model/",       "sim/output/",   "sim/program/",
+      "sim/python/",      "sim/study/",       "sim/README.md", "sim/formats.md",
+      "sim/CHANGELOG.md", "sim/extending.md", "README.md",     "calibration/README.md",
+      "models/",          "topologies/",      "workloads/",    "results/README.md"};
   std::vector<Line> all = comments();
   for (Line& line : documents()) all.push_back(std::move(line));
   std::erase_if(all, [&](const Line& line) {
@@ -126,6 +160,14 @@ TEST_CASE("tidy: comments and guides use the words of the field") {
     INFO(line.path << ":" << line.number << ": " << line.text);
     for (const std::regex& word : banned) CHECK_FALSE(std::regex_search(line.text, word));
   }
+}
+
+TEST_CASE("tidy: README.md has at most 200 lines") {
+  std::ifstream in(root / "README.md");
+  std::size_t lines = 0;
+  for (std::string text; std::getline(in, text);) ++lines;
+  CHECK(lines > 100);
+  CHECK(lines <= 200);
 }
 
 TEST_CASE("tidy: each room has a README of at most 80 lines") {

@@ -1,6 +1,7 @@
-// row_model.cpp — the network of a row, from its architecture columns. A gated MLP (glu = 1) means
-// a decoder like Llama, otherwise a decoder like GPT. A row with experts takes the parts that no
-// column states from the model file of the same name.
+// row_model.cpp — the network of a row, from its architecture columns. Parts that no column states:
+// of a row with experts, from the model file of the same name; else those of the `model_type` that
+// the model's name says (models/names.textproto); else a gated MLP (glu = 1) means a decoder like
+// Llama, and another MLP a decoder like GPT.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +10,7 @@
 #include "sim/base/ascii.h"
 #include "sim/calibrate/rows/row_reading.h"
 #include "sim/input/models/huggingface.h"
+#include "sim/input/models/names.h"
 #include "sim/input/text/locate.h"
 
 namespace sim::calibrate {
@@ -68,6 +70,55 @@ void gpt(Reading& reading) {
                       "architecture.qkv_bias=true",
                       "architecture.attention_dropout=0.1",
                       "architecture.hidden_dropout=0.1"};
+}
+
+// The parts of a network that no column of a table states, as weak settings of the plan.
+void parts_of(Reading& reading, const model::Architecture& a) {
+  const auto part = [&](std::string_view field, const auto& value) {
+    reading.defaults.push_back(fmt::format("architecture.{}={}", field, value));
+  };
+  constexpr std::array norms{"rms", "layer", "layer_without_bias", "layer_without_weights"};
+  constexpr std::array input_norms{"each", "shared", "no_norm"};
+  constexpr std::array positions{"rope", "learned", "none"};
+  part("norm", norms[static_cast<std::size_t>(a.norm)]);
+  part("position", positions[static_cast<std::size_t>(a.position)]);
+  part("activation", a.activation == model::Activation::swiglu ? "swiglu" : "gelu");
+  part("tied_embeddings", a.tied_embeddings);
+  part("qkv_bias", a.qkv_bias);
+  part("linear_bias", a.linear_bias);
+  part("projection_bias", a.projection_bias);
+  part("mlp_bias", a.mlp_bias);
+  part("attention_dropout", a.attention_dropout);
+  part("hidden_dropout", a.hidden_dropout);
+  part("query_key_norm", a.query_key_norm);
+  part("norms_by_head", a.norms_by_head);
+  part("output_norms", a.output_norms);
+  part("input_norms", input_norms[static_cast<std::size_t>(a.input_norms)]);
+  part("embedding_norm", a.embedding_norm);
+  part("head_bias", a.head_bias);
+  if (a.sliding_window > 0) part("sliding_window", a.sliding_window);
+  if (a.whole_attention > 0) part("whole_attention", a.whole_attention);
+}
+
+// The network that the model's name says. False if the name says none, or one with another MLP than
+// the row's column.
+bool named_network(Reading& reading, bool gated) {
+  const std::string type = input::model_type_called(cell(reading.row, "model"));
+  if (type.empty()) return false;
+  const auto size = [&](const char* column) {
+    return leading_number(cell(reading.row, column)).value_or(0);
+  };
+  const auto network = input::network_like(
+      type, {.layers = size("layers"), .hidden = size("hidden"), .ffn = size("ffn"),
+             .heads = size("heads"), .kv_heads = size("kv_heads"), .vocab = size("vocab")});
+  if (!network) {
+    const std::string& why = network.errors().front().message;
+    if (contains(why, "not simulated")) reading.refuse(why);
+    return false;
+  }
+  if ((network->activation == model::Activation::swiglu) != gated) return false;
+  parts_of(reading, *network);
+  return true;
 }
 
 // Experts without a model file: all layers have them, as wide as the MLP.
@@ -136,7 +187,7 @@ void read_network(Reading& reading) {
     }
     if (const auto kv_heads = leading_number(cell(row, "kv_heads")); kv_heads && *kv_heads > 0)
       reading.say("architecture.kv_heads", *kv_heads);
-    if (!gated) gpt(reading);
+    if (!named_network(reading, gated) && !gated) gpt(reading);
     if (reading.is_mixture()) experts(reading);
   }
   if (!missing.empty()) return reading.refuse("not published: " + missing);

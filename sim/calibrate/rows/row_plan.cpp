@@ -8,6 +8,7 @@
 #include "sim/input/fields/cluster_fields.h"
 #include "sim/input/plan/draft.h"
 #include "sim/input/plan/plan_text.h"
+#include "sim/input/tables/tokenizer.h"
 
 namespace sim::calibrate {
 
@@ -65,9 +66,15 @@ void assume_attention(Reading& reading) {
   reading.assume("attention", "fused attention");
 }
 
-// GPT-2's, with which scripts of GPT models train [NVIDIA/Megatron-LM examples: gpt2-vocab.json].
+// The tokenizer's of models with that name; else GPT-2's, with which scripts of GPT models train
+// [NVIDIA/Megatron-LM examples: gpt2-vocab.json].
 void assume_vocabulary(Reading& reading) {
   if (reading.says("architecture.vocab") || reading.says("model")) return;
+  if (const auto vocab = input::vocabulary_of(cell(reading.row, "model"))) {
+    reading.say("architecture.vocab", *vocab);
+    reading.assume("architecture.vocab", fmt::format("a vocabulary of {}", *vocab));
+    return;
+  }
   reading.say("architecture.vocab", 50257);
   reading.assume("architecture.vocab", "GPT-2's vocabulary of 50,257");
 }
@@ -177,6 +184,8 @@ RowPlan plan_of(const Row& row, const input::Machine* machine) {
   out.machine = loaded->machine;
   out.family = loaded->framework;
   out.memory_only = choice.memory_only;
+  for (const std::string& setting : reading.settings)
+    out.said.push_back(setting.substr(0, setting.find('=')));
   out.assumes_gpus = degree(row, "n_gpus") == 0 && degree(row, "dp") == 0;
   out.assumes_recompute =
       std::ranges::count(reading.assumptions, "recompute", &input::Assumption::field) > 0;

@@ -39,6 +39,7 @@ struct RowPlan {
   bool memory_only = false;   // times are not compared: no measured efficiencies exist for the GPU
   bool assumes_gpus = false;  // no published source gives the number of GPUs
   bool assumes_recompute = false;  // none is assumed, since the row does not state any
+  std::vector<std::string> said;   // fields of the plan that the row states, or that follow from it
   std::vector<std::string> assumptions;
 };
 

@@ -162,6 +162,21 @@ void read_ends(Reading& reading, std::int64_t layers, std::int64_t parts) {
   reading.say("account_for_loss", true);
 }
 
+// The model chunks of a stage that the framework's recipes have, for a row that does not tell
+// them and is not sure of its schedule; 0: not known.
+int chunks_of_recipes(Reading& reading, std::int64_t stages) {
+  const std::string& schedule = cell(reading.row, "schedule");
+  const input::Framework* framework = input::find_framework(reading.said("framework"));
+  const std::int64_t layers = leading_number(reading.said("architecture.layers")).value_or(0);
+  const bool unsure = schedule.empty() || schedule.ends_with('?');
+  if (framework == nullptr || !framework->one_layer_chunks || !unsure || layers % stages != 0)
+    return 0;
+  const std::int64_t chunks = layers / stages;
+  if (chunks < 2 || chunks > 4096) return 0;
+  reading.assume("virtual_stages", "model chunks of one layer");
+  return static_cast<int>(chunks);
+}
+
 }  // namespace
 
 void read_schedule(Reading& reading) {
@@ -177,6 +192,7 @@ void read_schedule(Reading& reading) {
       reading.say("schedule", names.schedule->name);
       if (chunks < 2) chunks = names.schedule->chunks;
     }
+    if (chunks == 0 && names.schedule == nullptr) chunks = chunks_of_recipes(reading, stages);
     if (names.interleaved && names.schedule == nullptr && chunks < 2)
       return reading.refuse("not published: vp");
     if (chunks > 1 || names.schedule != nullptr) reading.say("virtual_stages", chunks);

@@ -109,7 +109,18 @@ constexpr std::array other_flags{
     Flag{"cross-entropy-loss-fusion", "true", "cross_entropy=native"},
     Flag{"cross-entropy-fusion-impl", "te", "cross_entropy=te"},
     Flag{"expandable-segments", "true", "allocator_options=expandable_segments:True"},
-    Flag{"vocab-size", "", "architecture.vocab="}};
+    Flag{"vocab-size", "", "architecture.vocab="},
+    Flag{"compile", "true", "layer_kernels=compiled"}};
+
+// Words of torchtitan's tables for what a run switched on: "FSDP2 + compile + AsyncTP".
+struct Technique {
+  const char* word;
+  const char* setting;
+};
+constexpr std::array techniques{Technique{"compile", "layer_kernels=compiled"},
+                                Technique{"async tp", "tp_comm_overlap=true"},
+                                Technique{"asynctp", "tp_comm_overlap=true"},
+                                Technique{"vanilla tp", "tp_comm_overlap=false"}};
 
 std::string value_text(const nlohmann::json& value) {
   if (value.is_string()) {
@@ -261,6 +272,9 @@ void read_flags(Reading& reading) {
       if (*on == '\0') add_flag(reading, setting + text);
       if (text == on || (is_on(text) && is_on(on))) add_flag(reading, setting);
     }
+    if (key == "technique")
+      for (const auto& [word, means] : techniques)
+        if (contains(text, word)) add_flag(reading, means);
     const std::string setting = input::megatron_setting(key);
     if (setting.ends_with('=')) {
       add_flag(reading, setting + text);

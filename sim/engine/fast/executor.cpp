@@ -80,8 +80,11 @@ void Executor::launched(RankState& r, Stream stream, std::int64_t entries, Time 
 void Executor::kernel(int c, RankState& r, const Instruction& i) {
   const Resource resource = resource_of(i.stream);
   const bool launches = resource != Resource::cpu_cores;
-  r.clock.cpu = r.clock.cpu + times_.launch;
-  if (launches) admit(r, i.stream, 1);
+  const std::int64_t entries = i.flags & program::graphed ? 0 : 1;
+  if (entries > 0) {
+    r.clock.cpu = r.clock.cpu + times_.launch;
+    if (launches) admit(r, i.stream, entries);
+  }
   Time& tail = r.clock.tail[at(i.stream)];
   Time& free = r.free[static_cast<std::size_t>(resource)];
   const bool beside = i.flags & program::beside;
@@ -97,7 +100,7 @@ void Executor::kernel(int c, RankState& r, const Instruction& i) {
   if (!beside && resource == Resource::sms)
     r.timeline.kernel(start, end, kernel_account(i.flags), idle);
   if (launches) {
-    launched(r, i.stream, 1, start);
+    launched(r, i.stream, entries, start);
     r.queue_account = idle;
   }
   if (options_.observer) observe(c, r, i.stream, i, start, start, end);
@@ -110,9 +113,13 @@ bool Executor::collective(int c, RankState& r, const Instruction& i) {
   const Account account = account_of(q);
   const int group = peers_.meeting_of(c, at(q));
   if (group >= 0 && !times_.single_queue) return meet_later(c, r, i, group);
+  const std::int64_t entries =
+      i.flags & program::graphed ? 0 : times_.queue_entries_per_collective;
   if (!r.stall.posted) {
-    r.clock.cpu = r.clock.cpu + times_.launch_collective;
-    admit(r, q, times_.queue_entries_per_collective);
+    if (entries > 0) {
+      r.clock.cpu = r.clock.cpu + times_.launch_collective;
+      admit(r, q, entries);
+    }
     r.stall.post = std::max({r.clock.cpu, tail, r.clock.tail[at(i.stream)]});
     if (times_.single_queue) r.stall.post = std::max(r.stall.post, r.queue);
     if (group >= 0 && !r.alone) {
@@ -139,7 +146,7 @@ bool Executor::collective(int c, RankState& r, const Instruction& i) {
       i.flags & program::overlapped ? r.times.transfer_overlapped : r.times.transfer;
   const Time end = start + durations[i.index];
   const Account late = why(r, r.stall.post, account);
-  launched(r, q, times_.queue_entries_per_collective, r.stall.post);
+  launched(r, q, entries, r.stall.post);
   r.queue_account = late;
   tail = end;
   const Account waiting = waits_for_stages(q) ? Account::pp_fill_drain : account;
@@ -211,12 +218,12 @@ bool Executor::execute(int c, RankState& r, const Instruction& i, const MemoryCo
       return known(i.stream) && exchange(c, r, i);
     case Op::wait:
       if (!known(i.stream) || !event_known(c, r, i.event)) return false;
-      r.clock.cpu = r.clock.cpu + times_.event;
+      if (!(i.flags & program::graphed)) r.clock.cpu = r.clock.cpu + times_.event;
       wait(r, i);
       return true;
     case Op::record:
       if (!known(i.stream)) return false;
-      r.clock.cpu = r.clock.cpu + times_.event;
+      if (!(i.flags & program::graphed)) r.clock.cpu = r.clock.cpu + times_.event;
       r.events[i.event] = {
           r.clock.tail[at(i.stream)], {}, account_of(i.stream), account_of(i.stream)};
       return true;

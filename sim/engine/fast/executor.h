@@ -112,6 +112,10 @@ class Executor {
   bool answer();
   bool free(int c, RankState& r, const program::Instruction& i, const MemoryCode& memory,
             std::uint32_t slot);
+  // CPU time of an allocation that finds a block.
+  Duration allocation_time(const program::Instruction& i) const {
+    return i.flags & program::graphed ? Duration{} : times_.allocation;
+  }
   void wait_for_device(RankState& r);
   void work_on_host(RankState& r, const program::Instruction& i);
   bool may_allocate(int c, RankState& r, const program::Instruction& i);

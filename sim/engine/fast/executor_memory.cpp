@@ -23,7 +23,7 @@ bool Executor::left_out(RankState& r, const MemoryCode& memory) const {
 // device, it must know when the device is idle.
 bool Executor::may_allocate(int c, RankState& r, const Instruction& i) {
   if (!r.stall.posted) {
-    r.clock.cpu = r.clock.cpu + times_.allocation;
+    r.clock.cpu = r.clock.cpu + allocation_time(i);
     r.stall.asks =
         r.driver.outstanding() > 0 && !r.pending.empty() && r.clock.cpu >= r.stall.sure_until;
     r.stall.posted = r.stall.asks;
@@ -46,7 +46,7 @@ bool Executor::allocate(int c, RankState& r, const Instruction& i, const MemoryC
   if (r.stall.posted || !r.pending.empty()) {
     if (!may_allocate(c, r, i)) return false;
   } else {
-    r.clock.cpu = r.clock.cpu + times_.allocation;
+    r.clock.cpu = r.clock.cpu + allocation_time(i);
   }
   if (r.log.recording) {
     r.log.times.push_back((r.clock.cpu - r.log.origin).ps);
@@ -97,7 +97,7 @@ bool Executor::free(int c, RankState& r, const Instruction& i, const MemoryCode&
   const program::Streams recorded = left_out ? 0 : r.memory.recorded(slot);
   if (!r.pending.empty() && recorded != 0 && !complete_all(c, r, recorded) && times_.single_queue)
     return false;
-  r.clock.cpu = r.clock.cpu + times_.release;
+  if (!(i.flags & program::graphed)) r.clock.cpu = r.clock.cpu + times_.release;
   if (r.log.recording) {
     r.log.times.push_back((r.clock.cpu - r.log.origin).ps);
     r.log.shape = shape_with(r.log.shape, 1 + recorded);

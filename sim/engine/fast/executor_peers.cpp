@@ -24,7 +24,7 @@ void Executor::post(int c, RankState& r, Pending& pending) {
   }
   const Account late = why(r, pending.post, pending.account);
   if (pending.joins) lift(r, pending.joined, pending.post, late);
-  launched(r, pending.communicator, times_.queue_entries_per_collective, pending.post);
+  launched(r, pending.communicator, pending.entries, pending.post);
   r.queue_account = late;
 }
 
@@ -179,11 +179,13 @@ bool Executor::settle(int c, RankState& r) {
 // Issues an operation. False: the time at which its queue has room is unknown.
 bool Executor::issue(int c, RankState& r, const Instruction& i, Stream q, Duration launch,
                      Pending pending) {
-  const std::int64_t entries = times_.queue_entries_per_collective;
-  if (!r.queue_of(q).knows_room_for(entries)) settle(c, r);
-  if (!r.queue_of(q).knows_room_for(entries)) return false;
-  r.clock.cpu = r.clock.cpu + launch;
-  admit(r, q, entries);
+  if (!(i.flags & program::graphed)) {
+    pending.entries = times_.queue_entries_per_collective;
+    if (!r.queue_of(q).knows_room_for(pending.entries)) settle(c, r);
+    if (!r.queue_of(q).knows_room_for(pending.entries)) return false;
+    r.clock.cpu = r.clock.cpu + launch;
+    admit(r, q, pending.entries);
+  }
   pending.number = ++r.clock.exchanges;
   pending.communicator = q;
   pending.joined = i.stream;

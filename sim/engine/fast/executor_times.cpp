@@ -15,9 +15,9 @@ void Executor::leave_out_tensors() {
       code.push_back({});
       for (const program::Instruction& i : r->program.blocks[b].code) {
         if (i.op == Op::alloc) {
-          code.back().behind += times_.allocation;
+          code.back().behind += allocation_time(i);
         } else if (i.op == Op::free) {
-          code.back().behind += times_.release;
+          if (!(i.flags & program::graphed)) code.back().behind += times_.release;
         } else if (i.op != Op::move && i.op != Op::record_stream) {
           code.push_back({i, {}});
         }

@@ -90,6 +90,7 @@ struct Pending {
   program::Stream communicator{}, joined{};
   std::uint16_t event = 0;
   bool joins = false, posted = false;
+  std::int64_t entries = 0;  // of its launch queue; 0: a CUDA graph launches it
   Time post{};  // at least the time of issue; the queue may delay it until it is posted
   Account account = Account::pp_transfer, waiting = Account::pp_imbalance;
   std::vector<std::int64_t> numbers;  // by message: the number of earlier messages on its channel

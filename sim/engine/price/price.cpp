@@ -114,6 +114,11 @@ void price_host(Times& times, const device::HostProfile& host) {
   set(HostWork::experts_forward, host.experts_forward);
   set(HostWork::experts_backward, host.experts_backward);
   set(HostWork::expert, host.expert);
+  set(HostWork::graph, host.graph);
+  set(HostWork::layer_forward_half, Duration{host.layer_forward.ps / 2});
+  set(HostWork::layer_backward_half, Duration{host.layer_backward.ps / 2});
+  set(HostWork::experts_forward_third, Duration{host.experts_forward.ps / 3});
+  set(HostWork::experts_backward_third, Duration{host.experts_backward.ps / 3});
 }
 
 // Prices the classes of a job. Results are cached, because stages share most of their operations.

@@ -45,6 +45,7 @@ std::uint32_t Reference::slot(const Rank& r, program::Space space, std::uint32_t
 }
 
 Duration Reference::cost(Rank& r, const Instruction& i) const {
+  if (i.flags & program::graphed) return {};
   switch (i.op) {
     case Op::alloc:
       return times_.allocation;
@@ -137,7 +138,7 @@ void Reference::cpu_step(int c) {
   }
   const bool launch = (i.op == Op::kernel && resource_of(i.stream) != Resource::cpu_cores) ||
                       i.op == Op::collective || i.op == Op::exchange;
-  if (launch && times_.launch_queue > 0) {
+  if (launch && !(i.flags & program::graphed) && times_.launch_queue > 0) {
     Rank::Places& places = places_of(r, stream_of(r, i));
     const std::int64_t own = i.op == Op::kernel ? 1 : times_.queue_entries_per_collective;
     const std::int64_t wanted = places.issued + own - times_.launch_queue;
@@ -147,6 +148,8 @@ void Reference::cpu_step(int c) {
     }
     places.issued += own;
     places.of.push_back(own);
+  } else if (launch && times_.launch_queue > 0) {
+    places_of(r, stream_of(r, i)).of.push_back(0);
   }
   handle(c, r, i);
   if (!r.wait.on) {

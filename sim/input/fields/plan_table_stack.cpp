@@ -49,6 +49,10 @@ constexpr std::array stack_rows{
           .otherwise = "none",
           .line = "Modules whose saved tensors wait on the CPU, commas between: attn_norm, "
                   "qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act."},
+    Field{.name = "cuda_graph_modules",
+          .otherwise = "none",
+          .line = "Parts that CUDA graphs launch, commas between: attn, mlp, moe, moe_router, "
+                  "moe_preprocess; or full_iteration."},
     Field{.name = "offload_min_elements",
           .place = at<&Plan::policy, &LayerPolicy::offload_min_elements>(),
           .unit = "elements",

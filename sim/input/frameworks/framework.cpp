@@ -262,6 +262,7 @@ Framework framework_of(const std::string& name, const std::map<std::string, File
     out.files.insert(out.files.begin(), file->message);
     if (out.refused.empty()) out.refused = file->message->refuse();
     if (out.family.empty()) out.family = file->message->family();
+    out.one_layer_chunks = out.one_layer_chunks || file->message->one_layer_chunks();
     if (!file->message->has_based_on()) break;
     const std::string& base = file->message->based_on();
     const auto found = files.find(base);

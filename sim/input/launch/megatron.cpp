@@ -265,6 +265,7 @@ MegatronArguments Translator::run() {
   tensor_grid();
   recomputation();
   offloaded_modules();
+  cuda_graphs();
   replicas();
   cross_entropy();
   attention();

@@ -52,8 +52,9 @@ constexpr std::string_view together =
     "qk-layernorm moe-router-load-balancing-type cp-comm-type no-masked-softmax-fusion "
     "pp-partition-method hierarchical-context-parallel-sizes ds-sequence-parallel-size "
     "window-size window-attn-skip-freq cpu-offloading fine-grained-activation-offloading "
-    "offload-modules num-micro-batches-per-dp micro-batch-size-per-dp moe-layer-recompute topk "
-    "expert-interval moe-expert-parallel-size";
+    "offload-modules enable-cuda-graph external-cuda-graph cuda-graph-impl cuda-graph-scope "
+    "cuda-graph-modules full-iteration-cuda-graph num-micro-batches-per-dp "
+    "micro-batch-size-per-dp moe-layer-recompute topk expert-interval moe-expert-parallel-size";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
@@ -83,9 +84,7 @@ constexpr std::array noted{
     Family{"no-scatter-gather-tensors-in-pipeline", "sends between stages are whole"},
     Family{"defer-embedding-wgrad-compute wgrad-deferral-limit delay-wgrad-compute",
            "weight gradients are made with the others"},
-    Family{"enable-cuda-graph external-cuda-graph cuda-graph-impl cuda-graph-scope "
-           "cuda-graph-modules optimizer-cuda-graph full-iteration-cuda-graph",
-           "kernels are launched one by one"},
+    Family{"optimizer-cuda-graph", "kernels of the optimizer are launched one by one"},
     Family{"rampup-batch-size step-batch-size-schedule", "the step is of the full global batch"},
     Family{"curriculum-learning data-efficiency-curriculum-learning random-ltd adaptive-seq-len",
            "the step is of the full sequence"},

@@ -118,4 +118,33 @@ void Translator::offloaded_modules() {
   set(*modules, "offload_modules=" + list);
 }
 
+// --cuda-graph-impl says who captures (none, local, transformer_engine, full_iteration), and
+// --enable-cuda-graph and --external-cuda-graph are its older forms; the scope or the modules say
+// what. Without them it is a whole layer. Layers of experts are captured up to their dispatcher,
+// after which the number of rows changes.
+// [NVIDIA/Megatron-LM core 0.12 to 0.19 transformer/transformer_config.py: cuda_graph_*]
+void Translator::cuda_graphs() {
+  const Given* impl = find("cuda-graph-impl");
+  const Given* scope = find({"cuda-graph-modules", "cuda-graph-scope"});
+  const Given* whole = find("full-iteration-cuda-graph");
+  const Given* by = impl ? impl : find({"enable-cuda-graph", "external-cuda-graph"});
+  if (!by) by = whole;
+  if (!by || (impl && impl->value() == "none")) return;
+  std::vector<std::string> parts;
+  if (whole || (impl && impl->value() == "full_iteration")) parts = {"full_iteration"};
+  const bool experts = has_experts();
+  const bool named = scope && parts.empty();
+  for (const shell::Word& word : named ? scope->values : std::vector<shell::Word>{}) {
+    if (word.text == "mamba" || (word.text == "mlp" && experts)) {
+      note(*scope, fmt::format("the model has no {}", word.text));
+    } else if (word.text != "full") {
+      parts.push_back(word.text);
+    }
+  }
+  if (parts.empty())
+    parts = experts ? std::vector<std::string>{"attn", "moe_router", "moe_preprocess"}
+                    : std::vector<std::string>{"attn", "mlp"};
+  set(scope ? *scope : *by, fmt::format("cuda_graph_modules={}", fmt::join(parts, ",")));
+}
+
 }  // namespace sim::input

@@ -62,6 +62,7 @@ class Translator {
   void tensor_grid();
   void recomputation();
   void offloaded_modules();
+  void cuda_graphs();
   void replicas();
   void cross_entropy();
   void attention();

@@ -17,6 +17,7 @@
 #include "sim/job/schedule/schedule.h"
 #include "sim/program/parallel/offload/module_offload.h"
 #include "sim/program/plan/layer_partition.h"
+#include "sim/program/plan/cuda_graphs.h"
 #include "sim/program/plan/recompute_modules.h"
 #include "sim/program/plan/shards.h"
 
@@ -79,6 +80,19 @@ void offload_modules(const v1::Plan& from, program::Plan& to, Diagnostics& probl
                                       "qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 or "
                                       "moe_act",
                                       name.substr(0, 40))});
+  }
+}
+
+void cuda_graphs(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
+  std::string_view rest = from.cuda_graph_modules();
+  while (!rest.empty()) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    if (name == "none" || program::add_cuda_graph(to.stack.cuda_graphs, name)) continue;
+    problems.push_back({"cuda_graph_modules",
+                        fmt::format("'{}' is no part that a CUDA graph can launch; write attn, "
+                                    "mlp, moe, moe_router, moe_preprocess or full_iteration",
+                                    name.substr(0, 40))});
   }
 }
 
@@ -362,6 +376,7 @@ void fill(const v1::Plan& from, const Machine* machine, Resolved& out) {
   optimizer(from, out.plan, out.problems);
   recompute_modules(from, out.plan, out.problems);
   offload_modules(from, out.plan, out.problems);
+  cuda_graphs(from, out.plan, out.problems);
   read_words(from, out.plan, out.problems);
   chunks(from, out);
 }

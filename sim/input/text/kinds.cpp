@@ -61,6 +61,7 @@ std::string kind_of_fields(const std::set<std::string>& names) {
   if (has("type") && (has("field") || has("refuse") || has("based_on"))) return "family";
   if (has("says") || has("based_on") || (has("line") && has("source"))) return "framework";
   if (has("tokenizer")) return "tokenizers";
+  if (has("network")) return "model-names";
   if (has("groups")) return "residuals";
   if (has("variant")) return "variants";
   return "plan";
@@ -72,6 +73,7 @@ std::string kind_of_message(const std::string& name) {
   if (name == "RunResiduals") return "residuals";
   if (name == "Whatif") return "variants";
   if (name == "ModelFamily") return "family";
+  if (name == "ModelNames") return "model-names";
   return lower(name);
 }
 

@@ -13,7 +13,7 @@
 namespace sim::input {
 
 // The kind: "plan" (the default), "grid", "cluster", "profile", "campaign", "failures", "search",
-// "framework", "codec", "tokenizers", "residuals" or "variants".
+// "framework", "codec", "tokenizers", "model-names", "residuals" or "variants".
 std::string kind_of_text(std::string_view text);
 
 // The problem of a file of another kind than message `read_as`. Example: "is a grid, not a plan;

@@ -34,6 +34,7 @@ Writer::Writer(Rank& rank_, const Variant& variant_, std::string name, AutogradG
       held(variant_.holds_gradient) {
   block_.owner = owner;
   if (cuts_products()) e.set_pieces(plan.mesh.tp);
+  if (plan.stack.cuda_graphs.passes) e.stay_in_graph();
 }
 
 Value Writer::make(std::int64_t bytes, std::string_view label, Category category, Stream pool) {
@@ -226,6 +227,33 @@ Value checkpoint(Writer& w, const std::vector<Value>& arguments,
     return back;
   });
   return output;
+}
+
+namespace {
+
+void launch_graph(Writer& w, std::int64_t bytes) {
+  w.memory_bound(model::OperationKind::copy, "graph input", 2 * bytes);
+  w.e.begin_graph();
+}
+
+}  // namespace
+
+void open_graph(Writer& w, bool on, std::int64_t bytes) {
+  if (!on) return;
+  launch_graph(w, bytes);
+  w.node([](Writer& b, Gradients g) {
+    b.e.end_graph();
+    return g;
+  });
+}
+
+void close_graph(Writer& w, bool on, std::int64_t bytes) {
+  if (!on) return;
+  w.e.end_graph();
+  w.node([bytes](Writer& b, Gradients g) {
+    launch_graph(b, bytes);
+    return g;
+  });
 }
 
 }  // namespace sim::program

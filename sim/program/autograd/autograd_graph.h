@@ -264,4 +264,10 @@ class Writer {
 Value checkpoint(Writer& w, const std::vector<Value>& arguments,
                  const std::function<Value(Writer&)>& region);
 
+// What is written between the two, a CUDA graph launches (with `on`), and another one launches its
+// backward pass. Each graph reads `bytes` of input from a buffer of its own, where they are copied
+// to. [TransformerEngine pytorch/graph.py:make_graphed_callables]
+void open_graph(Writer& w, bool on, std::int64_t bytes);
+void close_graph(Writer& w, bool on, std::int64_t bytes);
+
 }  // namespace sim::program

@@ -17,10 +17,10 @@ std::uint64_t hash(const model::Operation& o) {
   return h;
 }
 
-Instruction instruction(Op op) {
-  Instruction i{};
-  i.op = op;
-  return i;
+// Communicators whose collectives belong to a layer's own work.
+bool of_layers(Stream communicator) {
+  return communicator == Stream::tp || communicator == Stream::cp || communicator == Stream::ep ||
+         communicator == Stream::etp || communicator == Stream::etp_ep;
 }
 
 }  // namespace
@@ -53,6 +53,23 @@ std::uint16_t Tables::label(std::string_view text) {
   return it->second;
 }
 
+Instruction Emitter::instruction(Op op) const {
+  Instruction i{};
+  i.op = op;
+  if (graphs_ > 0) i.flags = graphed;
+  return i;
+}
+
+void Emitter::begin_graph() {
+  if (graphs_ == 0) host(HostWork::graph);
+  ++graphs_;
+}
+
+void Emitter::end_graph() {
+  assert(graphs_ > 0);
+  --graphs_;
+}
+
 void Emitter::alloc(Slot slot, std::int64_t bytes, Category category, std::string_view label,
                     Stream pool) {
   assert(bytes > 0);
@@ -71,7 +88,7 @@ void Emitter::free(Slot slot, std::uint8_t flags) {
   Instruction i = instruction(Op::free);
   i.space = slot.space;
   i.index = slot.index;
-  i.flags = flags;
+  i.flags |= flags;
   block_.code.push_back(i);
 }
 
@@ -94,7 +111,7 @@ void Emitter::record_stream(Slot slot, Stream stream) {
 void Emitter::kernel(const model::Operation& operation, std::uint8_t flags, Stream stream) {
   Instruction i = instruction(Op::kernel);
   i.stream = stream;
-  i.flags = flags;
+  i.flags |= flags;
   i.index = tables_.operation(operation);
   i.label = tables_.label(operation.name);
   block_.code.push_back(i);
@@ -133,8 +150,9 @@ void Emitter::send(const Transfer& transfer, std::string_view label, std::uint8_
                    std::uint16_t event, Stream stream) {
   assert(transfer.bytes.n > 0);
   Instruction i = instruction(Op::collective);
+  if (!of_layers(transfer.communicator)) i.flags = 0;
   i.stream = stream;
-  i.flags = flags;
+  i.flags |= flags;
   i.event = event;
   i.index = tables_.transfer(transfer);
   i.label = tables_.label(label);
@@ -190,6 +208,7 @@ void Emitter::sync_device(std::string_view label) {
 }
 
 void Emitter::host(HostWork work, std::int64_t amount) {
+  if (graphs_ > 0) return;
   Instruction i = instruction(Op::host);
   i.index = static_cast<std::uint32_t>(work);
   i.value = amount;

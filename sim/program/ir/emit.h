@@ -82,7 +82,16 @@ class Emitter {
   void sync_event(std::uint16_t event, std::string_view label);
   void sync_stream(Stream stream, std::string_view label);
   void sync_device(std::string_view label);
+  // Not in a CUDA graph: the work is part of what the graph replaces.
   void host(HostWork work, std::int64_t amount = 1);
+
+  // From here to end_graph() everything is part of one CUDA graph: the CPU launches it here. Graphs
+  // do not nest: inner calls have no effect. Messages between stages and collectives of data
+  // parallelism stay outside.
+  void begin_graph();
+  void end_graph();
+  // The whole block is part of a graph that another block launches.
+  void stay_in_graph() { ++graphs_; }
 
   bool empty() const { return block_.code.empty(); }
   std::vector<Instruction>& code() { return block_.code; }
@@ -92,6 +101,7 @@ class Emitter {
   Tables& tables() { return tables_; }
 
  private:
+  Instruction instruction(Op op) const;
   int pieces(collective::Kind kind, Stream communicator) const;
   void send(const Transfer& transfer, std::string_view label, std::uint8_t flags,
             std::uint16_t event, Stream stream);
@@ -99,6 +109,7 @@ class Emitter {
   Tables& tables_;
   Block block_;
   int pieces_ = 1;
+  int graphs_ = 0;  // graphs that are open
 };
 
 }  // namespace sim::program

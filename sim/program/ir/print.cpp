@@ -97,7 +97,9 @@ constexpr std::array kind_names = {"gemm",      "attention forward", "attention 
 constexpr std::array role_names = {"forward", "input gradient", "weight gradient"};
 constexpr std::array host_names = {
     "layer_forward", "layer_backward",  "microbatch",       "step",  "blocking_read", "data",
-    "launches",      "experts_forward", "experts_backward", "expert"};
+    "launches",      "experts_forward", "experts_backward", "expert",
+    "graph",         "layer_forward_half", "layer_backward_half", "experts_forward_third",
+    "experts_backward_third"};
 
 template <class Enum, std::size_t N>
 std::string_view named(const std::array<const char*, N>& names, Enum value) {

@@ -139,6 +139,7 @@ inline constexpr std::uint8_t optimizer_work = 4;  // kernel belongs to the opti
 inline constexpr std::uint8_t recomputed = 8;  // kernel repeats forward work in the backward pass
 inline constexpr std::uint8_t maybe = 16;      // free: the slot may be empty
 inline constexpr std::uint8_t beside = 32;     // kernel: small enough to run with any other kernel
+inline constexpr std::uint8_t graphed = 64;    // part of a CUDA graph: it takes no CPU time
 
 // Kinds of CPU work. The profile gives each a time per unit.
 enum class HostWork : std::uint8_t {
@@ -152,6 +153,11 @@ enum class HostWork : std::uint8_t {
   experts_forward,   // router and dispatcher of a layer's forward beyond their launches
   experts_backward,  // ... of its backward
   expert,            // one weight of a grouped product: its tensors, handles and hooks
+  graph,             // one launch of a CUDA graph, and the Python around it
+  layer_forward_half,      // half of layer_forward: the other half is in a CUDA graph
+  layer_backward_half,     // ... of layer_backward
+  experts_forward_third,   // a third of experts_forward: other parts are in CUDA graphs
+  experts_backward_third,  // ... of experts_backward
   count_,
 };
 

@@ -123,15 +123,39 @@ Value second_half(Writer& w) {
   return w.rank.recomputes_mlp() ? checkpoint(w, {given}, half) : half(w);
 }
 
+// The halves that CUDA graphs launch.
+struct Captured {
+  bool first = false, second = false;
+};
+Captured captured_halves(const Writer& w) {
+  const CudaGraphs& graphs = w.plan.stack.cuda_graphs;
+  return {graphs.attention, w.variant.kind.mixture ? graphs.moe : graphs.mlp};
+}
+
+// The Python of a layer's halves outside of graphs.
+void python_of_layer(Writer& w, HostWork whole, HostWork half) {
+  const Captured captured = captured_halves(w);
+  if (captured.first != captured.second)
+    w.e.host(half);
+  else if (!captured.first)
+    w.e.host(whole);
+}
+
 // Both halves of a layer: from the residual stream to the next layer's input or, with `last`, to
 // its slot.
 Value both_halves(Writer& w, Value input, bool last) {
   // The caller holds the stream until the layer returns.
   const bool named = w.plan.policy.offloads(OffloadModule::qkv_linear);
   if (named) w.hold(input);
+  const Captured captured = captured_halves(w);
+  const std::int64_t bytes = w.dim.residual();
+  open_graph(w, captured.first, bytes);
   const Value middle =
       residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
+  close_graph(w, captured.first, bytes);
+  open_graph(w, captured.second, bytes);
   const Value out = residual(w, middle, second_half, last);
+  close_graph(w, captured.second, bytes);
   w.unname_all();
   if (w.a.input_norms == model::InputNorms::shared) w.drop(w.half.normed);
   w.drop({middle, named ? input : Value{0}});
@@ -151,7 +175,7 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
                              : "layer forward without saving");
   w.forward = !variant.recompute;
   if (variant.recompute) w.set.flags = recomputed;
-  w.e.host(HostWork::layer_forward);
+  python_of_layer(w, HostWork::layer_forward, HostWork::layer_forward_half);
   const Value input = w.given(layer_slot(LayerSlot::input), w.dim.residual(), "residual stream",
                               Category::activations);
   both_halves(w, input, true);
@@ -165,7 +189,7 @@ std::uint32_t layer_forward(Rank& rank, const Variant& variant) {
 std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
            *rank.graphs.layer.at(variant.kind.number()));
-  w.e.host(HostWork::layer_backward);
+  python_of_layer(w, HostWork::layer_backward, HostWork::layer_backward_half);
   for (Tensor& t : w.graph.tensors) t.away = 0;  // all offloaded tensors are back
   make_operators_again(w);
   w.backward({});

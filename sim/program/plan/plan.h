@@ -17,6 +17,7 @@
 #include "sim/job/schedule/schedule.h"
 #include "sim/model/architecture.h"
 #include "sim/model/operation.h"
+#include "sim/program/plan/cuda_graphs.h"
 
 namespace sim::program {
 
@@ -382,6 +383,7 @@ struct StackPlan {
   bool repeat_kv = false;
   // TransformerEngine 2 keeps one uninitialised gradient for each shape, to hand to autograd.
   bool kept_gradient_handles = false;
+  CudaGraphs cuda_graphs;
   bool attention_mask = true;  // dataloader mask b x 1 x s x s (--no-create-... turns it off)
   // --reset-attention-mask: each sample has its own mask, built by the loader's `data_workers`.
   bool reset_attention_mask = false;

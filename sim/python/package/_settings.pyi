@@ -47,6 +47,7 @@ class Fields(TypedDict, total=False):
     recompute_modules: str
     offload_layers: int
     offload_modules: str
+    cuda_graph_modules: str
     offload_min_elements: int
     activation_offload_fraction: float
     offload_delta_bytes: int
@@ -195,6 +196,7 @@ class FieldLists(TypedDict, total=False):
     recompute_modules: Union[str, Sequence[str]]
     offload_layers: Union[int, Sequence[int]]
     offload_modules: Union[str, Sequence[str]]
+    cuda_graph_modules: Union[str, Sequence[str]]
     offload_min_elements: Union[int, Sequence[int]]
     activation_offload_fraction: Union[float, Sequence[float]]
     offload_delta_bytes: Union[int, Sequence[int]]

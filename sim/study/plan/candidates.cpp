@@ -35,7 +35,8 @@ void Candidates::restart(std::vector<Entry> entries, Work work, bool distinct) {
     return schedule::catalog()[space_.cores()[entry.core].schedule].by_times;
   };
   if (!std::ranges::all_of(entries, by_times)) std::erase_if(entries, by_times);
-  queue_ = Queue(Later(), std::move(entries));
+  queue_ = {};
+  for (const Entry& entry : entries) queue_.push({estimate(entry), entry});
   ready_ = {};
   waited_ = 0;
   later_.clear();
@@ -45,7 +46,38 @@ void Candidates::restart(std::vector<Entry> entries, Work work, bool distinct) {
 }
 
 void Candidates::put_back(const Entry& entry) {
-  if (entry.full <= most_full) (is_ready(entry) ? ready_ : queue_).push(entry);
+  if (entry.full > most_full) return;
+  if (is_ready(entry)) {
+    ready_.push(entry);
+  } else {
+    queue_.push({estimate(entry), entry});
+  }
+}
+
+void Candidates::note_bounds(const PlanShape& core, std::int64_t first_ps, std::int64_t step_ps) {
+  if (first_ps <= 0 || step_ps <= 0) return;
+  const double ratio = static_cast<double>(step_ps) / static_cast<double>(first_ps);
+  const auto [at, added] = ratios_.try_emplace(degrees_of(core), ratio);
+  at->second = std::min(at->second, ratio);
+}
+
+Score Candidates::estimate(const Entry& entry) const {
+  const PlanShape& core = space_.cores()[entry.core];
+  const auto ratio = ratios_.find(degrees_of(core));
+  if (entry.known >= Known::second_bound || ratio == ratios_.end()) return entry.score;
+  return score(space_, wanted_, core,
+               static_cast<std::int64_t>(ratio->second * static_cast<double>(entry.score.step_ps)));
+}
+
+// Ratios become known while entries wait.
+void Candidates::correct_front() {
+  while (!queue_.empty()) {
+    const Entry entry = queue_.top().entry;
+    const Score now = estimate(entry);
+    if (now <= queue_.top().score) return;
+    queue_.pop();
+    queue_.push({now, entry});
+  }
 }
 
 // Whether an entry is left out, or for later.
@@ -65,6 +97,7 @@ bool Candidates::passed_over(const Entry& entry) {
 
 std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
   std::vector<Entry> taken;
+  std::set<Degrees> together;
   std::size_t bounds = 0, replays = 0;
   // Limits only fall, so plans above them are of no use any more.
   if (limit && !ready_.empty() && ready_.top().score >= *limit) ready_ = {};
@@ -74,12 +107,22 @@ std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
       distinct_ = false;
       for (const Entry& entry : std::exchange(later_, {})) put_back(entry);
     }
+    correct_front();
     const bool replay = !ready_.empty() && (queue_.empty() || waited_ >= longest_wait ||
-                                            Later()(queue_.top(), ready_.top()));
-    Queue& from = replay ? ready_ : queue_;
-    if (from.empty() || (limit && from.top().score >= *limit)) break;
-    Entry entry = from.top();
-    from.pop();
+                                            queue_.top().score > ready_.top().score);
+    if (!replay && queue_.empty()) break;
+    Entry entry = replay ? ready_.top() : queue_.top().entry;
+    if (limit && (replay ? entry.score : queue_.top().score) >= *limit) break;
+    if (replay) {
+      ready_.pop();
+    } else {
+      queue_.pop();
+    }
+    // Of plans with the same degrees one at a time.
+    if (replay && distinct_ && !together.insert(degrees_of(space_.cores()[entry.core])).second) {
+      later_.push_back(entry);
+      continue;
+    }
     if (passed_over(entry)) continue;
     entry.sought = true;
     waited_ = replay ? 0 : waited_ + 1;

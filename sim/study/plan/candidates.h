@@ -47,9 +47,13 @@ bool is_conventional(const Space& space, const PlanShape& core);
 // one) and is put back. With that bound it is replayed, unless its tensors fill so much of the room
 // that fragmentation may take the rest. After many bounds the best plan that has one is replayed,
 // even if first bounds of others are below it.
+//
+// First bounds know no messages between replicas. Second bounds do, and plans of the same degrees
+// send nearly the same messages. So the first bound of a plan is scaled by the ratio of both bounds
+// of its degrees. That is an estimate: it orders candidates and proves nothing.
 class Candidates {
  public:
-  explicit Candidates(const Space& space) : space_(space) {}
+  Candidates(const Space& space, const Wanted& wanted) : space_(space), wanted_(wanted) {}
 
   // The work that may be spent on the candidates.
   struct Work {
@@ -63,6 +67,8 @@ class Candidates {
   std::vector<Entry> next(const std::optional<Score>& limit);
   // Puts an entry back with a bound that next() asked for. It is left out if it is too full.
   void put_back(const Entry& entry);
+  // The second bound of a plan of these degrees, `step_ps`, and its first bound.
+  void note_bounds(const PlanShape& core, std::int64_t first_ps, std::int64_t step_ps);
   void note_fit(const PlanShape& core) { fitting_.insert(degrees_of(core)); }
 
  private:
@@ -72,12 +78,24 @@ class Candidates {
   }
   bool passed_over(const Entry& entry);
 
+  struct Estimated {
+    Score score;
+    Entry entry;
+    friend bool operator<(const Estimated& a, const Estimated& b) {
+      return a.score != b.score ? a.score > b.score : Later()(a.entry, b.entry);
+    }
+  };
+  Score estimate(const Entry& entry) const;
+  void correct_front();
+
   const Space& space_;
-  Queue queue_;               // without a second bound
-  Queue ready_;               // with it: to be replayed
-  int waited_ = 0;            // bounds since the last replay
-  std::vector<Entry> later_;  // with the degrees of a plan that fits
-  bool distinct_ = false;     // entries of these degrees wait in later_
+  const Wanted& wanted_;
+  std::priority_queue<Estimated> queue_;  // without a second bound
+  std::map<Degrees, double> ratios_;      // second bound / first bound
+  Queue ready_;                           // with it: to be replayed
+  int waited_ = 0;                        // bounds since the last replay
+  std::vector<Entry> later_;              // with the degrees of a plan that fits
+  bool distinct_ = false;                 // entries of these degrees wait in later_
   Work left_;
   std::set<Degrees> fitting_;
   std::map<Degrees, int> bounded_;                  // second bounds so far

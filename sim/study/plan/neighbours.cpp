@@ -182,6 +182,7 @@ class Around {
 };
 
 std::string why(const Replayed& best, const Replayed& other) {
+  if (other.stopped) return "lives on allocator retries, more than it has microbatches";
   if (!other.reason.empty() && other.accounts.empty()) return "out of memory: " + other.reason;
   if (!other.fits) return "leaves less memory free than is wanted";
   std::size_t most = 0;
@@ -213,7 +214,8 @@ std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, cons
     const PlanShape& core = space.cores()[steps[i].core];
     answer::Site& site = **sites.of(space.bases()[core.base].file.machine);
     if (!answer::check(space.plan(core, steps[i].variant), site)) return std::string();
-    return to_text(replay_plan(space, steps[i].core, steps[i].variant, site, wanted));
+    return to_text(
+        replay_plan(space, steps[i].core, steps[i].variant, site, wanted, Extent::few_retries));
   };
   calls.answered = [&](std::size_t i, const std::string& text) {
     if (text.empty()) return true;  // the neighbour is impossible

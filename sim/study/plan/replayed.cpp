@@ -70,7 +70,7 @@ Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size
                   const Wanted& wanted, Extent extent) {
   const answer::Site& site = plan.site();
   engine::Options options;
-  options.until_out = extent != Extent::whole;
+  options.until_out = extent == Extent::while_it_fits;
   if (extent == Extent::while_it_fits) options.least_free = headroom(wanted, site);
   if (extent == Extent::few_retries) options.most_retries = plan->microbatches() - 1;
   const answer::Answer answer = answer::evaluate_once(plan, options);

@@ -144,8 +144,7 @@ Replayed replayed_of(const std::string& text);
 enum class Extent : std::uint8_t {
   whole,
   while_it_fits,  // until memory runs out, or leaves less free than is wanted
-  few_retries,    // until memory runs out, or the allocator retries as often as there are
-                  // microbatches
+  few_retries,    // until the allocator retries as often as there are microbatches
 };
 // Replays a plan with the files of a base of the space; `core` and `variant` stay 0.
 Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,

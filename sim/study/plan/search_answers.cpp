@@ -134,7 +134,9 @@ void Search::take_candidate(std::size_t item, Entry entry, const Json& json) {
   under_way_.erase(item);
   if (json.is_null()) return;
   const PlanShape& core = space_.cores()[entry.core];
-  entry.score = score(core, std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps));
+  const std::int64_t step_ps = json["step_ps"];
+  if (entry.known == Known::waiting) candidates_.note_bounds(core, entry.score.step_ps, step_ps);
+  entry.score = score(core, std::max(step_ps, entry.score.step_ps));
   const std::int64_t room = json["room"];
   const bool known = room < no_bound;
   if (known) {

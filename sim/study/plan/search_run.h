@@ -173,7 +173,7 @@ class Search {
   std::map<std::size_t, Entry> under_way_;
   // indices in out_.replayed, or `failed`
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;
-  Candidates candidates_{space_};
+  Candidates candidates_{space_, wanted_};
   std::vector<Entry> first_;  // entries with the first bound of all plans
   Answers bounds_known_;      // of candidates, by item: the proof needs them again
   std::optional<Score> best_score_;

@@ -70,11 +70,23 @@ int host_pieces(const Writer& w) {
   return w.plan.experts.overlaps_all_to_all ? 2 : 1;
 }
 
+// The Python of a layer of experts outside of graphs. Router, preprocessing and the rest are taken
+// as a third each (chosen: the profile has their sum).
+void python_of_experts(Writer& w, HostWork whole, HostWork third) {
+  const CudaGraphs& graphs = w.plan.stack.cuda_graphs;
+  const int captured = graphs.router + graphs.preprocess;
+  if (captured == 0)
+    w.e.host(whole, host_pieces(w));
+  else
+    w.e.host(third, (3 - captured) * host_pieces(w));
+}
+
 Value layer_of_experts(Writer& w) {
   Routed r(w);
-  const int pieces = host_pieces(w);
   const bool shares = w.a.experts.shared_ffn > 0;
-  w.e.host(HostWork::experts_forward, pieces);
+  const bool router_graph = w.plan.stack.cuda_graphs.router;
+  python_of_experts(w, HostWork::experts_forward, HostWork::experts_forward_third);
+  open_graph(w, router_graph, w.dim.residual());
   w.use({"pre_mlp_layernorm.weight"});
   const Normed norm = norm_forward(w, w.dim.residual(), "expert norm output", true);
   norm_again(w, norm.output);
@@ -82,6 +94,7 @@ Value layer_of_experts(Writer& w) {
   if (shares && w.plan.experts.shared_overlap)
     r.aside = std::make_shared<SharedAside>(w.rank, norm.output);
   route(w, r, norm.output);
+  close_graph(w, router_graph, w.dim.residual());
   const Dispatched in = dispatch(w, r);
   Value shared = shares && !r.aside ? in_line(w, norm.output) : Value{0};
   w.drop(norm.output);
@@ -91,8 +104,8 @@ Value layer_of_experts(Writer& w) {
     w.memory_bound(OperationKind::elementwise, "add shared expert", 3 * w.dim.residual());
     w.drop(shared);
   }
-  w.node([pieces](Writer& b, Gradients g) {
-    b.e.host(HostWork::experts_backward, pieces);
+  w.node([](Writer& b, Gradients g) {
+    python_of_experts(b, HostWork::experts_backward, HostWork::experts_backward_third);
     return g;
   });
   return sum;

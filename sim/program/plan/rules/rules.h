@@ -53,5 +53,6 @@ void optimizer(const Plan& plan, Diagnostics& problems);
 void precision(const Plan& plan, Diagnostics& problems);
 void fake_quantization(const Plan& plan, Diagnostics& problems);
 void adapters(const Plan& plan, Diagnostics& problems);
+void cuda_graphs(const Plan& plan, Diagnostics& problems);
 
 }  // namespace sim::program::rules

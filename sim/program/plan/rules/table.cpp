@@ -50,6 +50,7 @@ constexpr std::array groups = {
               fake_quantization},
     RuleGroup{"adapters", "NeMo and Megatron-Bridge, peft/lora", Holds::mesh, Holds::nothing,
               adapters},
+    RuleGroup{"CUDA graphs", transformer, Holds::layers, Holds::nothing, cuda_graphs},
     RuleGroup{"sizes of tensors", "limits of this program", Holds::mesh, Holds::nothing, sizes},
 };
 
