@@ -305,18 +305,19 @@ topology::Jitter to_jitter(const v1::Jitter& from, Load& state) {
   topology::Jitter to;
   to.sigma = from.sigma();
   to.seed = from.seed();
-  const bool slow = from.slow_per_hour() > 0 || !from.slow_for().empty() || from.slow_factor() > 0;
-  if (slow && (from.slow_per_hour() <= 0 || from.slow_for().empty() || from.slow_factor() <= 0)) {
-    state.add(from, "slow_per_hour", "GPUs that are slow for a while need slow_per_hour, slow_for "
-                                     "and slow_factor");
+  const bool slow = from.slow_per_hour() > 0 || from.slow_minutes() > 0 || from.slow_factor() > 0;
+  if (slow &&
+      (from.slow_per_hour() <= 0 || from.slow_minutes() <= 0 || from.slow_factor() <= 0)) {
+    state.add(from, "slow_per_hour",
+              "GPUs that are slow for a while need slow_per_hour, slow_minutes and slow_factor");
   } else if (slow) {
     // A GPU that becomes slow r times an hour for a time d is slow for r d / (1 + r d) of the time.
-    const double times = from.slow_per_hour() / 3600 * seconds(to_duration(from.slow_for()));
+    const double times = from.slow_per_hour() * from.slow_minutes() / 60;
     to.slow_share = times / (1 + times);
     to.slow_factor = from.slow_factor();
   } else if (to.sigma <= 0) {
-    state.add(from, "sigma", "nothing differs: give sigma, or slow_per_hour, slow_for and "
-                             "slow_factor");
+    state.add(from, "sigma",
+              "nothing differs: give sigma, or slow_per_hour, slow_minutes and slow_factor");
   }
   return to;
 }

@@ -51,13 +51,35 @@ std::string largest(const std::vector<double>& now, const std::vector<double>& b
   return text;
 }
 
-// Whether most of the difference is time in which ranks wait for others in the pipeline.
-bool waits_for_others(const WhatifRow& row, const WhatifRow& base) {
-  const auto waits = [](const WhatifRow& of_row) {
-    return of(of_row, Account::pp_fill_drain) + of(of_row, Account::pp_imbalance);
-  };
-  return 2 * std::abs(waits(row) - waits(base)) > std::abs(row.step - base.step) &&
-         row.slowest_accounts.size() == base.slowest_accounts.size();
+bool is_wait(std::size_t account) {
+  return account == static_cast<std::size_t>(Account::pp_fill_drain) ||
+         account == static_cast<std::size_t>(Account::pp_imbalance);
+}
+
+// Text for a difference that is mostly time in which ranks wait for others in the pipeline: the
+// stage whose own time grew or shrank most, and by which accounts. "" for other differences.
+std::string waited_for(const WhatifRow& row, const WhatifRow& base, double visible) {
+  double waits = 0;
+  for (std::size_t a = 0; a < row.accounts.size(); ++a)
+    if (is_wait(a)) waits += row.accounts[a] - base.accounts[a];
+  if (2 * std::abs(waits) <= std::abs(row.step - base.step)) return "";
+  if (row.stages.size() != base.stages.size()) return "";
+  std::size_t most = 0;
+  double largest_change = 0;
+  for (std::size_t stage = 0; stage < row.stages.size(); ++stage) {
+    double change = 0;
+    for (std::size_t a = 0; a < row.stages[stage].size(); ++a)
+      if (!is_wait(a)) change += row.stages[stage][a] - base.stages[stage][a];
+    if (std::abs(change) <= std::abs(largest_change)) continue;
+    largest_change = change;
+    most = stage;
+  }
+  if (std::abs(largest_change) < visible) return "";
+  std::vector<double> own = row.stages[most], before = base.stages[most];
+  for (std::size_t a = 0; a < own.size(); ++a)
+    if (is_wait(a)) own[a] = before[a] = 0;
+  return fmt::format("others wait for stage {}: {}; mean of all ranks: ", most,
+                     largest(own, before, visible));
 }
 
 // Text of a difference: "step +1.20 s: data-parallel communication +1.15 s, compute +0.05 s".
@@ -66,11 +88,7 @@ std::string cause(const WhatifRow& row, const WhatifRow& base) {
   const double visible = std::max(1e-6 * base.step, 0.02 * std::abs(all));
   const std::string mean = largest(row.accounts, base.accounts, visible);
   if (mean.empty()) return "no difference" + (row.bound.empty() ? "" : ": " + row.bound);
-  std::string text = fmt::format("step {:+.3f} s: ", all);
-  if (!waits_for_others(row, base)) return text + mean;
-  return text + fmt::format("stage {}, for which the others wait: {}; mean of all ranks: {}",
-                            row.slowest_stage,
-                            largest(row.slowest_accounts, base.slowest_accounts, visible), mean);
+  return fmt::format("step {:+.3f} s: ", all) + waited_for(row, base, visible) + mean;
 }
 
 // Of the links outside or inside of nodes, the busiest one whose use differs from the base by over
@@ -119,6 +137,12 @@ Json accounts_json(const std::vector<double>& seconds) {
   return accounts;
 }
 
+Json stages_json(const WhatifRow& row) {
+  Json stages = Json::array();
+  for (const std::vector<double>& accounts : row.stages) stages.push_back(accounts_json(accounts));
+  return stages;
+}
+
 std::vector<Column> columns(bool priced, engine::MemoryDetail memory, bool drawn) {
   std::vector<Column> all = {{"name", "variant", "", 0, true},
                              {"settings", ""},
@@ -132,8 +156,7 @@ std::vector<Column> columns(bool priced, engine::MemoryDetail memory, bool drawn
                              {"cost_per_million_tokens", priced ? "cost/Mtoken" : "", "", 3},
                              {"bubble", "bubble", "", 1, false, " %", 100},
                              {"accounts_s", ""},
-                             {"slowest_accounts_s", ""},
-                             {"slowest_stage", ""},
+                             {"stages_accounts_s", ""},
                              {"outside_gib", ""},
                              {"", "TP", "s", 3},
                              {"", "CP", "s", 3},
@@ -178,8 +201,7 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::Mem
                            fitting(row.cost_per_million_tokens),
                            fitting(row.bubble),
                            accounts_json(row.accounts),
-                           accounts_json(row.slowest_accounts),
-                           row.slowest_stage,
+                           stages_json(row),
                            running(row.outside_gib)};
   for (const Account a :
        {Account::tp_exposed, Account::cp_exposed, Account::dp_exposed, Account::pp_transfer})
@@ -246,9 +268,10 @@ WhatifRow whatif_row(const Json& json) {
   row.bubble = number("bubble");
   row.cost_per_million_tokens = number("cost_per_million_tokens");
   for (const auto& [name, seconds] : json.at("accounts_s").items()) row.accounts.push_back(seconds);
-  for (const auto& [name, seconds] : json.at("slowest_accounts_s").items())
-    row.slowest_accounts.push_back(seconds);
-  row.slowest_stage = json.at("slowest_stage");
+  for (const Json& stage : json.at("stages_accounts_s")) {
+    std::vector<double>& accounts = row.stages.emplace_back();
+    for (const auto& [name, seconds] : stage.items()) accounts.push_back(seconds);
+  }
   row.outside_gib = number("outside_gib");
   row.reserved_gib = number("reserved_gib");
   row.capacity_gib = number("capacity_gib");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/answer/evaluate.h"
@@ -42,16 +43,26 @@ std::vector<std::string> settings_of_draw(const topology::Cluster& cluster, int 
   return all;
 }
 
-// The class that waits least for others in the pipeline: the others wait for it.
-void set_slowest(const engine::RunReport& run, output::WhatifRow& row) {
+// Time of a class that is not a wait for others in the pipeline.
+Duration own_time(const engine::ClassReport& who) {
   using engine::Account;
-  const auto waits = [](const engine::ClassReport& who) {
-    return who.accounts[static_cast<std::size_t>(Account::pp_fill_drain)] +
-           who.accounts[static_cast<std::size_t>(Account::pp_imbalance)];
-  };
-  const engine::ClassReport& slowest = *std::ranges::min_element(run.classes, {}, waits);
-  row.slowest_stage = slowest.stage;
-  for (const Duration time : slowest.accounts) row.slowest_accounts.push_back(seconds(time));
+  Duration own{};
+  for (const Duration time : who.accounts) own += time;
+  own -= who.accounts[static_cast<std::size_t>(Account::pp_fill_drain)];
+  return own - who.accounts[static_cast<std::size_t>(Account::pp_imbalance)];
+}
+
+// The accounts of each stage's ranks that wait least: those that others wait for.
+void set_stages(const engine::RunReport& run, output::WhatifRow& row) {
+  std::map<int, const engine::ClassReport*> slowest;
+  for (const engine::ClassReport& who : run.classes) {
+    const engine::ClassReport*& of_stage = slowest[who.stage];
+    if (of_stage == nullptr || own_time(who) > own_time(*of_stage)) of_stage = &who;
+  }
+  for (const auto& [stage, who] : slowest) {
+    std::vector<double>& accounts = row.stages.emplace_back();
+    for (const Duration time : who->accounts) accounts.push_back(seconds(time));
+  }
 }
 
 // The row of an answer, without its links.
@@ -68,7 +79,7 @@ output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& an
   row.capacity_gib = gib(fullest.capacity);
   for (const engine::Outside& outside : fullest.outside) row.outside_gib += gib(outside.bytes);
   row.accounts = answer::mean_accounts(answer.run);
-  set_slowest(answer.run, row);
+  set_stages(answer.run, row);
   if (!row.fits) {
     row.reason = answer::oom_reason(answer.run);
     return row;
