@@ -143,8 +143,9 @@ std::string text_of(const input::PlanFile& file, const Spread& s, int seeds) {
   std::string text =
       fmt::format("{}: {} of {} seeds ran out of memory\n", file.name, s.out_of_memory, seeds);
   if (!draws_chance(file))
-    text += "nothing is drawn: every seed is the same run (router=random draws routes, "
-            "fabric.kind=leaf_spine paths, jitter GPUs)\n";
+    text +=
+        "nothing is drawn: every seed is the same run (router=random draws routes, "
+        "fabric.kind=leaf_spine paths, jitter GPUs)\n";
   output::Table table({"<", "least", "p10", "p50", "p90", "p99", "most"});
   const auto row = [&](const char* name, const std::vector<double>& values) {
     std::vector<std::string> cells{name};

@@ -25,19 +25,19 @@ int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked,
   const auto us = [](const char* key, const char* heading) {
     return output::Column{key, heading, "us", 2, false, "", 1e6};
   };
-  output::Rows rows{"rows",
-                    fmt::format("{} of {} GPUs on {}, packet by packet (ns-3)", asked.name,
-                                gpus, cluster.name),
-                    {{"bytes", "size", "", 0, false, "", 1, output::Show::bytes},
-                     {"rounds", "rounds", ""},
-                     us("max_min_seconds", "max-min"),
-                     us("ns3_seconds", "ns-3"),
-                     {"ratio", "ratio", "", 3},
-                     us("headers_seconds", "headers"),
-                     us("connect_seconds", "connect"),
-                     us("slow_start_seconds", "slow start"),
-                     us("left_seconds", "left")},
-                    {}};
+  output::Rows rows{
+      "rows",
+      fmt::format("{} of {} GPUs on {}, packet by packet (ns-3)", asked.name, gpus, cluster.name),
+      {{"bytes", "size", "", 0, false, "", 1, output::Show::bytes},
+       {"rounds", "rounds", ""},
+       us("max_min_seconds", "max-min"),
+       us("ns3_seconds", "ns-3"),
+       {"ratio", "ratio", "", 3},
+       us("headers_seconds", "headers"),
+       us("connect_seconds", "connect"),
+       us("slow_start_seconds", "slow start"),
+       us("left_seconds", "left")},
+      {}};
   for (std::int64_t bytes = asked.least; bytes <= asked.most; bytes *= 2) {
     const network::PacketCheck c =
         need(network::packet_check(routes, solver, asked.kind, groups, static_cast<double>(bytes)));

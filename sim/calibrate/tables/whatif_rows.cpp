@@ -83,7 +83,8 @@ std::string whatif_summary(const input::Table& table, const std::vector<RowAnswe
   std::string text;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].predicted.empty() || answers[i].measured.empty()) continue;
-    const auto predicted = change(answers[i].predicted[0]), measured = change(answers[i].measured[0]);
+    const auto predicted = change(answers[i].predicted[0]),
+               measured = change(answers[i].measured[0]);
     if (!predicted || !measured) continue;
     const bool right = direction_right(*predicted, *measured);
     const bool close = size_right(*predicted, *measured);

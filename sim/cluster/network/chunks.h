@@ -8,7 +8,7 @@
 //     fill = 2 (levels - 1/2) x (chunk of all channels / NIC)
 //
 // NVIDIA/nccl v2.20.5, v2.26.2: src/enqueue.cc (calcCollChunking), src/transport/nvls.cc
-// (NCCL_NVLS_CHUNKSIZE), src/device/all_reduce.h.
+// (NCCL_NVLS_CHUNKSIZE).
 #pragma once
 
 #include "sim/base/units.h"

@@ -138,10 +138,9 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
     buses.ring = 1.0 / solved->slowest();
     buses.tree = 2.0 / solved->slowest();
     // The switch adds inside the node while the tree works between nodes; the slower one decides.
-    buses.nvls_tree =
-        std::min(1.0 / solved->slowest(),
-                 nvls_rate(layout, shape, groups) * nvls_ramp(a, s, bytes)) *
-        a.nvls_tree;
+    buses.nvls_tree = std::min(1.0 / solved->slowest(),
+                               nvls_rate(layout, shape, groups) * nvls_ramp(a, s, bytes)) *
+                      a.nvls_tree;
   }
   const bool many = s.shape.nodes > 1;
   if (many) buses = within_window(measured_many, buses, choice, s, extra, bytes);

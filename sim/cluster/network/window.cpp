@@ -10,7 +10,7 @@ namespace {
 
 constexpr double steps = 8;  // NCCL_STEPS
 
-// Data in the buffer of a connection. LL and LL128 send flags with it: half, and an eighth of 15/16.
+// Data in the buffer of a connection, without the flags of LL (half) and LL128 (a 16th).
 double window_of(Protocol protocol) {
   switch (protocol) {
     case Protocol::ll:
@@ -35,8 +35,8 @@ double window_rate(const NcclModel& model, Choice choice, const Situation& s, Du
   if (choice.algorithm != Algorithm::nvls_tree)
     return over_round_trip(window_of(choice.protocol), path);
   // A step of NVLSTree is a chunk, which is smaller than a step of the buffer.
-  const double chunk = static_cast<double>(nvls_tree_chunk(model, s, bytes).n) /
-                       std::max(1, model.nvls_channels);
+  const double chunk =
+      static_cast<double>(nvls_tree_chunk(model, s, bytes).n) / std::max(1, model.nvls_channels);
   return over_round_trip(steps * chunk, path);
 }
 

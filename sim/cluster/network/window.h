@@ -9,8 +9,8 @@
 //
 // Over a fabric of microseconds that is far above the NICs. A buffer of 4 MiB over a path of 1 ms
 // carries 2 GB/s.
-// NVIDIA/nccl v2.20.5, v2.27.7: src/include/device.h (NCCL_STEPS 8), src/init.cc (DEFAULT_BUFFSIZE
-// 4 MiB, DEFAULT_LL_BUFFSIZE, DEFAULT_LL128_BUFFSIZE, P2P net chunk of 128 KiB), src/transport/net.cc.
+// NVIDIA/nccl v2.20.5, v2.27.7: src/init.cc (DEFAULT_BUFFSIZE 4 MiB, DEFAULT_LL_BUFFSIZE,
+// DEFAULT_LL128_BUFFSIZE, chunks of 128 KiB for sends), src/transport/net.cc (NCCL_STEPS 8).
 #pragma once
 
 #include "sim/cluster/network/cost.h"

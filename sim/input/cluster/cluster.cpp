@@ -302,24 +302,15 @@ device::Gpu gpu(const v1::Gpu& from, Load& load) {
 }
 
 topology::Jitter to_jitter(const v1::Jitter& from, Load& state) {
-  topology::Jitter to;
-  to.sigma = from.sigma();
-  to.seed = from.seed();
-  const bool slow = from.slow_per_hour() > 0 || from.slow_minutes() > 0 || from.slow_factor() > 0;
-  if (slow &&
-      (from.slow_per_hour() <= 0 || from.slow_minutes() <= 0 || from.slow_factor() <= 0)) {
-    state.add(from, "slow_per_hour",
-              "GPUs that are slow for a while need slow_per_hour, slow_minutes and slow_factor");
-  } else if (slow) {
-    // A GPU that becomes slow r times an hour for a time d is slow for r d / (1 + r d) of the time.
-    const double times = from.slow_per_hour() * from.slow_minutes() / 60;
-    to.slow_share = times / (1 + times);
-    to.slow_factor = from.slow_factor();
-  } else if (to.sigma <= 0) {
-    state.add(from, "sigma",
-              "nothing differs: give sigma, or slow_per_hour, slow_minutes and slow_factor");
-  }
-  return to;
+  // A GPU that becomes slow r times an hour for a time d is slow for r d / (1 + r d) of the time.
+  const double times = from.slow_per_hour() * from.slow_minutes() / 60;
+  const int given = (from.slow_per_hour() > 0 ? 1 : 0) + (from.slow_minutes() > 0 ? 1 : 0) +
+                    (from.slow_factor() > 0 ? 1 : 0);
+  if (given % 3 != 0)
+    state.add(from, "slow_per_hour", "needs slow_per_hour, slow_minutes and slow_factor");
+  if (given == 0 && from.sigma() <= 0)
+    state.add(from, "sigma", "nothing differs: give sigma, or the three of slow GPUs");
+  return {from.sigma(), from.seed(), times / (1 + times), std::max(1.0, from.slow_factor())};
 }
 
 topology::Condition to_condition(const v1::Condition& from) {

@@ -36,7 +36,7 @@ constexpr std::array cluster_rows{
           .line = "How often a GPU becomes slow for a while, per hour."},
     Field{.name = "jitter.slow_minutes",
           .unit = "minutes",
-          .line = "How long a slow GPU stays slow. One replay is one moment; --seeds draws others."},
+          .line = "How long a slow GPU stays slow. A replay is one moment; --seeds draws more."},
     Field{.name = "jitter.slow_factor",
           .line = "How many times as long the kernels of a slow GPU take."},
     Field{

@@ -1,8 +1,9 @@
 // chunks.cpp — the chunks of NVLSTree as NCCL's enqueue.cc sizes them, and the time that they take
 // to fill the tree.
+#include "sim/cluster/network/chunks.h"
+
 #include <catch2/catch.hpp>
 
-#include "sim/cluster/network/chunks.h"
 #include "sim/cluster/network/network.h"
 #include "tests/cluster/network/profiles.h"
 

@@ -1,8 +1,9 @@
 // window.cpp — the rate of a connection over a long distance: its buffer in one round trip.
+#include "sim/cluster/network/window.h"
+
 #include <catch2/catch.hpp>
 
 #include "sim/cluster/network/network.h"
-#include "sim/cluster/network/window.h"
 #include "tests/cluster/network/profiles.h"
 
 using namespace sim;
@@ -31,7 +32,8 @@ Answer over(Duration hop, Kind kind, std::int64_t bytes, int nodes = 4) {
 
 TEST_CASE("network: a ring over a long distance carries its buffers once in a round trip") {
   // Eight NICs of 25 GB/s, 16 channels of 4 MiB: 67.1 GB/s of bus bandwidth at 2 x 0.5 ms.
-  const Answer near = over(us(1), Kind::all_gather, GiB), far = over(us(500), Kind::all_gather, GiB);
+  const Answer near = over(us(1), Kind::all_gather, GiB);
+  const Answer far = over(us(500), Kind::all_gather, GiB);
   CHECK(near.algorithm_bandwidth == Approx(200e9 * 32 / 31));
   CHECK(far.algorithm_bandwidth == Approx(16 * 4.0 * MiB / 1e-3 * 32 / 31));
   // At 150 us the window carries 224 GB/s, more than the NICs.
