@@ -39,8 +39,8 @@ void declare_run(Options& options) {
              "training steps to replay, at least (2): a warm-up, then whole ones; further ones, up "
              "to 8, until driver calls no longer lengthen a step. The last is reported")
       .value("seeds", "N",
-             "replay the routes of N seeds (router=random or skewed): how many ran out of memory, "
-             "and how peaks and times spread")
+             "replay N draws of chance (router=random or skewed, jitter, paths of leaf_spine): how "
+             "many ran out of memory, and how peaks and times spread")
       .value("jobs", "N", "with --seeds: processes at once, all cores by default")
       .flag("timelines", "with --json: passes and memory over time as columns of numbers")
       .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/answer/site.h"
 #include "sim/base/text.h"
 #include "sim/output/json.h"
 #include "sim/output/table.h"
@@ -114,11 +115,37 @@ Spread spread_of(const std::vector<SeedAnswer>& answers) {
   return s;
 }
 
+// Whether the cluster has parts that seeds draw: paths of flows, or GPUs that differ.
+bool cluster_draws(const topology::Cluster& cluster) {
+  return cluster.fabric.kind == topology::FabricKind::leaf_spine || cluster.jitter.draws();
+}
+
+bool draws_chance(const input::PlanFile& file) {
+  return file.plan->draws_routes() || cluster_draws(file.machine.cluster);
+}
+
+// The answer with all seeds moved on by `draw`.
+answer::Answer answer_of_draw(const input::PlanFile& file, const answer::CheckedPlan& checked,
+                              const engine::Options& how, std::int64_t draw) {
+  program::Plan plan = checked.plan();
+  plan.experts.seed += draw;
+  if (!cluster_draws(file.machine.cluster))
+    return answer::evaluate_once(answer::checked(std::move(plan), checked.site()), how);
+  input::Machine machine = file.machine;
+  machine.cluster.fabric.hash_seed += draw;
+  machine.cluster.jitter.seed += draw;
+  answer::Sites sites;
+  answer::Site& site = **sites.of(machine);
+  return answer::evaluate_once(answer::checked(std::move(plan), site), how);
+}
+
 std::string text_of(const input::PlanFile& file, const Spread& s, int seeds) {
   std::string text =
       fmt::format("{}: {} of {} seeds ran out of memory\n", file.name, s.out_of_memory, seeds);
-  if (!file.plan->draws_routes())
-    text += "routes are balanced: every seed is the same run (router=random draws them)\n";
+  if (!draws_chance(file))
+    text +=
+        "nothing is drawn: every seed is the same run (router=random draws routes, "
+        "fabric.kind=leaf_spine paths, jitter GPUs)\n";
   output::Table table({"<", "least", "p10", "p50", "p90", "p99", "most"});
   const auto row = [&](const char* name, const std::vector<double>& values) {
     std::vector<std::string> cells{name};
@@ -146,10 +173,7 @@ int run_seeds(const input::PlanFile& file, const answer::CheckedPlan& checked,
   std::string failure;
   study::PoolCalls calls;
   calls.answer = [&](std::size_t item) {
-    program::Plan plan = checked.plan();
-    plan.experts.seed += static_cast<std::int64_t>(item);
-    return answer_of(answer::evaluate_once(answer::checked(std::move(plan), checked.site()), how))
-        .text();
+    return answer_of(answer_of_draw(file, checked, how, static_cast<std::int64_t>(item))).text();
   };
   calls.answered = [&](std::size_t item, const std::string& text) {
     answers[item] = read(text);
@@ -160,8 +184,8 @@ int run_seeds(const input::PlanFile& file, const answer::CheckedPlan& checked,
     return false;
   };
   calls.go_on = [] { return true; };
-  const int used = checked->draws_routes() ? std::min(workers, seeds) : 1;
-  if (!checked->draws_routes()) {
+  const int used = std::min(workers, seeds);
+  if (!draws_chance(file)) {
     const SeedAnswer one = answer_of(answer::evaluate_once(checked, how));
     std::ranges::fill(answers, one);
   } else {

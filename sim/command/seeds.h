@@ -1,4 +1,5 @@
-// seeds.h — `rehearse run --seeds N`: runs the same plan with random routes of N seeds.
+// seeds.h — `rehearse run --seeds N`: runs the same plan with N draws of chance: random routes of
+// tokens, paths of flows (fabric.hash_seed), GPUs that differ (jitter.seed).
 #pragma once
 
 #include "sim/answer/evaluate.h"

@@ -205,8 +205,7 @@ CollectiveAsked asked_of(const Options& options, const topology::Cluster& cluste
                })->kind;
   const int nodes = std::min(2, cluster.nodes);
   if (options.has("groups")) {
-    if (options.has("ranks") || packets)
-      throw Stop{exit_usage, "--groups takes all GPUs: without --ranks, and not packet by packet"};
+    if (options.has("ranks")) throw Stop{exit_usage, "--groups takes all GPUs: leave out --ranks"};
     asked.groups = groups_of(options.text("groups"), cluster.gpus());
   } else {
     asked.groups = {ranks_of(

@@ -11,34 +11,36 @@
 namespace sim::command {
 
 int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked, Globals globals) {
-  if (asked.kind == collective::Kind::all_to_all)
-    throw Stop{exit_usage, "--network ns-3: an alltoall has too many messages; another collective"};
-  const std::vector<int>& gpus = asked.groups.front();
+  const network::Groups groups{asked.groups};
+  std::size_t gpus = 0;
   int nodes = 1;
-  for (const int gpu : gpus) nodes = std::max(nodes, gpu / cluster.node.gpus + 1);
+  for (const std::vector<int>& group : asked.groups) {
+    gpus += group.size();
+    for (const int gpu : group) nodes = std::max(nodes, gpu / cluster.node.gpus + 1);
+  }
   const topology::Routes routes(topology::first_nodes(cluster, nodes));
   // Checks the largest array before simulating the others.
-  need(network::packet_query(routes, asked.kind, gpus, static_cast<double>(asked.most)));
+  need(network::packet_query(routes, asked.kind, groups, static_cast<double>(asked.most)));
   network::Solver solver;
   const auto us = [](const char* key, const char* heading) {
     return output::Column{key, heading, "us", 2, false, "", 1e6};
   };
-  output::Rows rows{"rows",
-                    fmt::format("{} of {} GPUs on {}, packet by packet (ns-3)", asked.name,
-                                gpus.size(), cluster.name),
-                    {{"bytes", "size", "", 0, false, "", 1, output::Show::bytes},
-                     {"rounds", "rounds", ""},
-                     us("max_min_seconds", "max-min"),
-                     us("ns3_seconds", "ns-3"),
-                     {"ratio", "ratio", "", 3},
-                     us("headers_seconds", "headers"),
-                     us("connect_seconds", "connect"),
-                     us("slow_start_seconds", "slow start"),
-                     us("left_seconds", "left")},
-                    {}};
+  output::Rows rows{
+      "rows",
+      fmt::format("{} of {} GPUs on {}, packet by packet (ns-3)", asked.name, gpus, cluster.name),
+      {{"bytes", "size", "", 0, false, "", 1, output::Show::bytes},
+       {"rounds", "rounds", ""},
+       us("max_min_seconds", "max-min"),
+       us("ns3_seconds", "ns-3"),
+       {"ratio", "ratio", "", 3},
+       us("headers_seconds", "headers"),
+       us("connect_seconds", "connect"),
+       us("slow_start_seconds", "slow start"),
+       us("left_seconds", "left")},
+      {}};
   for (std::int64_t bytes = asked.least; bytes <= asked.most; bytes *= 2) {
     const network::PacketCheck c =
-        need(network::packet_check(routes, solver, asked.kind, gpus, static_cast<double>(bytes)));
+        need(network::packet_check(routes, solver, asked.kind, groups, static_cast<double>(bytes)));
     rows.cells.push_back({bytes, c.rounds, c.max_min, c.packets, c.packets / c.max_min, c.headers,
                           c.start, c.slow_start, c.left()});
     if (bytes > asked.most / 2) break;

@@ -389,6 +389,14 @@ TEST_CASE("input: settings of a cluster change it and follow its rules") {
     const auto result = cluster({setting});
     return result ? "" : result.errors()[0].message;
   };
+  // A GPU that is slow four times an hour for five minutes is slow for a quarter of the time.
+  const auto slow =
+      cluster({"jitter.slow_per_hour=4", "jitter.slow_minutes=5", "jitter.slow_factor=1.34"});
+  REQUIRE(slow);
+  CHECK(slow->cluster.jitter.slow_share == Approx(0.25));
+  CHECK(slow->cluster.jitter.slow_factor == 1.34);
+  CHECK(problem("jitter.slow_factor=1.34") == "needs slow_per_hour, slow_minutes and slow_factor");
+  CHECK(problem("jitter.seed=1") == "nothing differs: give sigma, or the three of slow GPUs");
   CHECK(problem("fabric.oversubscripton=4").find("did you mean") != std::string::npos);
   CHECK(problem("fabric.oversubscription=0") != "");
   CHECK(problem("node.nic_bandwidth=0GB/s") != "");

@@ -107,6 +107,12 @@ std::span<const MeasuredTable> measured_tables() {
        2,
        predict_offload,
        offload_summary},
+      {"what-ifs with a known answer",
+       {"base", "change", "step_ratio"},
+       {"predicted_step_ratio"},
+       3,
+       predict_whatif,
+       whatif_summary},
   };
   return all;
 }

@@ -63,6 +63,8 @@ RowAnswer predict_context(const input::TableRow& row, answer::Sites& sites);
 std::string context_summary(const input::Table& table, const std::vector<RowAnswer>& answers);
 RowAnswer predict_offload(const input::TableRow& row, answer::Sites& sites);
 std::string offload_summary(const input::Table& table, const std::vector<RowAnswer>& answers);
+RowAnswer predict_whatif(const input::TableRow& row, answer::Sites& sites);
+std::string whatif_summary(const input::Table& table, const std::vector<RowAnswer>& answers);
 
 // A cell's text, "" if the column is missing; a number above zero.
 const std::string& text_in(const input::TableRow& row, std::string_view column);

@@ -5,10 +5,20 @@
 #include <cmath>
 
 #include "sim/cluster/network/buffers.h"
+#include "sim/cluster/network/chunks.h"
 #include "sim/cluster/network/state.h"
+#include "sim/cluster/network/window.h"
 
 namespace sim::network {
 namespace {
+
+// The loss at this size in a node of NVLS. Each head works on its own part, so the loss depends on
+// the size of a part. Profiles state it for a node of eight GPUs.
+double nvls_ramp(const Achieved& a, const Situation& s, Bytes bytes) {
+  constexpr double heads_of_profile = 8;
+  const double like = static_cast<double>(bytes.n) * heads_of_profile / nvls_heads(s);
+  return at(a.nvls_one_node, Bytes{std::max<std::int64_t>(1, std::llround(like))});
+}
 
 // The loss at this size, beyond NCCL's formula. LL and LL128 have none where they were measured
 // apart.
@@ -24,12 +34,7 @@ double ramp(const Achieved& a, const Situation& s, Choice choice, Bytes bytes) {
     case Algorithm::nvls_tree:
       break;
   }
-  if (many) return at(a.nvls_many_nodes, bytes);
-  // Each head works on its own part, so the loss depends on the size of a part. Profiles state it
-  // for a node of eight GPUs.
-  constexpr double heads_of_profile = 8;
-  const double like = static_cast<double>(bytes.n) * heads_of_profile / nvls_heads(s);
-  return at(a.nvls_one_node, Bytes{std::max<std::int64_t>(1, std::llround(like))});
+  return many ? at(a.nvls_many_nodes, bytes) : nvls_ramp(a, s, bytes);
 }
 
 // The number of steps between nodes that pay the fabric's own latency, counted as in cost.h.
@@ -63,7 +68,11 @@ double ring_share(const Achieved& a, const Situation& s, Kind kind, Choice choic
 // NCCL's formulas with what machines show in place of what NCCL assumes.
 NcclModel measured_model(const NcclModel& nccl, const Achieved& a, bool many) {
   NcclModel model = nccl;
-  if (many) return model;
+  if (many) {
+    if (a.nvls_tree_step) model.network.nvls_tree = *a.nvls_tree_step;
+    if (a.step) model.nvlink.nvls_tree = a.step->nvls_tree;
+    return model;
+  }
   if (a.base) model.base = *a.base;
   if (a.step) model.nvlink = *a.step;
   if (a.ll_one_node.bytes_per_second > 0) model.ll_one_node = a.ll_one_node;
@@ -103,6 +112,14 @@ double Network::State::nvls_rate(const Layout& layout, std::size_t shape, Some g
   return left * links * shared * profile->achieved.nvls / (1.0 + 1.0 / nvls_heads(s));
 }
 
+// Seconds until the pipeline of NVLSTree is full; other algorithms have NCCL's own latency.
+double Network::State::fill(const Situation& s, Algorithm algorithm, Bytes bytes) const {
+  if (algorithm != Algorithm::nvls_tree) return 0;
+  const double nic = std::min(network::rate(s.node.nic) * profile->achieved.network,
+                              network::rate(s.node.pcie) * profile->achieved.pcie);
+  return nvls_tree_fill(measured_many, s, nic, bytes);
+}
+
 // A collective in the groups of one shape: NCCL's choice, at the solved speed of the links.
 Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kind kind, Bytes bytes,
                                           Some groups) {
@@ -121,14 +138,16 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
     buses.ring = 1.0 / solved->slowest();
     buses.tree = 2.0 / solved->slowest();
     // The switch adds inside the node while the tree works between nodes; the slower one decides.
-    buses.nvls_tree =
-        std::min(1.0 / solved->slowest(), nvls_rate(layout, shape, groups)) * a.nvls_tree;
+    buses.nvls_tree = std::min(1.0 / solved->slowest(),
+                               nvls_rate(layout, shape, groups) * nvls_ramp(a, s, bytes)) *
+                      a.nvls_tree;
   }
   const bool many = s.shape.nodes > 1;
+  if (many) buses = within_window(measured_many, buses, choice, s, extra, bytes);
   const auto t = terms(many ? measured_many : measured_one, s, kind, choice, buses, bytes);
   assert(t);
   const double factor = many ? a.latency_factor_many_nodes : a.latency_factor_one_node;
-  const double latency = factor * t->latency +
+  const double latency = factor * t->latency + fill(s, choice.algorithm, bytes) +
                          seconds(many ? a.latency_many_nodes : a.latency_one_node) +
                          crossings(s.shape, kind, choice.algorithm) *
                              seconds(extra + slower(cluster.fabric.transport, bytes));
@@ -164,7 +183,10 @@ Answer Network::State::send(const Situation& s, Kind kind, const Rate& rate, Byt
   };
   const Duration hop = pcie ? a.send_pcie : short_message ? a.send_nvlink_ll : a.send_nvlink_simple;
   consider(rate.inside, hop, a.send_one_node, short_message);
-  consider(rate.outside,
+  // Each peer of an all-to-all has a connection of its own.
+  const double peers = kind == Kind::all_to_all ? s.shape.ranks : 1;
+  const double waits = 1 / (peers * send_window_rate(m, rate.extra));
+  consider(rate.outside > 0 ? std::max(rate.outside, waits) : 0,
            a.send_network_simple + rate.extra + slower(cluster.fabric.transport, bytes),
            a.send_many_nodes, false);
   return slowest;

@@ -18,7 +18,6 @@ using collective::Kind;
 
 // A message of the algorithm, and the links of its path.
 struct Sent {
-  int from = 0, to = 0;  // indices into the list of GPUs
   std::vector<int> links;
   double bytes = 0;
 };
@@ -31,28 +30,48 @@ const collective::Algorithm& algorithm_of(Kind kind) {
   return *found;
 }
 
-std::vector<SentRound> rounds_of(const topology::Routes& routes, Kind kind,
-                                 const std::vector<int>& gpus, double bytes) {
-  const int ranks = static_cast<int>(gpus.size());
+// An all-to-all as NCCL sends it: each rank to its next peers, some at once (NCCL's work batch).
+collective::Rounds all_to_all(int ranks) {
+  constexpr int at_once = 8;
+  collective::Rounds rounds;
+  for (int step = 1; step < ranks; ++step) {
+    if ((step - 1) % at_once == 0) rounds.emplace_back();
+    for (int rank = 0; rank < ranks; ++rank)
+      rounds.back().push_back({rank, (rank + step) % ranks, 0, 1, false});
+  }
+  return rounds;
+}
+
+collective::Rounds rounds_of(Kind kind, int ranks) {
+  return kind == Kind::all_to_all ? all_to_all(ranks) : algorithm_of(kind).rounds(ranks);
+}
+
+// The rounds of all groups; those with the same number start together.
+std::vector<SentRound> rounds_of(const topology::Routes& routes, Kind kind, const Groups& groups,
+                                 double bytes) {
   // A message of send_receive and ring_exchange is the whole array; other kinds divide the array.
   const bool whole = kind == Kind::send_receive || kind == Kind::ring_exchange;
-  std::map<std::pair<int, int>, std::vector<int>> ways;
+  std::map<std::pair<int, int>, std::vector<int>> ways;  // by GPUs
   LinkPlaces places;
   std::vector<SentRound> all;
-  for (const collective::Round& round : algorithm_of(kind).rounds(ranks)) {
-    SentRound& sent = all.emplace_back();
-    for (const collective::Message& m : round) {
-      std::vector<int>& way = ways[{m.from, m.to}];
-      if (way.empty()) {
+  for (const std::vector<int>& gpus : groups.ranks) {
+    const int ranks = static_cast<int>(gpus.size());
+    const collective::Rounds rounds = rounds_of(kind, ranks);
+    all.resize(std::max(all.size(), rounds.size()));
+    for (std::size_t r = 0; r < rounds.size(); ++r) {
+      for (const collective::Message& m : rounds[r]) {
         const std::vector<int> pair = {gpus[static_cast<std::size_t>(m.from)],
                                        gpus[static_cast<std::size_t>(m.to)]};
-        const Traffic one = traffic(Pattern::sends, {spread(pair, routes.cluster())}, {pair},
-                                    routes, Achieved{}, 1, places, Of::all_nodes);
-        for (const Use& use : one.query.flows.front().uses)
-          way.push_back(one.links[static_cast<std::size_t>(use.link)]);
+        std::vector<int>& way = ways[{pair[0], pair[1]}];
+        if (way.empty()) {
+          const Traffic one = traffic(Pattern::sends, {spread(pair, routes.cluster())}, {pair},
+                                      routes, Achieved{}, 1, places, Of::all_nodes);
+          for (const Use& use : one.query.flows.front().uses)
+            way.push_back(one.links[static_cast<std::size_t>(use.link)]);
+        }
+        const double size = whole ? bytes : bytes * m.chunks / ranks;
+        all[r].push_back({way, std::max(1.0, std::round(size))});
       }
-      const double size = whole ? bytes : bytes * m.chunks / ranks;
-      sent.push_back({m.from, m.to, way, std::max(1.0, std::round(size))});
     }
   }
   return all;
@@ -144,12 +163,13 @@ struct Asked {
   std::vector<std::vector<int>> passed;  // of each message, in order
 };
 
-Result<Asked> ask(const topology::Routes& routes, Kind kind, const std::vector<int>& gpus,
-                  double bytes) {
-  if (gpus.size() > 64)  // some thousand messages
-    return refuse(fmt::format("{} GPUs are more than the 64 that are simulated packet by packet",
-                              gpus.size()));
-  Asked asked{rounds_of(routes, kind, gpus, bytes), Map(routes), {}};
+Result<Asked> ask(const topology::Routes& routes, Kind kind, const Groups& groups, double bytes) {
+  std::size_t gpus = 0;
+  for (const std::vector<int>& group : groups.ranks) gpus += group.size();
+  if (gpus > 64)  // some thousand messages
+    return refuse(
+        fmt::format("{} GPUs are more than the 64 that are simulated packet by packet", gpus));
+  Asked asked{rounds_of(routes, kind, groups, bytes), Map(routes), {}};
   PacketQuery& query = asked.map.query;
   double hops = 0;
   for (std::size_t r = 0; r < asked.rounds.size(); ++r) {
@@ -183,16 +203,16 @@ Result<Asked> ask(const topology::Routes& routes, Kind kind, const std::vector<i
 
 }  // namespace
 
-Result<PacketQuery> packet_query(const topology::Routes& routes, Kind kind,
-                                 const std::vector<int>& gpus, double bytes) {
-  const Result<Asked> asked = ask(routes, kind, gpus, bytes);
+Result<PacketQuery> packet_query(const topology::Routes& routes, Kind kind, const Groups& groups,
+                                 double bytes) {
+  const Result<Asked> asked = ask(routes, kind, groups, bytes);
   if (!asked) return asked.errors();
   return asked->map.query;
 }
 
 Result<PacketCheck> packet_check(const topology::Routes& routes, Solver& solver, Kind kind,
-                                 const std::vector<int>& gpus, double bytes) {
-  const Result<Asked> asked = ask(routes, kind, gpus, bytes);
+                                 const Groups& groups, double bytes) {
+  const Result<Asked> asked = ask(routes, kind, groups, bytes);
   if (!asked) return asked.errors();
   const Result<Finish> finish = solver.simulate(asked->map.query);
   if (!finish) return finish.errors();

@@ -129,6 +129,7 @@ void check_achieved(Checker& check, const Achieved& a) {
   if (a.exchange_nics != 0) check.count("achieved.exchange_nics", a.exchange_nics, 64);
   if (a.base) check.latencies("achieved.base", *a.base);
   if (a.step) check.latencies("achieved.step", *a.step);
+  if (a.nvls_tree_step) check.duration("achieved.nvls_tree_step", *a.nvls_tree_step);
   if (!(a.ring_extra_steps >= 0 && a.ring_extra_steps <= 10))
     check.problems.push_back("achieved.ring_extra_steps: not in 0 ... 10");
   check.ramp("achieved.ring_one_node", a.ring_one_node);

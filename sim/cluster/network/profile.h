@@ -146,6 +146,8 @@ struct Achieved {
 
   // Latencies inside one node as measured, in place of NCCL's own; none: those of NCCL.
   std::optional<AlgorithmLatency> base, step;
+  // A step of NVLSTree between nodes as measured; none: NCCL's own.
+  std::optional<Duration> nvls_tree_step;
   // Bus bandwidth of Ring LL, and of a search channel of Ring LL128, in one node; 0: NCCL's own.
   Bandwidth ll_one_node{}, ll128_channel_one_node{};
   // A ring of s steps in one node takes as long as s + this many: a rank also reads its own data.

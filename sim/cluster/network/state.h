@@ -114,6 +114,7 @@ struct Network::State {
   // The slowest of these groups of the shape, as the mean over the draws; no groups: the slowest of
   // all.
   Result<Rate> rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups);
+  double fill(const Situation& situation, Algorithm algorithm, Bytes bytes) const;
   double nvls_rate(const Layout& layout, std::size_t shape, Some groups) const;
   // NCCL's choice, or that of the transport's tuner.
   Choice choice(const Situation& situation, Kind kind, Bytes bytes) const;

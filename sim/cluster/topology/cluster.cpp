@@ -218,7 +218,7 @@ int nodes_reached(const Cluster& cluster, int job_nodes) {
 
 bool scatters(const Cluster& cluster) {
   return cluster.scattered && cluster.hosts.empty() && cluster.conditions.empty() &&
-         cluster.jitter.sigma == 0 && cluster.rates.empty() && cluster.gpu_kinds.empty();
+         !cluster.jitter.draws() && cluster.rates.empty() && cluster.gpu_kinds.empty();
 }
 
 std::vector<int> drawn_nodes(const Cluster& cluster, int draw) {
@@ -293,18 +293,20 @@ double left_of(const Cluster& cluster, int gpu, double Condition::*part) {
 
 double speed_of_gpu(const Cluster& cluster, int gpu) {
   const double speed = left_of(cluster, gpu, &Condition::speed);
-  if (cluster.jitter.sigma == 0) return speed;
+  const Jitter& jitter = cluster.jitter;
+  if (!jitter.draws()) return speed;
   // The seeds of neighbours must differ in many bits, so each is a number of the seed's sequence.
-  Random seeds(static_cast<std::uint64_t>(cluster.jitter.seed));
+  Random seeds(static_cast<std::uint64_t>(jitter.seed));
   const std::uint64_t first = seeds.next();
   Random random(first ^ (static_cast<std::uint64_t>(gpu) * 0xbf58476d1ce4e5b9));
-  const double slowdown = 1 + cluster.jitter.sigma * std::abs(random.normal());
+  double slowdown = 1 + jitter.sigma * std::abs(random.normal());
+  if (jitter.slow_share > 0 && random.uniform() < jitter.slow_share) slowdown *= jitter.slow_factor;
   // Six digits: independent of the last bits of the machine's logarithm.
   return speed * std::round(1e6 / slowdown) / 1e6;
 }
 
 bool alike(const Cluster& cluster) {
-  return cluster.conditions.empty() && cluster.gpu_kinds.empty() && cluster.jitter.sigma == 0;
+  return cluster.conditions.empty() && cluster.gpu_kinds.empty() && !cluster.jitter.draws();
 }
 
 double nvlinks_of_gpu(const Cluster& cluster, int gpu) {

@@ -160,6 +160,10 @@ struct NodeRates {
 struct Jitter {
   double sigma = 0;  // 0: all GPUs are alike
   std::int64_t seed = 0;
+  // GPUs that are slow for a while: the share of the time that a GPU is slow, and how many times as
+  // long its kernels take then. A replay is one moment: each GPU is slow with this probability.
+  double slow_share = 0, slow_factor = 1;
+  bool draws() const { return sigma > 0 || slow_share > 0; }
   bool operator==(const Jitter&) const = default;
 };
 

@@ -95,8 +95,16 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
     const bool failed = std::ranges::any_of(cluster.conditions, [&](const Condition& c) {
       return c.spine == spine && c.bandwidth == 0;
     });
-    if (!failed) working_spines_.push_back(spine);
+    working_spines_.push_back(failed ? -1 : spine);
   }
+  // The flows of a failed spine take the next one that works, and the others stay where they are.
+  // So no failure looks like an improvement, whatever the hash.
+  const std::size_t spines = working_spines_.size();
+  for (std::size_t i = 2 * spines; i-- > 0;) {
+    int& taken = working_spines_[i % spines];
+    if (taken < 0) taken = working_spines_[(i + 1) % spines];
+  }
+  if (spines > 0 && working_spines_[0] < 0) working_spines_.clear();  // all have failed
 }
 
 // If switches form trees, the path to a common parent is found without a search.

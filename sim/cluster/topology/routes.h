@@ -130,7 +130,7 @@ class Routes {
     std::vector<std::vector<int>> of_gpu;  // of one node's GPUs if all nodes are alike
   };
   NicTables nics_;
-  std::vector<int> working_spines_;         // leaf_spine
+  std::vector<int> working_spines_;         // leaf_spine: the spine of each value of the hash
   std::vector<Tree> local_trees_;           // by source vertex in a node
   std::vector<Stem> forest_;                // by switch; empty: paths are not unique
   mutable std::vector<Tree> fabric_trees_;  // by source switch; empty: not computed yet

@@ -302,6 +302,18 @@ device::Gpu gpu(const v1::Gpu& from, Load& load) {
   return to;
 }
 
+topology::Jitter to_jitter(const v1::Jitter& from, Load& state) {
+  // A GPU that becomes slow r times an hour for a time d is slow for r d / (1 + r d) of the time.
+  const double times = from.slow_per_hour() * from.slow_minutes() / 60;
+  const int given = (from.slow_per_hour() > 0 ? 1 : 0) + (from.slow_minutes() > 0 ? 1 : 0) +
+                    (from.slow_factor() > 0 ? 1 : 0);
+  if (given % 3 != 0)
+    state.add(from, "slow_per_hour", "needs slow_per_hour, slow_minutes and slow_factor");
+  if (given == 0 && from.sigma() <= 0)
+    state.add(from, "sigma", "nothing differs: give sigma, or the three of slow GPUs");
+  return {from.sigma(), from.seed(), times / (1 + times), std::max(1.0, from.slow_factor())};
+}
+
 topology::Condition to_condition(const v1::Condition& from) {
   topology::Condition to;
   to.node = from.has_node() ? from.node() : -1;
@@ -436,7 +448,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   std::string more = add_rates(cluster, path, machine.cluster, state);
   if (state.problems.empty() && with_others) more += add_others(cluster, path, machine, state);
   if (state.problems.empty()) add_hosts(cluster, machine.cluster, state);
-  machine.cluster.jitter = {cluster.jitter().sigma(), cluster.jitter().seed()};
+  if (cluster.has_jitter()) machine.cluster.jitter = to_jitter(cluster.jitter(), state);
   machine.cluster.nccl_version = cluster.nccl_version();
   machine.price_per_gpu_hour = cluster.price_per_gpu_hour();
   if (state.problems.empty()) check_shape(cluster, conditions, machine.cluster, state);

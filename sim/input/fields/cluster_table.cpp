@@ -31,6 +31,14 @@ constexpr std::array cluster_rows{
           .line = "A GPU's kernels take 1 + sigma |z| times as long, z a standard normal number of "
                   "its own."},
     Field{.name = "jitter.seed", .otherwise = "0", .line = "Another seed, other chances."},
+    Field{.name = "jitter.slow_per_hour",
+          .otherwise = "0",
+          .line = "How often a GPU becomes slow for a while, per hour."},
+    Field{.name = "jitter.slow_minutes",
+          .unit = "minutes",
+          .line = "How long a slow GPU stays slow. A replay is one moment; --seeds draws more."},
+    Field{.name = "jitter.slow_factor",
+          .line = "How many times as long the kernels of a slow GPU take."},
     Field{
         .name = "node_bandwidth",
         .otherwise = "none",

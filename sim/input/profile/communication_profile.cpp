@@ -124,6 +124,7 @@ network::Achieved achieved(const v1::Achieved& from) {
   to.send_network_simple = to_duration(from.send_network_simple());
   if (from.has_base()) to.base = latency(from.base());
   if (from.has_step()) to.step = latency(from.step());
+  if (!from.nvls_tree_step().empty()) to.nvls_tree_step = to_duration(from.nvls_tree_step());
   to.ll_one_node = to_bandwidth(from.ll_one_node());
   to.ll128_channel_one_node = to_bandwidth(from.ll128_channel_one_node());
   to.ring_extra_steps = from.ring_extra_steps();

@@ -30,26 +30,65 @@ std::string change(double now, double before) {
   return std::abs(percent) < 0.005 ? "=" : fmt::format("{:+.2f} %", percent);
 }
 
-// Text of a difference: "step +1.20 s: data-parallel communication +1.15 s, compute +0.05 s".
-std::string cause(const WhatifRow& row, const WhatifRow& base) {
-  std::vector<std::size_t> order(row.accounts.size());
+// The accounts that differ most, with their differences: "compute +0.05 s, optimizer +0.01 s".
+// Accounts that differ by less than `visible` are left out, and all but the first three.
+std::string largest(const std::vector<double>& now, const std::vector<double>& before,
+                    double visible) {
+  std::vector<std::size_t> order(now.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto difference = [&](std::size_t a) { return row.accounts[a] - base.accounts[a]; };
+  const auto difference = [&](std::size_t a) { return now[a] - before[a]; };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return std::abs(difference(a)) > std::abs(difference(b));
   });
-  const double all = row.step - base.step;
-  const double visible = std::max(1e-6 * base.step, 0.02 * std::abs(all));
-  std::string text = fmt::format("step {:+.3f} s", all);
+  std::string text;
   int shown = 0;
   for (const std::size_t a : order) {
     if (shown == 3 || std::abs(difference(a)) < visible) break;
-    text += fmt::format("{} {} {:+.3f} s", shown == 0 ? ":" : ",",
+    text += fmt::format("{}{} {:+.3f} s", shown == 0 ? "" : ", ",
                         answer::words(static_cast<Account>(a)), difference(a));
     ++shown;
   }
-  if (shown == 0) text = "no difference" + (row.bound.empty() ? "" : ": " + row.bound);
   return text;
+}
+
+bool is_wait(std::size_t account) {
+  return account == static_cast<std::size_t>(Account::pp_fill_drain) ||
+         account == static_cast<std::size_t>(Account::pp_imbalance);
+}
+
+// Text for a difference that is mostly time in which ranks wait for others in the pipeline: the
+// stage whose own time grew or shrank most, and by which accounts. "" for other differences.
+std::string waited_for(const WhatifRow& row, const WhatifRow& base, double visible) {
+  double waits = 0;
+  for (std::size_t a = 0; a < row.accounts.size(); ++a)
+    if (is_wait(a)) waits += row.accounts[a] - base.accounts[a];
+  if (2 * std::abs(waits) <= std::abs(row.step - base.step)) return "";
+  if (row.stages.size() != base.stages.size()) return "";
+  std::size_t most = 0;
+  double largest_change = 0;
+  for (std::size_t stage = 0; stage < row.stages.size(); ++stage) {
+    double change = 0;
+    for (std::size_t a = 0; a < row.stages[stage].size(); ++a)
+      if (!is_wait(a)) change += row.stages[stage][a] - base.stages[stage][a];
+    if (std::abs(change) <= std::abs(largest_change)) continue;
+    largest_change = change;
+    most = stage;
+  }
+  if (std::abs(largest_change) < visible) return "";
+  std::vector<double> own = row.stages[most], before = base.stages[most];
+  for (std::size_t a = 0; a < own.size(); ++a)
+    if (is_wait(a)) own[a] = before[a] = 0;
+  return fmt::format("others wait for stage {}: {}; mean of all ranks: ", most,
+                     largest(own, before, visible));
+}
+
+// Text of a difference: "step +1.20 s: data-parallel communication +1.15 s, compute +0.05 s".
+std::string cause(const WhatifRow& row, const WhatifRow& base) {
+  const double all = row.step - base.step;
+  const double visible = std::max(1e-6 * base.step, 0.02 * std::abs(all));
+  const std::string mean = largest(row.accounts, base.accounts, visible);
+  if (mean.empty()) return "no difference" + (row.bound.empty() ? "" : ": " + row.bound);
+  return fmt::format("step {:+.3f} s: ", all) + waited_for(row, base, visible) + mean;
 }
 
 // Of the links outside or inside of nodes, the busiest one whose use differs from the base by over
@@ -91,11 +130,17 @@ Json links_json(const WhatifRow& row) {
   return links;
 }
 
-Json accounts_json(const WhatifRow& row) {
+Json accounts_json(const std::vector<double>& seconds) {
   Json accounts = Json::object();
-  for (std::size_t a = 0; a < row.accounts.size(); ++a)
-    accounts[key_of(engine::name(static_cast<Account>(a)))] = row.accounts[a];
+  for (std::size_t a = 0; a < seconds.size(); ++a)
+    accounts[key_of(engine::name(static_cast<Account>(a)))] = seconds[a];
   return accounts;
+}
+
+Json stages_json(const WhatifRow& row) {
+  Json stages = Json::array();
+  for (const std::vector<double>& accounts : row.stages) stages.push_back(accounts_json(accounts));
+  return stages;
 }
 
 std::vector<Column> columns(bool priced, engine::MemoryDetail memory, bool drawn) {
@@ -111,6 +156,8 @@ std::vector<Column> columns(bool priced, engine::MemoryDetail memory, bool drawn
                              {"cost_per_million_tokens", priced ? "cost/Mtoken" : "", "", 3},
                              {"bubble", "bubble", "", 1, false, " %", 100},
                              {"accounts_s", ""},
+                             {"stages_accounts_s", ""},
+                             {"outside_gib", ""},
                              {"", "TP", "s", 3},
                              {"", "CP", "s", 3},
                              {"", "DP", "s", 3},
@@ -153,7 +200,9 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::Mem
                            fitting(row.tflops_gpu),
                            fitting(row.cost_per_million_tokens),
                            fitting(row.bubble),
-                           accounts_json(row)};
+                           accounts_json(row.accounts),
+                           stages_json(row),
+                           running(row.outside_gib)};
   for (const Account a :
        {Account::tp_exposed, Account::cp_exposed, Account::dp_exposed, Account::pp_transfer})
     all.push_back(row.fits ? Json(of(row, a)) : Json(nullptr));
@@ -176,11 +225,18 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::Mem
   return all;
 }
 
+// Text for a variant that runs out of memory though the base fits: memory that PyTorch cannot have.
+std::string more_outside(const WhatifRow& row, const WhatifRow& base) {
+  const double more = row.outside_gib - base.outside_gib;
+  if (!base.fits || more < 0.01) return "";
+  return fmt::format("; NCCL and CUDA hold {:.2f} GiB more of it than in the base", more);
+}
+
 // Text: why the variant differs, and its busiest link.
 std::string reason(const WhatifRow& row, const WhatifRow& base) {
   std::string text = row.name + "\n  ";
   if (!row.problem.empty()) return text + "impossible: " + row.problem + "\n";
-  if (!row.fits) return text + "out of memory: " + row.reason + "\n";
+  if (!row.fits) return text + "out of memory: " + row.reason + more_outside(row, base) + "\n";
   if (&row != &base && base.fits) text += cause(row, base) + "\n  ";
   return text + links_text(row, base) + "\n";
 }
@@ -212,6 +268,11 @@ WhatifRow whatif_row(const Json& json) {
   row.bubble = number("bubble");
   row.cost_per_million_tokens = number("cost_per_million_tokens");
   for (const auto& [name, seconds] : json.at("accounts_s").items()) row.accounts.push_back(seconds);
+  for (const Json& stage : json.at("stages_accounts_s")) {
+    std::vector<double>& accounts = row.stages.emplace_back();
+    for (const auto& [name, seconds] : stage.items()) accounts.push_back(seconds);
+  }
+  row.outside_gib = number("outside_gib");
   row.reserved_gib = number("reserved_gib");
   row.capacity_gib = number("capacity_gib");
   if (json.contains("reserved_most_gib")) row.reserved_most_gib = number("reserved_most_gib");

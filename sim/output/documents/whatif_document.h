@@ -20,6 +20,9 @@ struct WhatifRow {
   double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
   double cost_per_million_tokens = 0;                           // 0: no price
   std::vector<double> accounts;                                 // seconds, mean over ranks
+  // By stage: seconds of its ranks with the most time that is no wait for others in the pipeline.
+  std::vector<std::vector<double>> stages;
+  double outside_gib = 0;  // of the fullest ranks, outside of PyTorch: NCCL, context, libraries
   double reserved_gib = 0, capacity_gib = 0;
   double reserved_most_gib = 0;  // upper bound, with reserved_gib as the lower bound; 0: exact
   struct Link {

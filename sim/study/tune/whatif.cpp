@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/answer/evaluate.h"
@@ -37,9 +38,31 @@ std::vector<std::string> settings_of_draw(const topology::Cluster& cluster, int 
   std::vector<std::string> all;
   if (cluster.fabric.kind == topology::FabricKind::leaf_spine)
     all.push_back(fmt::format("fabric.hash_seed={}", cluster.fabric.hash_seed + draw));
-  if (cluster.jitter.sigma > 0)
+  if (cluster.jitter.draws())
     all.push_back(fmt::format("jitter.seed={}", cluster.jitter.seed + draw));
   return all;
+}
+
+// Time of a class that is not a wait for others in the pipeline.
+Duration own_time(const engine::ClassReport& who) {
+  using engine::Account;
+  Duration own{};
+  for (const Duration time : who.accounts) own += time;
+  own -= who.accounts[static_cast<std::size_t>(Account::pp_fill_drain)];
+  return own - who.accounts[static_cast<std::size_t>(Account::pp_imbalance)];
+}
+
+// The accounts of each stage's ranks that wait least: those that others wait for.
+void set_stages(const engine::RunReport& run, output::WhatifRow& row) {
+  std::map<int, const engine::ClassReport*> slowest;
+  for (const engine::ClassReport& who : run.classes) {
+    const engine::ClassReport*& of_stage = slowest[who.stage];
+    if (of_stage == nullptr || own_time(who) > own_time(*of_stage)) of_stage = &who;
+  }
+  for (const auto& [stage, who] : slowest) {
+    std::vector<double>& accounts = row.stages.emplace_back();
+    for (const Duration time : who->accounts) accounts.push_back(seconds(time));
+  }
 }
 
 // The row of an answer, without its links.
@@ -54,7 +77,9 @@ output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& an
   row.memory = memory;
   if (answer.run.bounded) row.reserved_most_gib = gib(answer::reserved_most(answer.run));
   row.capacity_gib = gib(fullest.capacity);
+  for (const engine::Outside& outside : fullest.outside) row.outside_gib += gib(outside.bytes);
   row.accounts = answer::mean_accounts(answer.run);
+  set_stages(answer.run, row);
   if (!row.fits) {
     row.reason = answer::oom_reason(answer.run);
     return row;

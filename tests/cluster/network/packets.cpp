@@ -87,17 +87,35 @@ TEST_CASE("network: packets and max-min agree but for what TCP adds") {
   // One send between leaves, one inside a node, and rings over four nodes with one GPU each.
   struct Case {
     Kind kind;
-    std::vector<int> gpus;
+    std::vector<std::vector<int>> groups;
     double bytes;
   };
   for (const Case& c :
-       {Case{Kind::send_receive, {0, 16}, 4e5}, Case{Kind::send_receive, {0, 1}, 4e5},
-        Case{Kind::all_reduce, {0, 8, 16, 24}, 2e5}, Case{Kind::all_gather, {0, 8, 16, 24}, 2e5}}) {
-    const Result<PacketCheck> check = packet_check(routes, solver, c.kind, c.gpus, c.bytes);
+       {Case{Kind::send_receive, {{0, 16}}, 4e5}, Case{Kind::send_receive, {{0, 1}}, 4e5},
+        Case{Kind::all_reduce, {{0, 8, 16, 24}}, 2e5},
+        Case{Kind::all_gather, {{0, 8, 16, 24}}, 2e5},
+        // Two groups at once on rails of their own.
+        Case{Kind::all_gather, {{0, 8, 16, 24}, {1, 9, 17, 25}}, 2e5}}) {
+    const Result<PacketCheck> check = packet_check(routes, solver, c.kind, {c.groups}, c.bytes);
     REQUIRE(check);
     CHECK(check->packets > check->max_min);
     CHECK(std::abs(check->left()) < 0.02 * check->packets);
   }
+  // An all-to-all of four: three messages of a quarter of the array from each, in one round.
+  const Result<PacketQuery> exchange =
+      packet_query(routes, Kind::all_to_all, {{{0, 8, 16, 24}}}, 4e5);
+  REQUIRE(exchange);
+  REQUIRE(exchange->messages.size() == 12);
+  for (const PacketMessage& m : exchange->messages) {
+    CHECK(m.round == 0);
+    CHECK(m.bytes == 1e5);
+  }
+  const Result<PacketCheck> check =
+      packet_check(routes, solver, Kind::all_to_all, {{{0, 8, 16, 24}}}, 4e5);
+  REQUIRE(check);
+  // Each NIC sends and receives three quarters of the array.
+  CHECK(check->max_min > 3e5 / 50e9);
+  CHECK(check->packets > check->max_min);
   // Two messages into one NIC: each gets half of it, as in max-min sharing.
   PacketQuery shared;
   shared.vertices = 4;
@@ -111,7 +129,7 @@ TEST_CASE("network: packets and max-min agree but for what TCP adds") {
 
 TEST_CASE("network: what ns-3 cannot stand for is refused") {
   const topology::Routes routes(nodes(4));
-  const auto query = packet_query(routes, Kind::all_reduce, {0, 8, 16, 24}, 1e9);
+  const auto query = packet_query(routes, Kind::all_reduce, {{{0, 8, 16, 24}}}, 1e9);
   REQUIRE_FALSE(query);
   CHECK(query.errors()[0].message.find("ns-3 follows each packet") != std::string::npos);
   // Two NVLink hops and two PCIe hops have the same length, so ns-3 might take either path.
@@ -119,5 +137,5 @@ TEST_CASE("network: what ns-3 cannot stand for is refused") {
       cluster_of({8, 4, true, nvswitch, 50, topology::HostCpu::intel}, 1);
   const topology::Routes two_ways(shared_switch);
   // With its cables alone there is one path.
-  CHECK(packet_query(two_ways, Kind::send_receive, {0, 1}, 1e5));
+  CHECK(packet_query(two_ways, Kind::send_receive, {{{0, 1}}}, 1e5));
 }

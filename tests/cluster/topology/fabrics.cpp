@@ -116,7 +116,7 @@ TEST_CASE("topology: flows spread over the spines that work and nothing else") {
     std::erase(uses, 0);
     return uses;
   };
-  // 1,024 flows over 4 spines: about 256 each (a binomial of deviation 14), and 3 when one fails.
+  // 1,024 flows over 4 spines: about 256 each (a binomial of deviation 14).
   const std::vector<int> all = spread(c);
   REQUIRE(all.size() == 4);
   for (const int n : all) CHECK(std::abs(n - 256) < 60);
@@ -126,8 +126,29 @@ TEST_CASE("topology: flows spread over the spines that work and nothing else") {
   REQUIRE(other.size() == 4);
   for (const int n : other) CHECK(std::abs(n - 256) < 60);
   CHECK(other != all);
+  // The flows of a failed spine take the next one, also where that has failed; others stay.
   c.conditions = {{.spine = 1, .bandwidth = 0}};
-  CHECK(spread(c).size() == 3);
+  CHECK(spread(c) == std::vector<int>{other[0], other[2] + other[1], other[3]});
+  c.conditions = {{.spine = 3, .bandwidth = 0}};
+  CHECK(spread(c) == std::vector<int>{other[0] + other[3], other[1], other[2]});
+  c.conditions.push_back({.spine = 2, .bandwidth = 0});
+  CHECK(spread(c) == std::vector<int>{other[0] + other[2] + other[3], other[1]});
+}
+
+TEST_CASE("topology: a share of the GPUs is slow at one moment") {
+  Cluster c = test_cluster(512, 8, 8, FabricKind::rail_optimised, 2);
+  c.jitter.slow_share = 0.25;
+  c.jitter.slow_factor = 1.34;
+  CHECK_FALSE(alike(c));
+  int slow = 0;
+  for (int gpu = 0; gpu < 4096; ++gpu) {
+    const double speed = speed_of_gpu(c, gpu);
+    if (speed < 1) {
+      ++slow;
+      CHECK(speed == Approx(1 / 1.34).epsilon(1e-5));
+    }
+  }
+  CHECK(std::abs(slow - 1024) < 120);  // a binomial of deviation 28
 }
 
 TEST_CASE("topology: jitter is a GPU's own, whatever the cluster's size, and half-normal") {
