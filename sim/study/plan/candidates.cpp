@@ -9,7 +9,10 @@ namespace {
 
 constexpr std::size_t bounds_together = 32, replays_together = 4;
 // Share of the room for tensors that they may fill by their second bound. Fragmentation takes more.
-constexpr float most_full = 0.96F;
+constexpr float fullest = 0.96F;
+// After each `failures` replays that do not fit this share falls by `step`, down to `emptiest`.
+constexpr int failures = 8;
+constexpr float step = 0.04F, emptiest = 0.6F;
 // Second bounds of plans with the same degrees: with more of them other degrees are as good.
 constexpr int most_bounds_of_degrees = 48;
 // Bounds before a plan is replayed although others may be faster.
@@ -38,15 +41,19 @@ void Candidates::restart(std::vector<Entry> entries, Work work, bool distinct) {
   queue_ = {};
   for (const Entry& entry : entries) queue_.push({estimate(entry), entry});
   ready_ = {};
-  waited_ = 0;
+  waited_ = failed_ = 0;
   later_.clear();
   distinct_ = distinct;
   left_ = work;
   bounded_.clear();
 }
 
+float Candidates::most_full() const {
+  return std::max(emptiest, fullest - step * static_cast<float>(failed_ / failures));
+}
+
 void Candidates::put_back(const Entry& entry) {
-  if (entry.full > most_full) return;
+  if (entry.full > most_full()) return;
   if (is_ready(entry)) {
     ready_.push(entry);
   } else {
@@ -88,6 +95,7 @@ bool Candidates::passed_over(const Entry& entry) {
     later_.push_back(entry);
     return true;
   }
+  if (entry.full > most_full()) return true;
   if (!is_ready(entry)) return ++bounded_[degrees] > most_bounds_of_degrees;
   return !replayed_
               .insert({c.base, c.tp, c.cp, c.pp, c.micro_batch, c.schedule, c.chunks, c.policy,

@@ -70,7 +70,17 @@ class Candidates {
   void put_back(const Entry& entry);
   // The second bound of a plan of these degrees, `step_ps`, and its first bound.
   void note_bounds(const PlanShape& core, std::int64_t first_ps, std::int64_t step_ps);
-  void note_fit(const PlanShape& core) { fitting_.insert(degrees_of(core)); }
+  void note_fit(const PlanShape& core) {
+    fitting_.insert(degrees_of(core));
+    failed_ = 0;
+  }
+  // A replayed candidate does not fit. After several of them more room is left for fragmentation.
+  void note_failure() { ++failed_; }
+  // Allows more work, if there are entries left.
+  bool extend(Work work) {
+    left_ = work;
+    return !queue_.empty() || !ready_.empty();
+  }
 
  private:
   using Degrees = std::array<std::int64_t, 5>;
@@ -78,6 +88,7 @@ class Candidates {
     return {core.base, core.tp, core.cp, core.pp, core.micro_batch};
   }
   bool passed_over(const Entry& entry);
+  float most_full() const;
 
   struct Estimated {
     Score score;
@@ -95,6 +106,7 @@ class Candidates {
   std::map<Degrees, double> ratios_;      // second bound / first bound
   Queue ready_;                           // with it: to be replayed
   int waited_ = 0;                        // bounds since the last replay
+  int failed_ = 0;                        // replays that do not fit, since the last that does
   std::vector<Entry> later_;              // with the degrees of a plan that fits
   bool distinct_ = false;                 // entries of these degrees wait in later_
   Work left_;

@@ -230,7 +230,10 @@ bool Search::take_known(std::size_t item) {
 std::vector<std::size_t> Search::wave() {
   std::vector<std::size_t> items;
   if (phase_ == Phase::seek) {
-    items = candidates_wave(near_best());
+    // A stopped search has an answer if there is one, so the first plan may take more work.
+    do {
+      items = candidates_wave(near_best());
+    } while (items.empty() && bounded_all_ && !best_score_ && candidates_.extend(seek_work));
     if (!items.empty() || !bounded_all_) return items;
     phase_ = Phase::prove;
   }

@@ -106,7 +106,10 @@ void Search::take(std::size_t item, const std::string& text) {
   out_.replayed.back().variant = entry.variant;
   if (!entry.sought) push_next_allocator(entry);
   if (out_.replayed.back().stopped) out_.replayed.back().step_ps = entry.score.step_ps;
-  if (out_.replayed.back().fits) candidates_.note_fit(core);
+  if (out_.replayed.back().fits)
+    candidates_.note_fit(core);
+  else if (entry.sought)
+    candidates_.note_failure();
   if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
   offer_replay(out_.replayed.size() - 1);
   const Score reached = score(core, step_ps);
