@@ -104,6 +104,7 @@ int run_capture(const Arguments& arguments, Globals globals) {
   options.output("output,o", "FILE", "the Python file (capture.py)")
       .value("minutes", "N", "time that the measurements may take (10)")
       .flag("overwrite", "replace a file that is there")
+      .words(0, 1000)
       .parse(arguments, globals);
   const std::string path = options.text("output", "capture.py");
   keep_file(options, path);
