@@ -17,7 +17,6 @@
 
 namespace sim::input {
 namespace {
-
 namespace v1 = rehearse::v1;
 using topology::FabricKind;
 using topology::GpuInterconnect;
