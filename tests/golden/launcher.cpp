@@ -49,7 +49,7 @@ struct Repository {
   }
 
   golden::Finished start(const std::string& command) const {
-    return run("PATH=\"$PWD/bin:$PATH\"; " + command, folder);
+    return run("unset REHEARSE_ROOT; PATH=\"$PWD/bin:$PATH\"; " + command, folder);
   }
   std::string calls() const { return text_of(folder + "/calls"); }
 };
