@@ -10,6 +10,7 @@
 
 #include "sim/base/ascii.h"
 #include "sim/calibrate/rows/row_reading.h"
+#include "sim/input/fields/places.h"
 #include "sim/input/models/huggingface.h"
 #include "sim/input/models/names.h"
 #include "sim/input/text/locate.h"
@@ -78,12 +79,12 @@ void parts_of(Reading& reading, const model::Architecture& a) {
   const auto part = [&](std::string_view field, const auto& value) {
     reading.defaults.push_back(fmt::format("architecture.{}={}", field, value));
   };
-  constexpr std::array norms{"rms", "layer", "layer_without_bias", "layer_without_weights"};
-  constexpr std::array input_norms{"each", "shared", "no_norm"};
-  constexpr std::array positions{"rope", "learned", "none"};
-  part("norm", norms[static_cast<std::size_t>(a.norm)]);
-  part("position", positions[static_cast<std::size_t>(a.position)]);
-  part("activation", a.activation == model::Activation::swiglu ? "swiglu" : "gelu");
+  const auto word = [&](std::string_view field, auto value) {
+    part(field, input::names_of(value)[static_cast<std::size_t>(value)]);
+  };
+  word("norm", a.norm);
+  word("position", a.position);
+  word("activation", a.activation);
   part("tied_embeddings", a.tied_embeddings);
   part("qkv_bias", a.qkv_bias);
   part("linear_bias", a.linear_bias);
@@ -94,7 +95,7 @@ void parts_of(Reading& reading, const model::Architecture& a) {
   part("query_key_norm", a.query_key_norm);
   part("norms_by_head", a.norms_by_head);
   part("output_norms", a.output_norms);
-  part("input_norms", input_norms[static_cast<std::size_t>(a.input_norms)]);
+  word("input_norms", a.input_norms);
   part("embedding_norm", a.embedding_norm);
   part("head_bias", a.head_bias);
   if (a.sliding_window > 0) part("sliding_window", a.sliding_window);
@@ -109,9 +110,12 @@ bool named_network(Reading& reading, bool gated) {
   const auto size = [&](const char* column) {
     return leading_number(cell(reading.row, column)).value_or(0);
   };
-  const auto network = input::network_like(
-      type, {.layers = size("layers"), .hidden = size("hidden"), .ffn = size("ffn"),
-             .heads = size("heads"), .kv_heads = size("kv_heads"), .vocab = size("vocab")});
+  const auto network = input::network_like(type, {.layers = size("layers"),
+                                                  .hidden = size("hidden"),
+                                                  .ffn = size("ffn"),
+                                                  .heads = size("heads"),
+                                                  .kv_heads = size("kv_heads"),
+                                                  .vocab = size("vocab")});
   if (!network) {
     const std::string& why = network.errors().front().message;
     if (contains(why, "not simulated")) reading.refuse(why);

@@ -54,6 +54,18 @@ constexpr std::array<std::string_view, 3> names_of(program::Routing) {
 constexpr std::array<std::string_view, 4> names_of(program::LayerSplit) {
   return {"even", "padded", "weighted", "balanced"};
 }
+constexpr std::array<std::string_view, 4> names_of(model::Norm) {
+  return {"rms", "layer", "layer_without_bias", "layer_without_weights"};
+}
+constexpr std::array<std::string_view, 3> names_of(model::InputNorms) {
+  return {"each", "shared", "no_norm"};
+}
+constexpr std::array<std::string_view, 3> names_of(model::Position) {
+  return {"rope", "learned", "none"};
+}
+constexpr std::array<std::string_view, 2> names_of(model::Activation) {
+  return {"swiglu", "gelu"};
+}
 constexpr std::array<std::string_view, 2> names_of(model::RouterScore) {
   return {"softmax", "sigmoid"};
 }
