@@ -16,8 +16,8 @@
 #include "sim/job/mesh/axes.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/program/parallel/offload/module_offload.h"
-#include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/cuda_graphs.h"
+#include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/recompute_modules.h"
 #include "sim/program/plan/shards.h"
 
@@ -48,52 +48,51 @@ void optimizer(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
         from.has_optimizer_offload_fraction() ? from.optimizer_offload_fraction() : 1.0;
 }
 
+// Calls add(name) for each name of a list with commas. A name for which it returns false is a
+// problem of the field: "'<name>' <what is wrong with it>".
+template <class Add>
+void add_names(const char* field, std::string_view list, std::string_view wrong,
+               Diagnostics& problems, Add add) {
+  while (!list.empty()) {
+    const std::string_view name = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(name.size() + 1, list.size()));
+    if (!add(name)) problems.push_back({field, fmt::format("'{}' {}", name.substr(0, 40), wrong)});
+  }
+}
+
 void recompute_modules(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
   if (!from.has_recompute_modules()) return;
   to.policy.recompute_modules = {};
   to.policy.recompute_modules.core_attention = false;
-  std::string_view rest = from.recompute_modules();
-  while (!rest.empty()) {
-    const std::string_view name = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    if (program::add_recompute_module(to.policy.recompute_modules, name)) continue;
-    problems.push_back({"recompute_modules",
-                        fmt::format("'{}' is no module that can be recomputed; write core_attn, "
-                                    "mlp, moe, moe_act, shared_experts, layernorm, mla_up_proj or "
-                                    "operators",
-                                    name.substr(0, 40))});
-  }
+  add_names("recompute_modules", from.recompute_modules(),
+            "is no module that can be recomputed; write core_attn, mlp, moe, moe_act, "
+            "shared_experts, layernorm, mla_up_proj or operators",
+            problems, [&](std::string_view name) {
+              return program::add_recompute_module(to.policy.recompute_modules, name);
+            });
 }
 
 void offload_modules(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
-  std::string_view rest = from.offload_modules();
-  while (!rest.empty()) {
-    const std::string_view name = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    const auto* const found = std::ranges::find(program::offload_module_names, name);
-    if (found != program::offload_module_names.end())
-      to.policy.offload_modules |= program::bit_of(
-          static_cast<program::OffloadModule>(found - program::offload_module_names.begin()));
-    else
-      problems.push_back({"offload_modules",
-                          fmt::format("'{}' is no module that can be offloaded; write attn_norm, "
-                                      "qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 or "
-                                      "moe_act",
-                                      name.substr(0, 40))});
-  }
+  add_names("offload_modules", from.offload_modules(),
+            "is no module that can be offloaded; write attn_norm, qkv_linear, core_attn, "
+            "attn_proj, mlp_norm, expert_fc1 or moe_act",
+            problems, [&](std::string_view name) {
+              const auto& names = program::offload_module_names;
+              const auto* const found = std::ranges::find(names, name);
+              if (found == names.end()) return false;
+              to.policy.offload_modules |=
+                  program::bit_of(static_cast<program::OffloadModule>(found - names.begin()));
+              return true;
+            });
 }
 
 void cuda_graphs(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
-  std::string_view rest = from.cuda_graph_modules();
-  while (!rest.empty()) {
-    const std::string_view name = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    if (name == "none" || program::add_cuda_graph(to.stack.cuda_graphs, name)) continue;
-    problems.push_back({"cuda_graph_modules",
-                        fmt::format("'{}' is no part that a CUDA graph can launch; write attn, "
-                                    "mlp, moe, moe_router, moe_preprocess or full_iteration",
-                                    name.substr(0, 40))});
-  }
+  add_names("cuda_graph_modules", from.cuda_graph_modules(),
+            "is no part that a CUDA graph can launch; write attn, mlp, moe, moe_router, "
+            "moe_preprocess or full_iteration",
+            problems, [&](std::string_view name) {
+              return name == "none" || program::add_cuda_graph(to.stack.cuda_graphs, name);
+            });
 }
 
 void adapters(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
@@ -107,25 +106,17 @@ void adapters(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
     problems.push_back({"lora_modules", "'lora_modules' is for adapters; write lora_rank too"});
   program::LoraOptions& lora = to.lora;
   lora.qkv = lora.projection = lora.fc1 = lora.fc2 = false;
-  std::string_view rest = from.lora_modules();
-  while (!rest.empty()) {
-    const std::string_view name = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    if (name == "linear_qkv") {
-      lora.qkv = true;
-    } else if (name == "linear_proj") {
-      lora.projection = true;
-    } else if (name == "linear_fc1") {
-      lora.fc1 = true;
-    } else if (name == "linear_fc2") {
-      lora.fc2 = true;
-    } else {
-      problems.push_back(
-          {"lora_modules", fmt::format("'{}' has no adapter; write linear_qkv, linear_proj, "
-                                       "linear_fc1, linear_fc2 or several of them",
-                                       name.substr(0, 40))});
-    }
-  }
+  const auto select = [&](std::string_view name) {
+    if (name == "linear_qkv") return lora.qkv = true;
+    if (name == "linear_proj") return lora.projection = true;
+    if (name == "linear_fc1") return lora.fc1 = true;
+    if (name == "linear_fc2") return lora.fc2 = true;
+    return false;
+  };
+  add_names("lora_modules", from.lora_modules(),
+            "has no adapter; write linear_qkv, linear_proj, "
+            "linear_fc1, linear_fc2 or several of them",
+            problems, select);
 }
 
 // Sharded parameters: turns off the options of Megatron-LM's data parallelism.
