@@ -119,11 +119,7 @@ TEST_CASE("calibrate: a number that the left-out source decided is taken from ot
   const std::vector<const char*> others = {"a100-40", "a100-pcie", "b200",    "gb200", "gh200",
                                            "h100-80", "h100-94",   "h100-96", "v100"};
   for (const char* other : others) sum += level(other) - level("a100-80");
-  // The row of the other source pulls the factor back towards 0: A = 1 / 0.0025 about its own factor.
-  const double w = 1 / (0.0025 + 0.01), kept = 1600 / (1600 + w);
-  const double far = 1.345 * 0.05;  // beyond Huber's limit a row pulls less
-  CHECK(time_of(0) <= Approx(sum / 9));
-  CHECK(time_of(0) >= Approx(kept * sum / 9 - far));
+  CHECK(time_of(0) < 0.8 * sum / 9);  // a row of the other source pulls it back a little
   CHECK(time_of(1) == Approx(0).margin(1e-12));
   // Without the profile of another GPU, if the same source decided that number too.
   runs = {};
