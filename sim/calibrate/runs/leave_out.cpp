@@ -24,8 +24,8 @@ namespace {
 constexpr double moved_by = 0.1;      // a factor, for a derivative
 constexpr double run_noise = 0.05;    // of a run's residual that no factor explains
 constexpr double largest_move = 0.7;  // that a factor may move
-// Prior widths that the shared factors have, of a source's own. Mean errors of left-out sources: 9.4,
-// 9.2, 9.3, 9.6, 10.1 and 10.9 % at 0.1, 0.2, 0.35, 0.5, 0.7 and 1.
+// Prior widths of the shared factors, of a source's own. Mean errors of left-out sources: 9.4, 9.2,
+// 9.3, 9.6, 10.1 and 10.9 % at 0.1, 0.2, 0.35, 0.5, 0.7 and 1.
 constexpr double shared_width = 0.25;
 constexpr int reweightings = 30;
 constexpr double huber_noises = 1.345;  // noises; Huber's constant for 95 % efficiency

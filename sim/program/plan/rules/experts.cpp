@@ -155,8 +155,8 @@ void legacy_products(const Plan& plan, Diagnostics& problems) {
         "linear_fc2");
 }
 
-// Experts whose parameters are in shards. [torchtitan distributed/parallel_dims.py: efsdp, models/moe;
-// DeepSpeed runtime/zero: ZeRO-3 has no expert parallelism]
+// Experts with parameters in shards [torchtitan distributed/parallel_dims.py: efsdp, models/moe;
+// DeepSpeed runtime/zero: ZeRO-3 has no expert parallelism].
 void experts_in_shards(const Plan& plan, Diagnostics& problems) {
   const auto refuse = [&](const char* field, const char* message) {
     problems.push_back({field, message});
