@@ -25,6 +25,7 @@
 
 namespace sim::output {
 struct Document;
+struct Rows;
 }
 
 namespace sim::calibrate {
@@ -144,6 +145,10 @@ struct SourcesApart {
   double percent = 0, noise_percent = 0;  // between their medians; the larger scatter of the two
 };
 std::vector<SourcesApart> sources_apart(const input::RunResiduals& residuals);
+
+// For each predicted probability of fitting, by tenths, the share of plans that ran.
+output::Rows probability_rows(const std::vector<Row>& rows,
+                              const std::vector<Prediction>& predictions);
 
 // The result of validation: overall, by group, reasons for missing rows, row by row. Rows with
 // equal values in the columns `by` form a group; without columns, by source and by GPU.
