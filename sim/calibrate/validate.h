@@ -97,6 +97,9 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 // ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted,
 // ran out of memory or does not publish its number of GPUs.
 std::optional<double> time_residual(const Row& row, const Prediction& prediction);
+// The same of its peaks of memory.
+std::optional<double> memory_residual(const Row& row, const Prediction& prediction,
+                                      input::ResidualOf peak);
 
 // Adds the 90 % intervals to every prediction. A row's own residual is left out: the interval is
 // the one known before that run. `own_time`: of times, in place of `residuals`: that of the runs
