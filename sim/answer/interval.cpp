@@ -268,8 +268,32 @@ Situation known(const input::RunResiduals& residuals, input::ResidualOf quantity
 
 }  // namespace
 
-std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                             const Situation& asked, const std::string& without) {
+namespace {
+
+// Groups of runs in fp8, of sources that may be used.
+input::RunResiduals in_fp8(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                           const std::string& without) {
+  input::RunResiduals some;
+  for (const input::ResidualGroup& group : residuals.groups)
+    if (group.fp8 && group.quantity == quantity && group.source != without)
+      some.groups.push_back(group);
+  return some;
+}
+
+// A GPU without a run in fp8: the interval also holds what runs in fp8 on other GPUs show.
+void widen_for_fp8(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                   const Situation& situation, const std::string& without, Spread& spread) {
+  const input::RunResiduals some = in_fp8(residuals, quantity, without);
+  for (const input::ResidualGroup& group : some.groups)
+    if (group.profile == situation.profile) return;
+  spread.fp8_unknown = true;
+  if (const auto found =
+          of_level(some, {quantity}, levels.back(), situation, without, true, known_from))
+    widen(spread, *found);
+}
+
+std::optional<Spread> of_class(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                               const Situation& asked, const std::string& without) {
   const Situation situation = known(residuals, quantity, asked, without);
   for (const bool fitted : {false, true}) {
     if (asked.framework.empty())
@@ -288,6 +312,16 @@ std::optional<Spread> spread(const input::RunResiduals& residuals, input::Residu
   if (quantity == input::ResidualOf::allocated || quantity == input::ResidualOf::reserved)
     kin = {input::ResidualOf::allocated, input::ResidualOf::reserved};
   return of_level(residuals, kin, levels.back(), situation, without, true, 3);
+}
+
+}  // namespace
+
+std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                             const Situation& asked, const std::string& without) {
+  std::optional<Spread> found = of_class(residuals, quantity, asked, without);
+  if (found && asked.fp8 && quantity == input::ResidualOf::time)
+    widen_for_fp8(residuals, quantity, asked, without, *found);
+  return found;
 }
 
 Interval around(double predicted, const Spread& spread) {
@@ -360,7 +394,8 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
                                answer.plan.world() > answer.machine.gpus_per_node,
                                answer.plan.mesh.cp > 1,
                                answer.plan.shards_parameters(),
-                               answer.plan.architecture.is_mixture()};
+                               answer.plan.architecture.is_mixture(),
+                               answer.plan.numerics.fp8};
   using input::ResidualOf;
   out.time = spread_of_own_runs(basis);
   if (!out.time) out.time = spread(residuals, ResidualOf::time, situation);
@@ -385,10 +420,13 @@ namespace {
 std::string basis_text(const Spread& spread) {
   const std::string runs = fmt::format("{} runs of {} {}", spread.samples, spread.sources,
                                        spread.sources == 1 ? "source" : "sources");
+  const char* fp8 = spread.fp8_unknown ? "; no run in fp8 on this GPU" : "";
   if (!spread.own_gpu)
-    return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({})", runs, spread.of);
-  return fmt::format("from {} on this GPU{} ({})", runs,
-                     spread.own_framework ? " and framework" : ", of other frameworks", spread.of);
+    return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({}){}", runs,
+                       spread.of, fp8);
+  return fmt::format("from {} on this GPU{} ({}){}", runs,
+                     spread.own_framework ? " and framework" : ", of other frameworks", spread.of,
+                     fp8);
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ struct Situation {
   bool context_parallel = false;
   bool shards = false;  // kind of plan: parameters are sharded
   bool mixture = false;
+  bool fp8 = false;  // products in 8 or 4 bits
 };
 
 // The profile and framework of a prediction, as the residuals file names them.
@@ -77,6 +78,7 @@ struct Spread {
   std::string of;  // text of the class: "a100-80, Megatron-LM, one node"
   // True if the class holds only runs of this GPU, and of this framework.
   bool own_gpu = true, own_framework = true;
+  bool fp8_unknown = false;  // products in fp8, and no such run on this GPU
 };
 
 // Nothing if fewer than 3 residuals are known. `without`: a source to leave out, so that an
