@@ -32,7 +32,8 @@ TEST_CASE("page: d3.min.js has the parts of D3 that the scripts use") {
   const std::set<std::string> used =
       found(text_of(page + "page.js") + text_of(page + "live.js"), R"(\bd3\.([A-Za-z]+))");
   std::string lists;
-  for (const std::string& list : found(text_of(page + "d3-7.9.0/parts.js"), R"(export \{([^}]*)\})"))
+  for (const std::string& list :
+       found(text_of(page + "d3-7.9.0/parts.js"), R"(export \{([^}]*)\})"))
     lists += list + ",";
   const std::set<std::string> exported = found(lists, R"(([A-Za-z]+))");
   CHECK(used == exported);

@@ -77,15 +77,16 @@ SchedulePicture schedule_picture(const program::Plan& plan) {
                             chunk, label(one.step), one.start, one.end});
     }
   if (std::ssize(rows.cells) > passes_most) rows.cells.clear();
-  picture.chart = {fmt::format("the schedule {} as papers draw it: {} of {} microbatches, passes of "
-                               "equal length",
-                               schedule.name, microbatches, plan.microbatches()),
-                   "schedule",
-                   "stage",
-                   "begin",
-                   "end",
-                   "pass",
-                   "label"};
+  picture.chart = {
+      fmt::format("the schedule {} as papers draw it: {} of {} microbatches, passes of "
+                  "equal length",
+                  schedule.name, microbatches, plan.microbatches()),
+      "schedule",
+      "stage",
+      "begin",
+      "end",
+      "pass",
+      "label"};
   picture.chart.axis = "time in forward passes";
   return picture;
 }
