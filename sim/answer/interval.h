@@ -89,7 +89,7 @@ std::optional<Spread> spread(const input::RunResiduals& residuals, input::Residu
 // The spread of a profile's own runs; nothing if there are fewer than 3.
 std::optional<Spread> spread_of_own_runs(const Basis& basis);
 
-// The spread of own runs' peaks of memory, around their mean: nothing was fitted to them. Nothing if
+// The spread of own runs' peaks of memory around their mean: nothing was fitted to them. Nothing if
 // there are none.
 std::optional<Spread> spread_of_own_peaks(const std::vector<double>& residuals);
 
