@@ -142,7 +142,7 @@ class Distribution {
   double sum_ = 0, count_ = 0;
 };
 
-void bounds(const Distribution& all, Spread& out) {
+void bounds(const Distribution& all, ResidualRange& out) {
   if (all.count() < ranks_from) {
     const double half = all.student();
     out.low = std::min(0.0, all.median() - half);
@@ -156,10 +156,10 @@ void bounds(const Distribution& all, Spread& out) {
   out.high = std::max(0.0, all.quantile(from + inside));
 }
 
-std::optional<Spread> of_level(const input::RunResiduals& residuals,
-                               const std::vector<input::ResidualOf>& quantities, const Level& level,
-                               const Situation& situation, const std::string& without, bool fitted,
-                               std::size_t least) {
+std::optional<ResidualRange> of_level(const input::RunResiduals& residuals,
+                                      const std::vector<input::ResidualOf>& quantities,
+                                      const Level& level, const Situation& situation,
+                                      const std::string& without, bool fitted, std::size_t least) {
   std::map<std::string, std::vector<double>> sources;
   std::size_t samples = 0;
   for (const input::ResidualGroup& group : residuals.groups) {
@@ -179,7 +179,7 @@ std::optional<Spread> of_level(const input::RunResiduals& residuals,
     const double weight = narrowest ? 1 : 1 / static_cast<double>(some.size());
     for (const double value : some) values.push_back({value, weight});
   }
-  Spread out;
+  ResidualRange out;
   bounds(Distribution(std::move(values)), out);
   out.samples = samples;
   out.sources = sources.size();
@@ -189,34 +189,35 @@ std::optional<Spread> of_level(const input::RunResiduals& residuals,
   return out;
 }
 
-void widen(Spread& all, const Spread& by) {
+void widen(ResidualRange& all, const ResidualRange& by) {
   all.low = std::min(all.low, by.low);
   all.high = std::max(all.high, by.high);
 }
 
 // The widest interval of all measured frameworks with this kind of plan, for a plan without a
 // framework. Uses runs on the plan's GPU only, if that GPU was measured.
-std::optional<Spread> widest(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                             const Situation& situation, const std::string& without, bool fitted) {
+std::optional<ResidualRange> widest(const input::RunResiduals& residuals,
+                                    input::ResidualOf quantity, const Situation& situation,
+                                    const std::string& without, bool fitted) {
   std::set<std::pair<std::string, std::string>> classes;
   for (const input::ResidualGroup& group : residuals.groups) {
     if (group.shards != situation.shards || group.mixture != situation.mixture) continue;
     if (!situation.profile.empty() && group.profile != situation.profile) continue;
     classes.emplace(group.profile, group.framework);
   }
-  std::optional<Spread> all;
+  std::optional<ResidualRange> all;
   int counted = 0;
   for (const auto& [profile, framework] : classes) {
     Situation one = situation;
     one.profile = profile;
     one.framework = framework;
-    std::optional<Spread> found;
+    std::optional<ResidualRange> found;
     for (const Level& level : levels)
       if (!found && level.profile && level.framework)
         found = of_level(residuals, {quantity}, level, one, without, fitted, known_from);
     if (!found) continue;
     ++counted;
-    if (!all) all = Spread{};
+    if (!all) all = ResidualRange{};
     widen(*all, *found);
     all->samples += found->samples;
     all->sources += found->sources;
@@ -232,10 +233,10 @@ std::optional<Spread> widest(const input::RunResiduals& residuals, input::Residu
 // Combines the classes of the profile, the framework and the kind of plan, if the GPU or the
 // framework has no measured runs. The size of an error carries over between machines, its sign does
 // not. So both sides get the width of the wider one.
-std::optional<Spread> elsewhere(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                                const Situation& situation, const std::string& without,
-                                bool fitted) {
-  std::optional<Spread> all;
+std::optional<ResidualRange> elsewhere(const input::RunResiduals& residuals,
+                                       input::ResidualOf quantity, const Situation& situation,
+                                       const std::string& without, bool fitted) {
+  std::optional<ResidualRange> all;
   const auto add = [&](const Level& level) {
     const auto found =
         of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
@@ -268,8 +269,9 @@ Situation known(const input::RunResiduals& residuals, input::ResidualOf quantity
 
 }  // namespace
 
-std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                             const Situation& asked, const std::string& without) {
+std::optional<ResidualRange> spread(const input::RunResiduals& residuals,
+                                    input::ResidualOf quantity, const Situation& asked,
+                                    const std::string& without) {
   const Situation situation = known(residuals, quantity, asked, without);
   for (const bool fitted : {false, true}) {
     if (asked.framework.empty())
@@ -290,15 +292,15 @@ std::optional<Spread> spread(const input::RunResiduals& residuals, input::Residu
   return of_level(residuals, kin, levels.back(), situation, without, true, 3);
 }
 
-Interval around(double predicted, const Spread& spread) {
+Interval around(double predicted, const ResidualRange& spread) {
   return {predicted * std::exp(spread.low), predicted * std::exp(spread.high)};
 }
 
-Interval around_inverse(double predicted, const Spread& spread) {
+Interval around_inverse(double predicted, const ResidualRange& spread) {
   return {predicted * std::exp(-spread.high), predicted * std::exp(-spread.low)};
 }
 
-Interval around_points(double percent, const Spread& spread) {
+Interval around_points(double percent, const ResidualRange& spread) {
   return {std::max(0.0, percent + spread.low), std::min(100.0, percent + spread.high)};
 }
 
@@ -310,11 +312,11 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
   return {own ? name : fmt::format("{} on {}", name, gpu), framework, from.run_residuals};
 }
 
-std::optional<Spread> spread_of_own_runs(const Basis& basis) {
+std::optional<ResidualRange> spread_of_own_runs(const Basis& basis) {
   if (basis.own_runs.size() < 3) return std::nullopt;
   std::vector<Weighted> values;
   for (const double residual : basis.own_runs) values.push_back({residual, 1});
-  Spread out;
+  ResidualRange out;
   bounds(Distribution(std::move(values)), out);
   out.samples = basis.own_runs.size();
   out.sources = 1;
@@ -351,7 +353,7 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
 namespace {
 
 // "from 98 runs of 5 sources on this GPU and framework (a100-80, Megatron-LM)".
-std::string basis_text(const Spread& spread) {
+std::string basis_text(const ResidualRange& spread) {
   const std::string runs = fmt::format("{} runs of {} {}", spread.samples, spread.sources,
                                        spread.sources == 1 ? "source" : "sources");
   if (!spread.own_gpu)
@@ -374,7 +376,7 @@ std::string intervals_text(const Intervals& all) {
   add("throughput", "TFLOP/s/GPU", 1, all.tflops_gpu);
   add("allocated", "GiB", 1, all.allocated_gib);
   add("reserved", "GiB", 1, all.reserved_gib);
-  const auto add_basis = [&](const char* what, const std::optional<Spread>& spread) {
+  const auto add_basis = [&](const char* what, const std::optional<ResidualRange>& spread) {
     if (!spread) return;
     basis += fmt::format("{}{} {}", basis.empty() ? "" : "; ", what, basis_text(*spread));
   };

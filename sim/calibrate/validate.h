@@ -81,7 +81,7 @@ struct Quantity {
   int digits;  // after the point, in the CSV
   std::optional<double> (*predicted)(const Prediction& prediction);
   input::ResidualOf residual;  // the residual whose spread gives the interval
-  answer::Interval (*around)(double predicted, const answer::Spread& spread);
+  answer::Interval (*around)(double predicted, const answer::ResidualRange& spread);
 };
 const std::vector<Quantity>& quantities();
 enum QuantityIndex : std::size_t { throughput, iteration_time, allocated, reserved, bubble };
@@ -102,7 +102,7 @@ std::optional<double> time_residual(const Row& row, const Prediction& prediction
 // that the profile was fitted to.
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const input::RunResiduals& residuals,
-                   const std::optional<answer::Spread>& own_time = {});
+                   const std::optional<answer::ResidualRange>& own_time = {});
 
 // The residuals of the rows, by source and situation. Throughput and iteration time of a run count
 // once.

@@ -392,7 +392,7 @@ int run_topo(const Arguments& arguments, Globals globals) {
               "each; import: a whole cluster")
       .words(1, 1000)
       .parse(arguments, globals);
-  struct Asked {
+  struct Subcommand {
     const char* what;
     const char* of;
     int (*run)(const Options& options, Globals globals);

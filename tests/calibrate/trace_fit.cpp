@@ -110,7 +110,7 @@ TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step w
   // The error of the replay itself: the step rebuilt with the measured kernels.
   CHECK(comparison.rebuilt_s == Approx(seconds(happened.step_time)).epsilon(0.01));
 
-  Wanted wanted;
+  CalibrateOptions wanted;
   wanted.base = root + "/calibration/a100-80.textproto";
   wanted.name = "found";
   const auto done = calibrate_traces({compared}, {}, file.plan, site, wanted);

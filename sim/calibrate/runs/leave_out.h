@@ -68,7 +68,7 @@ struct LeaveOut {
   std::vector<ProfileFactors> profiles;
   // With predict_within_sources(): the interval of each row by the runs that were fitted to, each
   // predicted from the others. Nothing if they are fewer than 3. Else empty.
-  std::vector<std::optional<answer::Spread>> own = {};
+  std::vector<std::optional<answer::ResidualRange>> own = {};
 };
 
 // `groups`: the group of each row. Errors: an unreadable profile.
@@ -98,11 +98,9 @@ Result<std::vector<FittedNumbers>> find_fitted_numbers();
 // The table of given and left-out errors, by group and in total. `result.unseen` has intervals
 // (add_intervals of validate.h). `before`: the interval of each row's time before a fit to runs of
 // its source, for the comparison with `result.own`.
-output::Document leave_out_document(const std::vector<Row>& rows,
-                                    const std::vector<SensitiveRow>& given, const LeaveOut& result,
-                                    const std::vector<std::string>& groups,
-                                    const std::vector<FittedNumbers>& fitted,
-                                    const std::string& column,
-                                    const std::vector<std::optional<answer::Spread>>& before);
+output::Document leave_out_document(
+    const std::vector<Row>& rows, const std::vector<SensitiveRow>& given, const LeaveOut& result,
+    const std::vector<std::string>& groups, const std::vector<FittedNumbers>& fitted,
+    const std::string& column, const std::vector<std::optional<answer::ResidualRange>>& before);
 
 }  // namespace sim::calibrate

@@ -140,7 +140,7 @@ Rows fitted_numbers(const std::vector<FittedNumbers>& all) {
 // How many other runs the 90 % intervals by the runs that were fitted to hold, and their width
 // against that of before. "" without such intervals.
 std::string own_intervals(const std::vector<Row>& rows, const LeaveOut& result,
-                          const std::vector<std::optional<answer::Spread>>& before) {
+                          const std::vector<std::optional<answer::ResidualRange>>& before) {
   std::size_t all = 0, inside = 0;
   std::vector<double> widths;
   for (std::size_t i = 0; i < result.own.size(); ++i) {
@@ -162,12 +162,10 @@ std::string own_intervals(const std::vector<Row>& rows, const LeaveOut& result,
 
 }  // namespace
 
-output::Document leave_out_document(const std::vector<Row>& rows,
-                                    const std::vector<SensitiveRow>& given, const LeaveOut& result,
-                                    const std::vector<std::string>& groups,
-                                    const std::vector<FittedNumbers>& fitted,
-                                    const std::string& column,
-                                    const std::vector<std::optional<answer::Spread>>& before) {
+output::Document leave_out_document(
+    const std::vector<Row>& rows, const std::vector<SensitiveRow>& given, const LeaveOut& result,
+    const std::vector<std::string>& groups, const std::vector<FittedNumbers>& fitted,
+    const std::string& column, const std::vector<std::optional<answer::ResidualRange>>& before) {
   std::map<std::string, Tally> tallies;
   Tally all;
   for (std::size_t i = 0; i < rows.size(); ++i) {

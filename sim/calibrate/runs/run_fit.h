@@ -66,7 +66,7 @@ struct RunFit {
   std::vector<NextMeasurement> next = {};  // the best first
   // 90 % intervals of a run's ln(measured / predicted): before, of the runs that are known; after,
   // of these runs, each predicted from the others. Filled by the command.
-  std::optional<answer::Spread> spread_before = {}, spread_after = {};
+  std::optional<answer::ResidualRange> spread_before = {}, spread_after = {};
 };
 
 // The steps of a log, and the plan that ran.
