@@ -127,9 +127,8 @@ class Allocator {
   void begin_pool(int pool, PoolOptions options = {});
   void end_pool(int pool);
   // One user of the pool ends. A pool without users gives its memory back under pressure.
-  // REQUIRES: users_of(pool) > 0.
+  // REQUIRES: the pool has a user.
   void release_pool(int pool);
-  int users_of(int pool) const;
 
   std::int64_t address(BlockId block) const { return at(block).address; }
   std::int64_t size(BlockId block) const { return at(block).size; }

@@ -97,9 +97,9 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 // ran out of memory or does not publish its number of GPUs.
 std::optional<double> time_residual(const Row& row, const Prediction& prediction);
 
-// Adds the 90 % intervals to every prediction. A row's own residual is left out: the interval is
-// the one known before that run. `own_time`: of times, in place of `residuals`: that of the runs
-// that the profile was fitted to.
+// Adds the 90 % intervals to every prediction. A row's own residual is left out, so that no run
+// predicts itself. `own_time`: the interval of times, from the runs that the profile was fitted to;
+// it replaces the one from `residuals`.
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const input::RunResiduals& residuals,
                    const std::optional<answer::ResidualRange>& own_time = {});

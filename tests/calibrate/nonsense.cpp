@@ -6,10 +6,10 @@
 
 #include "sim/calibrate/runs/factors.h"
 #include "sim/calibrate/trace/doubts.h"
-#include "sim/calibrate/trace/kineto_writer.h"
 #include "sim/cluster/device/kernel.h"
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/locate.h"
+#include "tests/calibrate/kineto_writer.h"
 
 using namespace sim;
 using namespace sim::calibrate;

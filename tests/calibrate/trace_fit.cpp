@@ -5,10 +5,10 @@
 #include <map>
 
 #include "sim/calibrate/fit/fit.h"
-#include "sim/calibrate/trace/kineto_writer.h"
 #include "sim/calibrate/trace/step_document.h"
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/locate.h"
+#include "tests/calibrate/kineto_writer.h"
 
 using namespace sim;
 using namespace sim::calibrate;

@@ -62,12 +62,12 @@ struct LeaveOut {
   // Factors of each profile with all rows, for the record.
   struct ProfileFactors {
     std::string profile;
-    std::vector<double> towards;  // where the prior pulls each factor
+    std::vector<double> towards;  // the centre of each factor's prior
     std::size_t rows = 0, sources = 0;
   };
   std::vector<ProfileFactors> profiles;
-  // With predict_within_sources(): the interval of each row by the runs that were fitted to, each
-  // predicted from the others. Nothing if they are fewer than 3. Else empty.
+  // Only of predict_within_sources(): the interval of each row, from the errors of the fitted runs,
+  // each predicted from the others. Nothing for a row with fewer than 3 of them.
   std::vector<std::optional<answer::ResidualRange>> own = {};
 };
 
@@ -76,11 +76,11 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
                            const std::vector<std::string>& groups,
                            const std::vector<Factor>& factors);
 
-// Each run predicted from other runs of its own source on the same profile: what a user gains who
-// fits a profile to some of his runs. `some` 0: from the other half, every second row in the order
-// of the tables. Else from so many runs, evenly spread over a source of at least 13; the other rows
-// are marked as unsupported. The priors have their centres at the profiles' own numbers, and a
-// share of the factors is taken (best_share.h).
+// Predicts each run from other runs of its own source on the same profile. This shows the gain of
+// users who fit a profile to some of their own runs. `some` is the number of runs to fit, evenly
+// spread over a source of at least 13 runs; rows of smaller sources are marked as unsupported. 0:
+// the other half, every second row in the order of the tables. Priors are centred at the profiles'
+// own numbers, and a share of the factors is taken (best_share.h).
 Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
                                         const std::vector<SensitiveRow>& given,
                                         const std::vector<Factor>& factors, std::size_t some);
