@@ -55,8 +55,8 @@ void check_factors(const v1::CommunicationProfile& profile, const Source& source
 void check_older_name(const v1::ReservedMemory& memory, const Source& source,
                       Diagnostics& problems) {
   if (memory.has_unexplained() && memory.has_unaccounted())
-    problems.push_back({source.where(memory, "unaccounted"),
-                        "'unaccounted' is an older name of 'unexplained'; leave it out"});
+    problems.push_back({source.where(memory, "unexplained"),
+                        "'unexplained' is an older name of 'unexplained'; leave it out"});
 }
 
 }  // namespace

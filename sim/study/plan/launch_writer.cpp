@@ -361,7 +361,6 @@ LaunchText bridge(const Plan& plan) {
   if (out.left.empty() && plan.shards_parameters())
     out.left = "parameters in shards are said in code there";
   if (!out.left.empty()) return out;
-  const program::LayerPolicy& policy = plan.policy;
   out.text = fmt::format(
       "# torchrun --nproc_per_node GPUS pretrain_MODEL.py --config-file bridge.yaml\n"
       "model:\n  tensor_model_parallel_size: {}\n  context_parallel_size: {}\n"
