@@ -228,7 +228,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   fc1.commit();
   w.drop(p.input);
   OffloadGroup activation(w, OffloadModule::moe_act);
-  if (!p.again) p.gate = separate_silu(w, p.half(w));
+  if (!p.recomputes) p.gate = separate_silu(w, p.half(w));
   const Value operand = p.activate(w);
   w.save({p.up_output, p.gate, p.probabilities});
   activation.close();
