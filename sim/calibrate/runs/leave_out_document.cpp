@@ -81,8 +81,8 @@ std::vector<Json> line(const std::string& name, const Tally& tally) {
                                           static_cast<double>(tally.with_interval))};
 }
 
-// What the two columns of errors are called: without a group, or before and after a fit to runs of
-// the group's own.
+// The headings of the two columns of errors: without a group, or before and after a fit to runs of
+// that group.
 struct Names {
   const char *title, *from, *to;
 };
@@ -157,8 +157,8 @@ Rows fitted_numbers(const std::vector<FittedNumbers>& all) {
   return rows;
 }
 
-// What the 90 % intervals by the runs that were fitted to hold of a source's other runs, and their
-// width against that of before.
+// The 90 % intervals that the fitted runs of a source give: how many of its other runs lie inside,
+// and their width relative to the interval before the fit.
 struct OwnIntervals {
   double all = 0, inside = 0;
   std::vector<double> widths;
