@@ -299,6 +299,7 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
   out.left = known == titan_models.end() ? "torchtitan has no flavor of this model"
                                          : torchtitan_left(plan);
   if (!out.left.empty()) return out;
+  const program::LayerPolicy& policy = plan.policy;
   out.text = fmt::format(
       "# torchrun --nproc_per_node GPUS -m torchtitan.train --job.config_file train.toml\n"
       "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\ndataset = \"c4_test\"\nsteps = 10\n"
