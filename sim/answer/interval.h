@@ -72,7 +72,7 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
                const std::string& framework);
 
 // The interval of residuals for a quantity in a situation; low <= 0 <= high.
-struct Spread {
+struct ResidualRange {
   double low = 0, high = 0;
   std::size_t samples = 0, sources = 0;
   std::string of;  // text of the class: "a100-80, Megatron-LM, one node"
@@ -83,28 +83,29 @@ struct Spread {
 
 // Nothing if fewer than 3 residuals are known. `without`: a source to leave out, so that an
 // accuracy test does not predict a run from itself.
-std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                             const Situation& situation, const std::string& without = "");
+std::optional<ResidualRange> spread(const input::RunResiduals& residuals,
+                                    input::ResidualOf quantity, const Situation& situation,
+                                    const std::string& without = "");
 
 // The spread of a profile's own runs; nothing if there are fewer than 3.
-std::optional<Spread> spread_of_own_runs(const Basis& basis);
+std::optional<ResidualRange> spread_of_own_runs(const Basis& basis);
 
 // The spread of own runs' peaks of memory around their mean: nothing was fitted to them. Nothing if
 // there are none.
-std::optional<Spread> spread_of_own_peaks(const std::vector<double>& residuals);
+std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& residuals);
 
 // Limits of a predicted value, in its unit.
 struct Interval {
   double low = 0, high = 0;
 };
-Interval around(double predicted, const Spread& spread);          // times and bytes
-Interval around_inverse(double predicted, const Spread& spread);  // rates; spread of time
-Interval around_points(double percent, const Spread& spread);     // bubbles, percent
+Interval around(double predicted, const ResidualRange& spread);          // times and bytes
+Interval around_inverse(double predicted, const ResidualRange& spread);  // rates; spread of time
+Interval around_points(double percent, const ResidualRange& spread);     // bubbles, percent
 
 // Intervals of an answer that fits, and the spreads that they come from.
 struct Intervals {
   std::optional<Interval> step_seconds, tflops_gpu, allocated_gib, reserved_gib;
-  std::optional<Spread> time, allocated, reserved;
+  std::optional<ResidualRange> time, allocated, reserved;
 };
 // Throughput uses `convention`. Memory is that of the rank that needs most. All empty if the run
 // does not fit.

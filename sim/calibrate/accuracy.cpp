@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "sim/calibrate/rows/row_text.h"
-#include "sim/calibrate/tables/spread.h"
+#include "sim/calibrate/tables/error_statistics.h"
 #include "sim/calibrate/validate.h"
 #include "sim/output/csv.h"
 
@@ -116,7 +116,7 @@ input::RunResiduals without(input::RunResiduals residuals, ResidualOf quantity, 
 }
 
 std::optional<answer::Interval> interval(const Quantity& quantity, const Prediction& prediction,
-                                         const std::optional<answer::Spread>& spread) {
+                                         const std::optional<answer::ResidualRange>& spread) {
   const std::optional<double> said = quantity.predicted(prediction);
   if (!said || !spread) return std::nullopt;
   return quantity.around(*said, *spread);
@@ -174,13 +174,13 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const input::RunResiduals& residuals,
-                   const std::optional<answer::Spread>& own_time) {
+                   const std::optional<answer::ResidualRange>& own_time) {
   assert(rows.size() == predictions.size());
   // Rows of one situation share the spread of other sources, or of all sources if they have no
   // residual.
   using Key =
       std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, bool, std::string>;
-  std::map<Key, std::optional<answer::Spread>> known;
+  std::map<Key, std::optional<answer::ResidualRange>> known;
   const Copies copies(rows, predictions);
   const auto spread = [&](ResidualOf quantity, const answer::Situation& s,
                           const std::string& source) {
@@ -196,7 +196,7 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
     p.intervals.clear();
     p.intervals_elsewhere.clear();
     const std::string& source = cell(rows[i], "source_group");
-    std::map<ResidualOf, std::optional<answer::Spread>> spreads;
+    std::map<ResidualOf, std::optional<answer::ResidualRange>> spreads;
     for (const auto& [quantity, own] : own_residuals(rows[i], p)) {
       if (own_time && quantity == ResidualOf::time) {
         spreads[quantity] = own_time;

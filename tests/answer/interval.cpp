@@ -52,7 +52,7 @@ TEST_CASE("answer: an interval leaves five percent of the ranks outside on each 
 }
 
 TEST_CASE("answer: points of percent are added, and stay between none and all") {
-  Spread ten;
+  ResidualRange ten;
   ten.low = -10;
   ten.high = 5;
   const auto is = [&](double percent, double low, double high) {
