@@ -1,5 +1,5 @@
-// page_request.cpp — fuzzes the bodies of requests that a page sends to `rehearse serve`: as JSON, and
-// as lines of text. What is accepted names no file.
+// page_request.cpp — fuzzes the bodies of requests that a page sends to `rehearse serve`: as JSON
+// and as lines of text. An accepted request names no file.
 #include <cstddef>
 #include <cstdint>
 #include <string>

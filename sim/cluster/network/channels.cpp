@@ -25,8 +25,8 @@ int rings(const NcclModel& model, const topology::Node& node, const Shape& shape
   return static_cast<int>(std::floor(rate(node.pcie) * model.pcie_payload / speed));
 }
 
-// The number of channels between nodes that the NVSwitches carry inside a node. A channel leaves the
-// node at one of its GPUs, so each GPU passes on all channels but its own.
+// The number of channels between nodes that the NVSwitches carry inside a node. A channel leaves
+// the node at one of its GPUs, so each GPU passes on all channels but its own.
 int channels_inside(const NcclModel& model, const topology::Node& node, const Shape& shape,
                     double speed) {
   if (node.interconnect != topology::GpuInterconnect::nvswitch || shape.locals == 1)

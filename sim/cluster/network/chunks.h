@@ -13,7 +13,7 @@
 //     fill = 2 (p - 1) chunk / channel in a node + (2 levels - 1) chunk / channel of the NICs
 //
 // NVIDIA/nccl v2.20.5, v2.26.2: src/enqueue.cc (calcCollChunking), src/transport/nvls.cc
-// (NCCL_NVLS_CHUNKSIZE), src/device/all_reduce.h (runTreeSplit).
+// (NCCL_NVLS_CHUNKSIZE), src/device (runTreeSplit).
 #pragma once
 
 #include "sim/base/units.h"

@@ -124,8 +124,8 @@ double Network::State::fill(const Situation& s, Choice choice, Bytes bytes) cons
   const double nic = std::min(network::rate(s.node.nic) * profile->achieved.network,
                               network::rate(s.node.pcie) * profile->achieved.pcie);
   if (choice.algorithm == Algorithm::nvls_tree) return nvls_tree_fill(measured_many, s, nic, bytes);
-  if (choice.algorithm == Algorithm::tree && choice.protocol == Protocol::simple && s.shape.nodes > 1)
-    return tree_fill(measured_many, s, nic, bytes);
+  const bool chunks = choice == Choice{Algorithm::tree, Protocol::simple} && s.shape.nodes > 1;
+  if (chunks) return tree_fill(measured_many, s, nic, bytes);
   return 0;
 }
 

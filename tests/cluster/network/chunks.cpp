@@ -78,7 +78,7 @@ TEST_CASE("network: NVLSTree takes measured steps and the losses of NVLS in a no
 }
 
 TEST_CASE("network: a tree waits for a chunk at each GPU of the chain and each level") {
-  // Eight channels of 48, launched twice: a chunk of 512 KiB crosses a GPU at 8 x 38.7 / 16 GB/s and
+  // Eight channels of 48, launched twice: a chunk of 512 KiB crosses a GPU at 8 x 38.7 / 16 GB/s,
   // a NIC at 8 x 50 / 16 GB/s.
   const NcclModel model = sixteen_channels();
   const auto fill = [&](int nodes, std::int64_t bytes) {
