@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "sim/base/ascii.h"
+#include "sim/input/launch/adapters.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/launch/launch_files.h"
 #include "sim/input/launch/launch_values.h"
@@ -228,7 +229,7 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
     if (path == "trainer.precision" || path.starts_with("mixed_precision")) {
       precision(path, value, launch);
     } else if (path == "model.optim.name") {
-      if (value.text() == "distributed_fused_adam")
+      if (value.text() == "distributed_fused_adam" || value.text() == "mcore_distributed_optim")
         give(launch, "use-distributed-optimizer", {{}, value.at, false});
     } else if (path.starts_with("model.tokenizer.") || path.starts_with("tokenizer.") ||
                path.starts_with("data.tokenizer.")) {
@@ -258,7 +259,7 @@ LaunchFile of_accelerate(const LaunchValues& values, const std::string& text,
                          const std::string& path) {
   LaunchFile file;
   if (auto rows = read_rows("accelerate", values, text, path)) file.arguments = std::move(*rows);
-  file.arguments.framework = "";
+  file.arguments.framework = "hf-trainer";
   MegatronArguments& out = file.arguments;
   const auto of = [&](const std::string& key) {
     const auto found = values.find(key);
@@ -267,7 +268,15 @@ LaunchFile of_accelerate(const LaunchValues& values, const std::string& text,
   const auto set = [&](std::string setting) { out.settings.push_back({std::move(setting), path}); };
   if (!of("num_processes").empty()) set("gpus=" + of("num_processes"));
   const std::string mixed = of("mixed_precision");
-  set(mixed == "fp16" ? "precision=fp16" : mixed == "bf16" ? "precision=bf16" : "precision=fp32");
+  // The Trainer's bf16 and fp16 replace it [transformers training_args.py: ACCELERATE_MIXED_PRECISION].
+  if (mixed == "fp16" || mixed == "bf16")
+    set("precision=" + mixed);
+  else
+    out.missing.push_back({"precision",
+                           {path,
+                            fmt::format("mixed_precision is {}: the Trainer's bf16 or fp16 "
+                                        "decides; write precision=",
+                                        mixed.empty() ? "not given" : mixed.substr(0, 40))}});
   const std::string kind = of("distributed_type");
   if (kind == "FSDP") {
     const std::string strategy = of("fsdp_config.fsdp_sharding_strategy");
@@ -292,49 +301,86 @@ LaunchFile of_accelerate(const LaunchValues& values, const std::string& text,
                               "fsdp_offload_params: parameters on the CPU are not "
                               "simulated; remove it to see the run without it"});
     if (is_true_word(of("fsdp_config.fsdp_forward_prefetch"))) set("fsdp.forward_prefetch=1");
-    if (of("fsdp_config.fsdp_backward_prefetch") == "NO_PREFETCH") set("fsdp.backward_prefetch=0");
+    // A missing key is None in FSDP1, which prefetches nothing [accelerate utils/dataclasses.py:
+    // FullyShardedDataParallelPlugin.backward_prefetch].
+    const std::string prefetch = of("fsdp_config.fsdp_backward_prefetch");
+    if (prefetch == "NO_PREFETCH" || (prefetch.empty() && !second)) set("fsdp.backward_prefetch=0");
   } else if (kind == "DEEPSPEED") {
     const std::string stage = of("deepspeed_config.zero_stage");
     if (!stage.empty()) set("zero=" + stage);
-    if (stage == "3") set("deepspeed_optimizer=true");
+    if (stage == "3" && (mixed == "bf16" || mixed == "fp16")) set("deepspeed_optimizer=true");
     if (!is_off_word(of("deepspeed_config.offload_optimizer_device"))) {
       set("optimizer_cpu_offload=true");
       if (stage != "3") set("precision_aware_optimizer=true");
     }
   } else if (kind == "MULTI_GPU") {
     set("distributed_optimizer=false");
+  } else if (is_off_word(kind)) {  // one GPU
+    set("distributed_optimizer=false");
+    if (of("num_processes").empty()) set("gpus=1");
   } else {
     out.problems.push_back({path, fmt::format("distributed_type {} is not read; write FSDP, "
                                               "DEEPSPEED or MULTI_GPU",
                                               kind.substr(0, 40))});
   }
-  out.notes.push_back("layers run fused kernels; layer_kernels=eager simulates PyTorch's own");
   return file;
 }
 
 // The values below a key, with the rest of their paths, and all values elsewhere.
-LaunchValues below(const LaunchValues& values, std::string_view prefix) {
+LaunchValues below(const LaunchValues& values, std::string_view prefix, std::string_view to = "") {
   LaunchValues inner;
   for (const auto& [key, value] : values)
-    inner[key.starts_with(prefix) ? key.substr(prefix.size()) : key] = value;
+    inner[key.starts_with(prefix) ? fmt::format("{}{}", to, key.substr(prefix.size())) : key] =
+        value;
   return inner;
 }
 
-// NeMo, Megatron-Bridge and FlagScale name keys as Megatron-LM names its flags.
+// NeMo, Megatron-Bridge and FlagScale name keys as Megatron-LM names its flags. One key that no other
+// program has, or two that some have.
 bool is_of_megatron(const LaunchValues& values) {
-  constexpr std::array<std::string_view, 9> own = {"tensor_model_parallel_size",
+  constexpr std::array<std::string_view, 7> own = {"tensor_model_parallel_size",
                                                    "pipeline_model_parallel_size",
                                                    "micro_batch_size",
                                                    "encoder_seq_length",
-                                                   "num_layers",
                                                    "num_query_groups",
                                                    "use_distributed_optimizer",
-                                                   "recompute_granularity",
-                                                   "seq_length"};
-  return std::ranges::any_of(values, [&](const auto& entry) {
-    const std::string key = last_part(entry.first);
-    return entry.first != key && std::ranges::count(own, key) > 0;
-  });
+                                                   "recompute_granularity"};
+  int found = 0;
+  for (const auto& [path, value] : values) {
+    const std::string key = last_part(path);
+    if (path == key || !in_any(sections, path)) continue;
+    if (std::ranges::count(own, key) > 0) found += 2;
+    if (key == "num_layers" || key == "seq_length") ++found;
+  }
+  return found >= 2;
+}
+
+// Adapters of NeMo 1 (`model.peft`) and Megatron-Bridge (`peft`).
+void nemo_adapters(const LaunchValues& values, const std::string& path, MegatronArguments& out) {
+  const auto of = [&](const char* key) -> const LaunchValue* {
+    const auto found = values.find(key);
+    return found == values.end() || is_off_word(found->second.text()) ? nullptr : &found->second;
+  };
+  const LaunchValue* scheme = of("model.peft.peft_scheme");
+  const LaunchValue* rank = of("peft.dim");
+  const LaunchValue* modules = of("peft.target_modules");
+  if (scheme && lower(scheme->text()) == "lora") {
+    rank = of("model.peft.lora_tuning.adapter_dim");
+    modules = of("model.peft.lora_tuning.target_modules");
+  } else if (scheme || has_path(values, "model.adapter_tuning") ||
+             has_path(values, "model.ia3_tuning") || has_path(values, "model.p_tuning")) {
+    out.problems.push_back(
+        {path, "only adapters of LoRA are simulated (model.peft.peft_scheme: lora)"});
+    return;
+  } else if (!rank && !modules) {
+    return;
+  }
+  out.settings.push_back({"adapters=true", path});
+  if (rank) out.settings.push_back({"lora_rank=" + rank->text(), path});
+  if (!modules) return;
+  const AdapterModules named = adapter_modules(modules->words);
+  if (!named.modules.empty())
+    out.settings.push_back({fmt::format("lora_modules={}", fmt::join(named.modules, ",")), path});
 }
 
 std::string unread_configuration(const LaunchValues& values) {
@@ -361,9 +407,17 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
     return refused_launch(fmt::format("{}:{}:{}", path, error.mark.line + 1, error.mark.column + 1),
                           fmt::format("not YAML: {}", error.msg));
   }
+  // A job of MosaicML's platform has the configuration below `parameters`.
+  if (has_path(values, "parameters") && has_path(values, "command"))
+    values = below(values, "parameters.");
   if (has_path(values, "distributed_type")) return of_accelerate(values, text, path);
   if (auto file = read_by_launcher(values, text, path)) return std::move(*file);
   if (has_path(values, "train.system")) values = below(values, "train.");
+  // Primus [AMD-AGI/Primus examples/megatron/configs]: keys of Megatron-LM in `overrides`.
+  constexpr std::string_view primus = "modules.pre_trainer.overrides.";
+  if (has_path(values, "modules.pre_trainer.overrides") &&
+      values["modules.pre_trainer.framework"].text() == "megatron")
+    values = below(values, primus, "model.");
   const shell::Script script;
   std::vector<std::string> left;
   Launch launch;
@@ -381,6 +435,10 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   }
   LaunchFile file;
   file.arguments = Translator(launch, script, text, path).run();
+  nemo_adapters(values, path, file.arguments);
+  std::erase_if(left, [](const std::string& key) {
+    return key.starts_with("model.peft.") || key.starts_with("peft.");
+  });
   if (!left.empty()) {
     constexpr std::size_t most = 24;
     const std::size_t shown = std::min(left.size(), most);
