@@ -96,8 +96,8 @@ TEST_CASE("launch: accelerate's types and kinds of jobs") {
   CHECK(precision("bf16") == Precision::bf16);
   CHECK(precision("fp16") == Precision::fp16);
   // The Trainer's own bf16 or fp16 replaces 'no' and a missing key.
-  for (const char* open : {"distributed_type: MULTI_GPU\nmixed_precision: 'no'\n",
-                           "distributed_type: MULTI_GPU\n"})
+  for (const char* open :
+       {"distributed_type: MULTI_GPU\nmixed_precision: 'no'\n", "distributed_type: MULTI_GPU\n"})
     CHECK(support::contains(support::problems(accelerate(open)), "write precision="));
   const sim::program::Plan many =
       plan_of("distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 16\n");

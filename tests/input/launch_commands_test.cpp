@@ -41,9 +41,9 @@ const std::string trainer =
 }  // namespace
 
 TEST_CASE("commands: the Trainer's arguments of a script give batch, precision and sharding") {
-  const auto plan = plan_of(
-      trainer + "--bf16 True --gradient_checkpointing True --fsdp 'full_shard auto_wrap'", "t.sh",
-      {});
+  const auto plan =
+      plan_of(trainer + "--bf16 True --gradient_checkpointing True --fsdp 'full_shard auto_wrap'",
+              "t.sh", {});
   CHECK(plan.world() == 4);
   CHECK(plan.batch.micro_batch == 2);
   CHECK(plan.batch.global_batch == 64);
@@ -95,9 +95,9 @@ TEST_CASE("commands: ms-swift, with models of transformers and with Megatron-LM"
       "m.sh", {"lora_modules=linear_qkv,linear_proj"});
   CHECK(core.mesh.ep == 4);
   CHECK(core.lora.rank == 8);
-  CHECK(contains(refused("swift sft --model x/y --deepspeed zero2_offload --train_type full",
-                         "s.sh"),
-                 "ZeRO stage 2 with its optimizer on the CPU"));
+  CHECK(
+      contains(refused("swift sft --model x/y --deepspeed zero2_offload --train_type full", "s.sh"),
+               "ZeRO stage 2 with its optimizer on the CPU"));
 }
 
 TEST_CASE("commands: LLaMA-Factory's command names its file") {
@@ -154,7 +154,8 @@ TEST_CASE("commands: GPT-NeoX writes YAML in braces, and gates share two thirds 
 TEST_CASE("commands: llm-foundry, OLMo and litgpt") {
   const auto mpt = plan_of(
       "max_seq_len: 2048\nmodel: {name: mpt_causal_lm, d_model: 768, n_heads: 12, n_layers: 12,\n"
-      "  expansion_ratio: 4, vocab_size: 50368, max_seq_len: 2048, attn_config: {attn_impl: flash}}\n"
+      "  expansion_ratio: 4, vocab_size: 50368, max_seq_len: 2048,\n"
+      "  attn_config: {attn_impl: flash}}\n"
       "train_loader: {name: text}\nglobal_train_batch_size: 64\ndevice_train_microbatch_size: 4\n"
       "precision: amp_bf16\nfsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE,\n"
       "  activation_checkpointing: true}\n",
@@ -190,7 +191,8 @@ TEST_CASE("commands: references of NeMo's launcher, and Primus' variables with d
       "  num_attention_heads: 16\n  encoder_seq_length: 2048\n"
       "  max_position_embeddings: ${.encoder_seq_length}\n  micro_batch_size: 1\n"
       "  global_batch_size: 16\n  tensor_model_parallel_size: 2\n"
-      "  optim: {name: mcore_distributed_optim, overlap_param_sync: true, overlap_grad_sync: true}\n",
+      "  optim: {name: mcore_distributed_optim, overlap_param_sync: true,\n"
+      "    overlap_grad_sync: true}\n",
       "n.yaml", rest);
   CHECK(nemo.architecture.ffn == 4096);
   CHECK(nemo.architecture.max_positions == 2048);
@@ -198,7 +200,8 @@ TEST_CASE("commands: references of NeMo's launcher, and Primus' variables with d
   const auto primus = plan_of(
       "modules:\n  pre_trainer:\n    framework: megatron\n    model: m.yaml\n    overrides:\n"
       "      micro_batch_size: 2\n      global_batch_size: 32\n"
-      "      seq_length: ${SEQ_LENGTH:2048}\n      tensor_model_parallel_size: 2\n      bf16: true\n",
+      "      seq_length: ${SEQ_LENGTH:2048}\n      tensor_model_parallel_size: 2\n"
+      "      bf16: true\n",
       "p.yaml", {"gpus=8", "model=llama-3.1-8b"});
   CHECK(primus.mesh.tp == 2);
   CHECK(primus.batch.sequence == 2048);
@@ -209,10 +212,11 @@ TEST_CASE("commands: adapters of NeMo, and other ways of partial training are re
       "trainer: {precision: bf16, devices: 8, num_nodes: 1}\nmodel:\n  micro_batch_size: 1\n"
       "  global_batch_size: 16\n  tensor_model_parallel_size: 2\n  encoder_seq_length: 2048\n";
   const Settings rest = {"model=llama-3.1-8b"};
-  const auto lora = plan_of(
-      model + "  peft: {peft_scheme: lora, lora_tuning: {adapter_dim: 32, target_modules: "
-              "[attention_qkv]}}\n",
-      "n.yaml", rest);
+  const auto lora =
+      plan_of(model +
+                  "  peft: {peft_scheme: lora, lora_tuning: {adapter_dim: 32, target_modules: "
+                  "[attention_qkv]}}\n",
+              "n.yaml", rest);
   CHECK(lora.lora.rank == 32);
   CHECK(contains(refused(model + "  adapter_tuning: {adapter_dim: 32}\n", "n.yaml", rest),
                  "only adapters of LoRA"));
@@ -223,9 +227,9 @@ TEST_CASE("commands: what is another program, a task or a template is refused as
                          "--cc 3 --dd 4",
                          "t.sh"),
                  "it is another program"));
-  CHECK(contains(refused("python tasks/main.py --task RACE --micro-batch-size 1 --num-layers 2",
-                         "t.sh"),
-                 "a task with a head of its own"));
+  CHECK(contains(
+      refused("python tasks/main.py --task RACE --micro-batch-size 1 --num-layers 2", "t.sh"),
+      "a task with a head of its own"));
   CHECK(contains(refused("{{- $root := . -}}\nspec: {}\n", "job.yaml"), "Helm"));
   CHECK(contains(refused("{\"train_batch_size\": CONFIG_BATCH_SIZE}", "ds.json"),
                  "a template: CONFIG_BATCH_SIZE"));
@@ -247,6 +251,36 @@ TEST_CASE("commands: flags of forks are simulated") {
   CHECK(schedule("--zero-bubble-v-schedule --zero-bubble-v-schedule-mem-setup half") == "v-half");
   CHECK(schedule("--enable-zero-bubble --zero-bubble-max-pending-backward 4") == "zb-1p");
   CHECK(schedule("--enable-vocab-parallel --disable-backward-fusion") == "vocab-1");
+}
+
+TEST_CASE("commands: what follows attention's kernel is read with every kernel") {
+  const auto plan = plan_of(
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 16 --hidden-size 1024 "
+      "--num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 "
+      "--micro-batch-size 1 --global-batch-size 64 --bf16 --vocab-size 50257 "
+      "--use-flash-attn-triton --ds-sequence-parallel-size 4",
+      "t.sh", {});
+  CHECK(plan.mesh.cp == 4);
+  CHECK(plan.mesh.context == "ulysses");
+}
+
+TEST_CASE("commands: FlagScale's width is a multiple of a share of the hidden size") {
+  const auto plan = plan_of(
+      "system: {tensor_model_parallel_size: 1, precision: {bf16: true}}\n"
+      "model: {num_layers: 4, hidden_size: 6144, num_attention_heads: 48, seq_length: 2048,\n"
+      "  max_position_embeddings: 2048, micro_batch_size: 1, global_batch_size: 8, swiglu: true,\n"
+      "  multiple_of: 4096, hidden_dim_multiplier: 1.3}\n",
+      "f.yaml", {"gpus=8", "vocab=32000"});
+  CHECK(plan.architecture.ffn == 24576);
+}
+
+TEST_CASE("commands: accelerate without shards is DistributedDataParallel") {
+  const auto plan = plan_of(
+      "distributed_type: MULTI_GPU\nmixed_precision: bf16\n"
+      "num_processes: 8\n",
+      "a.yaml", {"model=llama-3.1-8b", "sequence=2048", "global_batch=8"});
+  CHECK(plan.sharding.data_parallel == sim::program::DataParallelism::ddp);
+  CHECK(sim::input::adapter_modules({"(mlp|self_attn).(up|q|o)_proj"}).modules.size() == 3);
 }
 
 TEST_CASE("commands: a precision that only the run decides is asked for") {

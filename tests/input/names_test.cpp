@@ -20,9 +20,9 @@ std::vector<std::string> names_of(const std::string& list) {
 }  // namespace
 
 TEST_CASE("names: every flag of Megatron-LM, Megatron-DeepSpeed and other forks has a meaning") {
-  for (const auto& [list, least] : {std::pair{"megatron-lm.txt", 900u},
-                                    std::pair{"megatron-deepspeed.txt", 300u},
-                                    std::pair{"megatron-forks.txt", 100u}}) {
+  for (const auto& [list, least] :
+       {std::pair{"megatron-lm.txt", 900u}, std::pair{"megatron-deepspeed.txt", 300u},
+        std::pair{"megatron-forks.txt", 100u}}) {
     const std::vector<std::string> names = names_of(list);
     CHECK(names.size() > least - 1);
     std::string unknown;

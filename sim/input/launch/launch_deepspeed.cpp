@@ -35,8 +35,7 @@ class DeepSpeedReader {
     if (config_.offloads_optimizer) offload(stage);
     // Gradients are accumulated and communicated in the type of the model [runtime/engine.py:
     // get_data_types, communication_data_type].
-    const bool is_short =
-        config_.fp16 || config_.bf16 || config_.auto_precision || by_trainer_;
+    const bool is_short = config_.fp16 || config_.bf16 || config_.auto_precision || by_trainer_;
     if (stage >= 2 && is_short) set(fmt::format("fp32_gradients={}", config_.fp32_gradients));
     if (stage == 3) whole_shards(is_short);
   }
@@ -136,8 +135,8 @@ std::string word_to_fill(const std::string& text) {
 
 // The file of a program that writes its keys in braces: JSON, or YAML with '#' before comments and
 // commas at the end of lists [EleutherAI/gpt-neox configs].
-std::optional<LaunchFile> of_another_program(const DeepSpeedConfig& config,
-                                             const std::string& text, const std::string& path) {
+std::optional<LaunchFile> of_another_program(const DeepSpeedConfig& config, const std::string& text,
+                                             const std::string& path) {
   if (config.problems.empty()) return read_by_launcher(config.values, text, path);
   if (!config.is_no_json) return std::nullopt;
   try {

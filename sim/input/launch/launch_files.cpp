@@ -137,8 +137,7 @@ class KeyReader {
 
   void read(const v1::LauncherKey& row, const std::string& path, const LaunchValue& value) {
     const std::string text = value.text();
-    const bool is_unknown =
-        value.is_unknown || text == "auto" || !reference_of(text).empty();
+    const bool is_unknown = value.is_unknown || text == "auto" || !reference_of(text).empty();
     const bool is_path = row.deepspeed() && !chosen_by(row, text);
     if (row.choice_size() > 0 && !is_path) return choose(row, path, value, is_unknown);
     const bool is_off = (is_off_word(text) && !value.is_list) ||
@@ -313,7 +312,7 @@ class KeyReader {
   const std::string& path_;
   LaunchFile file_;
   std::set<std::string> modules_;  // with adapters: "linear_qkv"
-  std::size_t at_ = 0;  // place of the last key that names some
+  std::size_t at_ = 0;             // place of the last key that names some
 };
 
 int effects_of(const v1::LauncherKey& row) {

@@ -76,8 +76,7 @@ class Resolver {
       if (end == std::string_view::npos) return std::string(text);
       const std::string_view whole = text.substr(start, end - start);
       const std::optional<std::string> found =
-          depth < deepest ? answer(whole.substr(2, whole.size() - 3), key, depth)
-                          : std::nullopt;
+          depth < deepest ? answer(whole.substr(2, whole.size() - 3), key, depth) : std::nullopt;
       out += found ? *found : std::string(whole);
       i = end;
     }
@@ -89,8 +88,7 @@ class Resolver {
 
   // The answer of "oc.env:TP,4", "oc.decode:X", "oc.select:KEY,X", "TP:4", "multiply:4,2" or "KEY";
   // nothing if only the run can give it.
-  std::optional<std::string> answer(std::string_view inner, std::string_view key,
-                                    int depth) const {
+  std::optional<std::string> answer(std::string_view inner, std::string_view key, int depth) const {
     const std::string body = resolve(inner, key, depth + 1);
     const std::size_t colon = body.find(':');
     const std::string resolver = body.substr(0, colon == std::string::npos ? 0 : colon);
@@ -125,8 +123,8 @@ class Resolver {
     const std::size_t dots = path.find_first_not_of('.');
     if (dots == 0 || dots == std::string::npos) return path;
     for (std::size_t up = 0; up < dots; ++up)
-      key = key.substr(0, key.find_last_of('.') == std::string_view::npos ? 0
-                                                                          : key.find_last_of('.'));
+      key = key.substr(0,
+                       key.find_last_of('.') == std::string_view::npos ? 0 : key.find_last_of('.'));
     return key.empty() ? path.substr(dots) : fmt::format("{}.{}", key, path.substr(dots));
   }
 

@@ -1,5 +1,5 @@
 // launch_yaml.cpp — reads YAML configurations: Megatron-LM (MODEL_ARGS), NeMo, Megatron-Bridge,
-// accelerate.
+// FlagScale and Primus; the others by their launcher files.
 //
 // Keys become Megatron-LM flags of the same meaning. The Translator then reads them.
 //
@@ -11,10 +11,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <span>
 #include <sstream>
 
 #include "sim/base/ascii.h"
+#include "sim/input/launch/accelerate.h"
 #include "sim/input/launch/adapters.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/launch/launch_files.h"
@@ -172,6 +175,25 @@ void activation(const LaunchValues& values, Launch& launch) {
     give(launch, "swiglu", {{}, gated->at, false});
 }
 
+// The width of a gated MLP by FlagScale's keys [FlagOpen/FlagScale flagscale/runner/auto_tuner/
+// utils.py: multiple_of, hidden_dim_multiplier].
+void width(const LaunchValues& values, Launch& launch) {
+  const auto number = [&](const char* key) {
+    const auto found = values.find(key);
+    return found == values.end() ? 0.0 : std::strtod(found->second.text().c_str(), nullptr);
+  };
+  const double unit = number("model.multiple_of"), hidden = number("model.hidden_size");
+  if (launch.flags.contains("ffn-hidden-size") || !launch.flags.contains("swiglu")) return;
+  if (!(unit >= 1 && unit < 1 << 20 && hidden >= 1 && hidden < 1 << 20)) return;
+  double width = std::floor(4 * hidden * 2 / 3);
+  if (const double factor = number("model.hidden_dim_multiplier"); factor > 0 && factor < 16)
+    width = std::floor(width * factor);
+  width = unit * std::ceil(width / unit);
+  const LaunchValue& by = values.find("model.multiple_of")->second;
+  give(launch, "ffn-hidden-size",
+       {{std::to_string(static_cast<std::int64_t>(width))}, by.at, false});
+}
+
 void precision(const std::string& path, const LaunchValue& value, Launch& launch) {
   const std::string name = lower(value.text());
   if (name.find("bf16") != std::string::npos) give(launch, "bf16", {{}, value.at, false});
@@ -247,83 +269,14 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
     }
   }
   activation(values, launch);
+  width(values, launch);
+  std::erase_if(left, [](const std::string& key) {
+    return key == "model.multiple_of" || key == "model.hidden_dim_multiplier";
+  });
   if (const auto amp = values.find("model.megatron_amp_O2");
       amp != values.end() && is_true_word(amp->second.text()) && launch.flags.contains("bf16"))
     give(launch, "accumulate-allreduce-grads-in-fp32", {{}, amp->second.at, false});
   return launch;
-}
-
-// --- Hugging Face accelerate ---------------------------------------------------------------
-
-LaunchFile of_accelerate(const LaunchValues& values, const std::string& text,
-                         const std::string& path) {
-  LaunchFile file;
-  if (auto rows = read_rows("accelerate", values, text, path)) file.arguments = std::move(*rows);
-  file.arguments.framework = "hf-trainer";
-  MegatronArguments& out = file.arguments;
-  const auto of = [&](const std::string& key) {
-    const auto found = values.find(key);
-    return found == values.end() ? std::string() : found->second.text();
-  };
-  const auto set = [&](std::string setting) { out.settings.push_back({std::move(setting), path}); };
-  if (!of("num_processes").empty()) set("gpus=" + of("num_processes"));
-  const std::string mixed = of("mixed_precision");
-  // The Trainer's bf16 and fp16 replace it [transformers training_args.py: ACCELERATE_MIXED_PRECISION].
-  if (mixed == "fp16" || mixed == "bf16")
-    set("precision=" + mixed);
-  else
-    out.missing.push_back({"precision",
-                           {path,
-                            fmt::format("mixed_precision is {}: the Trainer's bf16 or fp16 "
-                                        "decides; write precision=",
-                                        mixed.empty() ? "not given" : mixed.substr(0, 40))}});
-  const std::string kind = of("distributed_type");
-  if (kind == "FSDP") {
-    const std::string strategy = of("fsdp_config.fsdp_sharding_strategy");
-    const bool second = of("fsdp_config.fsdp_version") == "2";
-    set(second ? "data_parallel=fsdp2" : "data_parallel=fsdp1");
-    const bool keeps = strategy == "SHARD_GRAD_OP" || strategy == "2" ||
-                       lower(of("fsdp_config.fsdp_reshard_after_forward")) == "false" ||
-                       of("fsdp_config.fsdp_reshard_after_forward") == "SHARD_GRAD_OP";
-    if (keeps) set("fsdp.reshard_after_forward=false");
-    if (strategy.find("HYBRID") != std::string::npos)
-      out.notes.push_back(
-          fmt::format("{}: say how many copies there are: fsdp.replicas=, for "
-                      "example the nodes",
-                      strategy));
-    if (strategy == "NO_SHARD" || strategy == "3")
-      out.problems.push_back({path,
-                              "fsdp_sharding_strategy NO_SHARD is DDP; write "
-                              "distributed_type: MULTI_GPU"});
-    if (is_true_word(of("fsdp_config.fsdp_activation_checkpointing"))) set("recompute=full");
-    if (is_true_word(of("fsdp_config.fsdp_offload_params")))
-      out.problems.push_back({path,
-                              "fsdp_offload_params: parameters on the CPU are not "
-                              "simulated; remove it to see the run without it"});
-    if (is_true_word(of("fsdp_config.fsdp_forward_prefetch"))) set("fsdp.forward_prefetch=1");
-    // A missing key is None in FSDP1, which prefetches nothing [accelerate utils/dataclasses.py:
-    // FullyShardedDataParallelPlugin.backward_prefetch].
-    const std::string prefetch = of("fsdp_config.fsdp_backward_prefetch");
-    if (prefetch == "NO_PREFETCH" || (prefetch.empty() && !second)) set("fsdp.backward_prefetch=0");
-  } else if (kind == "DEEPSPEED") {
-    const std::string stage = of("deepspeed_config.zero_stage");
-    if (!stage.empty()) set("zero=" + stage);
-    if (stage == "3" && (mixed == "bf16" || mixed == "fp16")) set("deepspeed_optimizer=true");
-    if (!is_off_word(of("deepspeed_config.offload_optimizer_device"))) {
-      set("optimizer_cpu_offload=true");
-      if (stage != "3") set("precision_aware_optimizer=true");
-    }
-  } else if (kind == "MULTI_GPU") {
-    set("distributed_optimizer=false");
-  } else if (is_off_word(kind)) {  // one GPU
-    set("distributed_optimizer=false");
-    if (of("num_processes").empty()) set("gpus=1");
-  } else {
-    out.problems.push_back({path, fmt::format("distributed_type {} is not read; write FSDP, "
-                                              "DEEPSPEED or MULTI_GPU",
-                                              kind.substr(0, 40))});
-  }
-  return file;
 }
 
 // The values below a key, with the rest of their paths, and all values elsewhere.
@@ -338,13 +291,11 @@ LaunchValues below(const LaunchValues& values, std::string_view prefix, std::str
 // NeMo, Megatron-Bridge and FlagScale name keys as Megatron-LM names its flags. One key that no other
 // program has, or two that some have.
 bool is_of_megatron(const LaunchValues& values) {
-  constexpr std::array<std::string_view, 7> own = {"tensor_model_parallel_size",
-                                                   "pipeline_model_parallel_size",
-                                                   "micro_batch_size",
-                                                   "encoder_seq_length",
-                                                   "num_query_groups",
-                                                   "use_distributed_optimizer",
-                                                   "recompute_granularity"};
+  constexpr std::array<std::string_view, 7> own = {
+      "tensor_model_parallel_size", "pipeline_model_parallel_size",
+      "micro_batch_size",           "encoder_seq_length",
+      "num_query_groups",           "use_distributed_optimizer",
+      "recompute_granularity"};
   int found = 0;
   for (const auto& [path, value] : values) {
     const std::string key = last_part(path);
@@ -410,7 +361,7 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   // A job of MosaicML's platform has the configuration below `parameters`.
   if (has_path(values, "parameters") && has_path(values, "command"))
     values = below(values, "parameters.");
-  if (has_path(values, "distributed_type")) return of_accelerate(values, text, path);
+  if (has_path(values, "distributed_type")) return read_accelerate(values, text, path);
   if (auto file = read_by_launcher(values, text, path)) return std::move(*file);
   if (has_path(values, "train.system")) values = below(values, "train.");
   // Primus [AMD-AGI/Primus examples/megatron/configs]: keys of Megatron-LM in `overrides`.

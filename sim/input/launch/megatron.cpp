@@ -211,12 +211,17 @@ void Translator::cross_entropy() {
 }
 
 void Translator::attention() {
+  if (!has("use-flash-attn-v1") && !has("use-flash-attn-triton")) attention_kernel();
+  windows();
+  context();
+}
+
+void Translator::attention_kernel() {
   const bool flash = find({"use-flash-attn", "use-flash-attn-v2", "use-flash-attn-builder"});
   const Given* implementation = find("transformer-impl");
   const bool local = (implementation && implementation->value() == "local") ||
                      value("spec") == "local" || legacy();
   bool unfused = false;
-  if (has("use-flash-attn-v1") || has("use-flash-attn-triton")) return;
   if (const Given* backend = find("attention-backend"); backend && backend->value() != "auto") {
     const std::string name = backend->value().substr(backend->value().find('.') + 1);
     if ((name == "unfused" || name == "local") && has("multi-latent-attention"))
@@ -234,8 +239,6 @@ void Translator::attention() {
   }
   if (const Given* masked = find("no-masked-softmax-fusion"); masked && unfused)
     note(*masked, "the scores' softmax is one kernel");
-  windows();
-  context();
 }
 
 // --window-size: tokens before and after a query. --window-attn-skip-freq n: every n-th layer

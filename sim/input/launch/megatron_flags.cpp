@@ -221,7 +221,8 @@ constexpr std::array refused{
     Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "
            "encoder-tensor-model-parallel-size",
            "an encoder is not simulated"},
-    Family{"enable-1f1b-v", "write schedule= with the name of a schedule (rehearse list schedules)"},
+    Family{"enable-1f1b-v",
+           "write schedule= with the name of a schedule (rehearse list schedules)"},
     Family{"allow-padding-num-layers", "layers that only fill a stage are not simulated"},
     Family{"offload-chunk-num",
            "the moves of activations of PipeOffload are not simulated; write "

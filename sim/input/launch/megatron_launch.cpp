@@ -195,8 +195,8 @@ std::optional<Launch> launch_at(const shell::Command& command, std::size_t i) {
       one.file = words[i + size];
     return one;
   }
-  one.program = i > 0 && words[i - 1].text == "-m" ? module_of(words[i].text)
-                                                   : program_of(words[i].text);
+  one.program =
+      i > 0 && words[i - 1].text == "-m" ? module_of(words[i].text) : program_of(words[i].text);
   if (one.program.empty()) return std::nullopt;
   one.program_word = words[i];
   take(command, i, one);

@@ -125,8 +125,7 @@ void describe_model(Translator& t) {
   const bool biases = !t.has("disable-bias-linear");
   t.set(*first, fmt::format("architecture.linear_bias={}", biases));
   if (biases) t.set(*first, "architecture.qkv_bias=true");
-  const bool rms =
-      is_rms(t.value("normalization")) || t.has("RMSNorm") || t.has("use-rms-norm");
+  const bool rms = is_rms(t.value("normalization")) || t.has("RMSNorm") || t.has("use-rms-norm");
   t.set(*first, fmt::format("architecture.norm={}", rms ? "rms" : "layer"));
   position(t, *first);
   activation(t, *first);

@@ -154,7 +154,9 @@ void Translator::cuda_graphs() {
 void Translator::schedule_of_fork() {
   if (const Given* v = find("zero-bubble-v-schedule")) {
     const std::string setup = value("zero-bubble-v-schedule-mem-setup");
-    set(*v, setup == "half" ? "schedule=v-half" : setup == "min" ? "schedule=v-min" : "schedule=zb-v");
+    set(*v, setup == "half"  ? "schedule=v-half"
+            : setup == "min" ? "schedule=v-min"
+                             : "schedule=zb-v");
   } else if (const Given* zero = find("enable-zero-bubble")) {
     const std::string pending = value("zero-bubble-max-pending-backward");
     const bool is_short = pending == value("pipeline-model-parallel-size");

@@ -1,8 +1,8 @@
 // megatron_translator.h — translates the flags of one launch into settings, notes and problems.
 //
 // read_megatron and the YAML reader create one Translator for each launch and call run() once. Its
-// parts are in megatron.cpp, megatron_program.cpp, megatron_model.cpp, megatron_policy.cpp, megatron_world.cpp and
-// other_command.cpp.
+// parts are in megatron.cpp, megatron_program.cpp, megatron_model.cpp, megatron_policy.cpp,
+// megatron_world.cpp and other_command.cpp.
 // Settings keep the place of their flag, for later diagnostics.
 #pragma once
 
@@ -74,6 +74,7 @@ class Translator {
   void replicas();
   void cross_entropy();
   void attention();
+  void attention_kernel();
   void context();
   void windows();
   void numerics();

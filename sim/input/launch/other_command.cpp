@@ -53,8 +53,8 @@ void Translator::merge_file(const shell::Word& file) {
   const auto found = file.unknowns.empty() ? above(path_, file.text) : std::nullopt;
   if (!found) {
     const bool is_whole = launch_.file.text == file.text;
-    const std::string why = fmt::format("{} is not found from the folder of the script",
-                                        file.text.substr(0, 80));
+    const std::string why =
+        fmt::format("{} is not found from the folder of the script", file.text.substr(0, 80));
     if (is_whole)
       refuse(file, fmt::format("{}, and it holds the arguments; give that file", why));
     else

@@ -226,13 +226,18 @@ const std::vector<std::string>& family_types(bool refused_too) {
   return refused_too ? catalog().types : catalog().read_types;
 }
 
+std::string family_refusal(std::string_view type) {
+  for (const v1::ModelFamily* file : files_of(type))
+    if (file->has_refuse()) return fmt::format("{}: {}", type, file->refuse());
+  return "";
+}
+
 Architecture read_family(Keys& keys, std::string_view type) {
   const std::vector<const v1::ModelFamily*> files = files_of(type);
-  for (const v1::ModelFamily* file : files)
-    if (file->has_refuse()) {
-      keys.problem(keys.given("model_type"), fmt::format("{}: {}", type, file->refuse()));
-      return {};
-    }
+  if (std::string why = family_refusal(type); !why.empty()) {
+    keys.problem(keys.given("model_type"), std::move(why));
+    return {};
+  }
   Architecture a = read_layers(keys, type);
   for (const v1::ModelFamily* file : files)
     for (const v1::FamilyField& field : file->field()) apply(field, keys, a);

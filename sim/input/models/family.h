@@ -17,6 +17,10 @@ namespace sim::input {
 // are known by name only, to refuse them with a reason.
 const std::vector<std::string>& family_types(bool refused_too = false);
 
+// Why networks of this `model_type` are not simulated, for a type that is known by name only; "" for
+// other types.
+std::string family_refusal(std::string_view type);
+
 // Reads the network of a `model_type` that family_types() has. Every wrong, missing or unsupported
 // key adds a problem to `keys`.
 model::Architecture read_family(Keys& keys, std::string_view type);

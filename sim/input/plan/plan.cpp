@@ -114,8 +114,8 @@ Result<PlanFile> validated(const v1::Plan& plan, Source& source, Finished from) 
     for (const Diagnostic& problem : valid.errors())
       from.problems.push_back({source.where(plan, problem.where), problem.message});
   if (!from.problems.empty()) return std::move(from.problems);
-  return PlanFile{std::move(from.draft.name),    std::move(from.draft.path),      *valid,
-                  std::move(from.draft.machine), std::move(from.draft.framework), {},
+  return PlanFile{std::move(from.draft.name),        std::move(from.draft.path),      *valid,
+                  std::move(from.draft.machine),     std::move(from.draft.framework), {},
                   std::move(from.draft.assumptions), std::move(from.draft.assumed)};
 }
 
@@ -178,8 +178,7 @@ void default_precision(v1::Plan& plan, const std::string& path, MegatronArgument
   if (std::ranges::any_of(arguments.missing,
                           [](const Missing& one) { return one.setting == "precision"; }))
     return;
-  const Framework* framework =
-      plan.has_framework() ? find_framework(plan.framework()) : nullptr;
+  const Framework* framework = plan.has_framework() ? find_framework(plan.framework()) : nullptr;
   v1::Plan filled;
   if (framework != nullptr) complete(*framework, filled);
   if (filled.has_precision()) return;
