@@ -288,8 +288,8 @@ LaunchValues below(const LaunchValues& values, std::string_view prefix, std::str
   return inner;
 }
 
-// NeMo, Megatron-Bridge and FlagScale name keys as Megatron-LM names its flags. One key that no other
-// program has, or two that some have.
+// NeMo, Megatron-Bridge and FlagScale name keys as Megatron-LM names its flags. One key is enough
+// that no other program has, or two that some have.
 bool is_of_megatron(const LaunchValues& values) {
   constexpr std::array<std::string_view, 7> own = {
       "tensor_model_parallel_size", "pipeline_model_parallel_size",

@@ -34,6 +34,10 @@ bool set_input_norms(Architecture& a, const Value& v) {
   return model::read_word(v.word, a.input_norms);
 }
 
+bool set_position(Architecture& a, const Value& v) {
+  return model::read_word(v.word, a.position);
+}
+
 bool set_score(Architecture& a, const Value& v) {
   return model::read_word(v.word, a.experts.score);
 }
@@ -115,6 +119,7 @@ constexpr FamilySetter setters[] = {
     SHARE("attention_dropout", attention_dropout),
     SHARE("hidden_dropout", hidden_dropout),
     FamilySetter{"norm", Kind::word, 0, set_norm},
+    FamilySetter{"position", Kind::word, 0, set_position},
     FamilySetter{"input_norms", Kind::word, 0, set_input_norms},
     FamilySetter{"activation", Kind::word, 0, set_activation},
     FamilySetter{"experts.score", Kind::word, 0, set_score},
