@@ -312,10 +312,16 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
 
 std::optional<Spread> spread_of_own_runs(const Basis& basis) {
   if (basis.own_runs.size() < 3) return std::nullopt;
-  std::vector<Weighted> values;
-  for (const double residual : basis.own_runs) values.push_back({residual, 1});
+  // A fit has no bias on its own runs, so the interval is around 0: Student's t with a deviation
+  // that starts as two runs of an unknown source (results/accuracy).
+  constexpr double of_unknown = 0.08, runs_of_unknown = 2;
+  double squares = runs_of_unknown * of_unknown * of_unknown;
+  for (const double residual : basis.own_runs) squares += residual * residual;
+  const double runs = static_cast<double>(basis.own_runs.size()), n = runs + runs_of_unknown;
   Spread out;
-  bounds(Distribution(std::move(values)), out);
+  out.high = boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) *
+             std::sqrt(1 + 1 / runs);
+  out.low = -out.high;
   out.samples = basis.own_runs.size();
   out.sources = 1;
   out.of = "the runs that the profile was fitted to, each predicted from the others";
