@@ -105,7 +105,11 @@ class Resolver {
     if (has_default && !resolver.empty() && resolver != "oc.select")
       return calculated(resolver, trimmed(rest.substr(0, comma)), trimmed(rest.substr(comma + 1)));
     if (!resolver.empty() && resolver != "oc.select") return std::nullopt;
-    const auto value = values_.find(absolute(trimmed(rest.substr(0, comma)), key));
+    const std::string path = absolute(trimmed(rest.substr(0, comma)), key);
+    auto value = values_.find(path);
+    // A file of a group of Hydra names its own keys below the group: ${training.model.seed}.
+    if (value == values_.end() && path.find('.') != std::string::npos)
+      value = values_.find(path.substr(path.find('.') + 1));
     if (value != values_.end() && !value->second.is_list)
       return resolve(value->second.text(), value->first, depth + 1);
     return has_default ? std::optional(trimmed(rest.substr(comma + 1))) : std::nullopt;

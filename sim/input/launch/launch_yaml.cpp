@@ -28,13 +28,21 @@
 namespace sim::input {
 namespace {
 
+// A word without the quotes of a shell around it: YAML keeps those inside its own.
+std::string unquoted(const std::string& word) {
+  const bool quoted = word.size() > 1 && word.front() == word.back() &&
+                      (word.front() == '\'' || word.front() == '"');
+  return quoted ? word.substr(1, word.size() - 2) : word;
+}
+
 // Adds a flag as if the command line had `--name value`.
 void give(Launch& launch, const std::string& name, const LaunchValue& value) {
   Given given;
   given.flag = {"--" + name, value.at, {}};
   for (const std::string& text : value.words) {
     std::istringstream parts(text);
-    for (std::string part; parts >> part;) given.values.push_back(word_of(part, value.at));
+    for (std::string part; parts >> part;)
+      given.values.push_back(word_of(unquoted(part), value.at));
   }
   launch.flags[name] = std::move(given);
 }
@@ -270,6 +278,13 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
   }
   activation(values, launch);
   width(values, launch);
+  // NeMo's switch for the formats below it.
+  if (const auto fp8 = values.find("model.fp8");
+      fp8 != values.end() && is_off_word(fp8->second.text()))
+    for (const char* format : {"fp8-hybrid", "fp8-e4m3"}) launch.flags.erase(format);
+  if (values.contains("system.hetero.enable_hetero") &&
+      is_true_word(values.find("system.hetero.enable_hetero")->second.text()))
+    launch.program = "train_heterogeneous.py";
   std::erase_if(left, [](const std::string& key) {
     return key == "model.multiple_of" || key == "model.hidden_dim_multiplier";
   });
@@ -367,8 +382,12 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   // Primus [AMD-AGI/Primus examples/megatron/configs]: keys of Megatron-LM in `overrides`.
   constexpr std::string_view primus = "modules.pre_trainer.overrides.";
   if (has_path(values, "modules.pre_trainer.overrides") &&
-      values["modules.pre_trainer.framework"].text() == "megatron")
+      values["modules.pre_trainer.framework"].text() == "megatron") {
     values = below(values, primus, "model.");
+    // [AMD-AGI/Primus primus/configs/modules/megatron/trainer_base.yaml: bf16]
+    if (!values.contains("model.bf16") && !values.contains("model.fp16"))
+      values["model.bf16"] = {{"true"}, 0};
+  }
   const shell::Script script;
   std::vector<std::string> left;
   Launch launch;

@@ -362,7 +362,8 @@ void Translator::sharding() {
     for (const char* setting :
          {"distributed_optimizer=true", "overlap_grad_reduce=true", "overlap_param_gather=true"})
       set(*all, setting);
-  if (const Given* offload = find("cpu-optimizer")) set(*offload, "precision_aware_optimizer=true");
+  if (const Given* offload = find("cpu-optimizer"); offload && !has("deepspeed"))
+    set(*offload, "precision_aware_optimizer=true");
   const Given* fsdp = find({"use-megatron-fsdp", "use-custom-fsdp"});
   if (!fsdp) return;
   const std::string strategy = value("data-parallel-sharding-strategy");

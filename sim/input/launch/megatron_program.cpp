@@ -48,6 +48,7 @@ constexpr std::array others{
     Other{"quantize", "nothing"},
     Other{"prune", "nothing"},
     Other{"mmlu", "nothing"},
+    Other{"heterogeneous", "on stages with unlike GPUs or degrees"},
     Other{"tasks", "a task with a head of its own"},
     Other{"orqa", "a retriever"},
     Other{"msdp", "a task with a head of its own"},

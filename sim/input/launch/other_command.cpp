@@ -43,7 +43,12 @@ void Translator::rows() {
     }
   // The file of `accelerate launch --config_file` says how parameters are sharded.
   if (const Given* config = find(launch_.launcher, "config-file"); config)
-    if (!config->values.empty()) merge_file(config->values.front());
+    if (!config->values.empty()) {
+      std::erase_if(out_.settings, [](const Setting& one) {
+        return one.text == "data_parallel=ddp" || one.text == "distributed_optimizer=false";
+      });
+      merge_file(config->values.front());
+    }
   world();
   environment();
 }
@@ -68,7 +73,11 @@ void Translator::merge_file(const shell::Word& file) {
   std::ranges::move(said.settings, std::back_inserter(out_.settings));
   std::ranges::move(said.notes, std::back_inserter(out_.notes));
   std::ranges::move(said.problems, std::back_inserter(out_.problems));
-  std::ranges::move(said.missing, std::back_inserter(out_.missing));
+  for (Missing& missing : said.missing)
+    if (std::ranges::none_of(out_.settings, [&](const Setting& one) {
+          return one.text.starts_with(missing.setting + "=");
+        }))
+      out_.missing.push_back(std::move(missing));
   if (said.accumulation > 0) out_.accumulation = said.accumulation;
   if (!said.framework.empty()) out_.framework = said.framework;
 }

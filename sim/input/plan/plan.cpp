@@ -131,12 +131,12 @@ std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {
 bool supplied(const std::string& setting, const v1::Plan& plan,
               const std::vector<std::string>& overrides) {
   if (setting == "gpus") return plan.has_gpus() || plan.has_nodes() || plan.has_dp();
-  if (setting == "zero") return plan.has_zero() || plan.has_data_parallel();
   const std::string of_network = "architecture.";
   if (setting.starts_with(of_network) && plan.has_model()) return true;
   for (const std::string& text : overrides) {
     const std::string key = text.substr(0, text.find('='));
     if (key == setting || of_network + key == setting) return true;
+    if (setting == "zero" && key == "data_parallel") return true;
     if (const FieldName field = plan_field(key); field.field == setting) return true;
   }
   return false;
