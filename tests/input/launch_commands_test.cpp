@@ -264,6 +264,41 @@ TEST_CASE("commands: what follows attention's kernel is read with every kernel")
   CHECK(plan.mesh.context == "ulysses");
 }
 
+TEST_CASE("commands: switches and references of NeMo, and words of YAML in quotes and brackets") {
+  const std::string model =
+      "trainer: {precision: bf16, devices: 8, num_nodes: 1}\nmodel:\n  micro_batch_size: 1\n"
+      "  global_batch_size: 16\n  tensor_model_parallel_size: 2\n"
+      "  encoder_seq_length: ${peft.model.data.length}\n  data: {length: 2048}\n"
+      "  fp8: false\n  fp8_hybrid: true\n";
+  const auto nemo = plan_of(model, "n.yaml", {"model=llama-3.1-8b"});
+  CHECK(nemo.batch.sequence == 2048);
+  CHECK_FALSE(nemo.numerics.fp8);
+  const auto listed = plan_of(
+      "MODEL_ARGS:\n  --num-layers: 4\n  --hidden-size: 512\n  --num-attention-heads: 8\n"
+      "  --seq-length: 1024\n  --max-position-embeddings: 1024\n  --micro-batch-size: 1\n"
+      "  --global-batch-size: 8\n  --bf16: true\n  --vocab-size: 32000\n"
+      "  --recompute-granularity: selective\n  --recompute-modules: '[mlp, core_attn]'\n",
+      "model_config.yaml", {"gpus=8"});
+  CHECK(listed.policy.recompute_modules.mlp);
+}
+
+TEST_CASE("commands: accelerate's file that a command names is read, or asked for") {
+  const std::string command =
+      "accelerate launch --config_file fsdp.yaml --num_processes 4 train.py --model_name_or_path "
+      "meta-llama/Llama-3.1-8B --per_device_train_batch_size 1 --gradient_accumulation_steps 2 "
+      "--bf16 --max_length 1024";
+  CHECK(contains(refused(command, "t.sh"), "how parameters are sharded; write zero="));
+  CHECK(plan_of(command, "t.sh", {"data_parallel=fsdp2"}).shards_parameters());
+  support::Scratch scratch;
+  scratch.write("fsdp.yaml", "distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n");
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  const auto file = sim::input::load_megatron(scratch.write("t.sh", command), {"cluster=dgx-h100"});
+  INFO(problems(file));
+  REQUIRE(file);
+  CHECK(file->plan->sharding.data_parallel == sim::program::DataParallelism::fsdp2);
+  CHECK(file->plan->numerics.precision == sim::model::Precision::bf16);
+}
+
 TEST_CASE("commands: FlagScale's width is a multiple of a share of the hidden size") {
   const auto plan = plan_of(
       "system: {tensor_model_parallel_size: 1, precision: {bf16: true}}\n"

@@ -107,7 +107,7 @@ constexpr std::array plan_rows{
           .line = "Between the products of the MLP."},
     Field{.name = "architecture.tied_embeddings",
           .place = at<&Plan::architecture, &Architecture::tied_embeddings>(),
-          .flags = "untie-embeddings-and-output-weights:false no-tie-embed-logits:false",
+          .flags = "untie-embeddings-and-output-weights:false",
           .line = "The head has the embedding's weights."},
     Field{.name = "architecture.qkv_bias",
           .place = at<&Plan::architecture, &Architecture::qkv_bias>(),

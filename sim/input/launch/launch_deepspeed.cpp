@@ -121,7 +121,7 @@ void read_keys(const DeepSpeedConfig& config, const std::string& text, const std
   out.problems.insert(out.problems.end(), rows->problems.begin(), rows->problems.end());
 }
 
-// The first word in capitals that stands for a value: `"stage": ZERO_STAGE`; "" if there is none.
+// The first word in capitals in place of a value: `"stage": ZERO_STAGE`; "" if there is none.
 std::string word_to_fill(const std::string& text) {
   for (std::size_t at = text.find(": "); at != std::string::npos; at = text.find(": ", at + 1)) {
     const std::size_t first = at + 2;
@@ -144,6 +144,7 @@ std::optional<LaunchFile> of_another_program(const DeepSpeedConfig& config, cons
   } catch (const YAML::Exception&) {
     return std::nullopt;  // the problem of the JSON text stays
   }
+  if (path.ends_with(".json") && word_to_fill(text).empty()) return std::nullopt;
   if (const std::string word = word_to_fill(text); !word.empty())
     return refused_launch(
         path, fmt::format("a template: {} stands for a value; write the value in its place", word));

@@ -28,11 +28,14 @@
 namespace sim::input {
 namespace {
 
-// A word without the quotes of a shell around it: YAML keeps those inside its own.
-std::string unquoted(const std::string& word) {
+// A word without the quotes of a shell around it, which YAML keeps inside its own, and without the
+// brackets and commas of a list in a text: "[moe_act, mlp]".
+std::string plain_word(std::string word, bool is_list) {
   const bool quoted = word.size() > 1 && word.front() == word.back() &&
                       (word.front() == '\'' || word.front() == '"');
-  return quoted ? word.substr(1, word.size() - 2) : word;
+  if (quoted) word = word.substr(1, word.size() - 2);
+  if (is_list) std::erase_if(word, [](char c) { return c == '[' || c == ']' || c == ','; });
+  return word;
 }
 
 // Adds a flag as if the command line had `--name value`.
@@ -41,8 +44,10 @@ void give(Launch& launch, const std::string& name, const LaunchValue& value) {
   given.flag = {"--" + name, value.at, {}};
   for (const std::string& text : value.words) {
     std::istringstream parts(text);
+    const bool is_list = text.starts_with('[') && text.ends_with(']') &&
+                         text.find_first_of("abcdefghijklmnopqrstuvwxyz") == 1;
     for (std::string part; parts >> part;)
-      given.values.push_back(word_of(unquoted(part), value.at));
+      given.values.push_back(word_of(plain_word(part, is_list), value.at));
   }
   launch.flags[name] = std::move(given);
 }
@@ -282,6 +287,9 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
   if (const auto fp8 = values.find("model.fp8");
       fp8 != values.end() && is_off_word(fp8->second.text()))
     for (const char* format : {"fp8-hybrid", "fp8-e4m3"}) launch.flags.erase(format);
+  if (const auto offload = values.find("model.cpu_offloading");
+      offload != values.end() && is_off_word(offload->second.text()))
+    launch.flags.erase("cpu-offloading-num-layers");
   if (values.contains("system.hetero.enable_hetero") &&
       is_true_word(values.find("system.hetero.enable_hetero")->second.text()))
     launch.program = "train_heterogeneous.py";

@@ -40,6 +40,7 @@ constexpr std::string_view together =
     "cross-entropy-loss-fusion cross-entropy-fusion-impl attention-backend transformer-impl "
     "num-query-groups group-query-attention attention-head-type "
     "num-key-value-heads num-attention-heads-kv n-head-kv use-rms-norm "
+    "no-tie-embed-logits "
     "normalization RMSNorm position-embedding-type "
     "use-rotary-position-embeddings use-llama2-rotary-position-embeddings "
     "use-mistral-rotary-position-embeddings no-position-embedding use-alibi-mask "

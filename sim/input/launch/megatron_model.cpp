@@ -119,7 +119,10 @@ void describe_model(Translator& t) {
   const auto otherwise = [&](std::string_view flag, std::string text) {
     if (!t.has(flag)) t.set(*first, std::move(text));
   };
-  otherwise("untie-embeddings-and-output-weights", "architecture.tied_embeddings=true");
+  if (const Given* untied = t.find("no-tie-embed-logits"))
+    t.set(*untied, "architecture.tied_embeddings=false");
+  else
+    otherwise("untie-embeddings-and-output-weights", "architecture.tied_embeddings=true");
   otherwise("attention-dropout", "architecture.attention_dropout=0.1");
   otherwise("hidden-dropout", "architecture.hidden_dropout=0.1");
   const bool biases = !t.has("disable-bias-linear");

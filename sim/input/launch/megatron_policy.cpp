@@ -148,7 +148,7 @@ void Translator::cuda_graphs() {
 }
 
 // Flags of forks that select a schedule. --zero-bubble-max-pending-backward is the number of stages
-// for ZB-1p and twice it for ZB-2p; "auto" fills the memory, as ZB-2p does.
+// for ZB-1p, and twice it for ZB-2p. "auto" fills the memory, as ZB-2p does.
 // [sail-sg/zero-bubble-pipeline-parallelism README.md; sail-sg/VocabularyParallelism README.md,
 // megatron/training/arguments.py; deepspeedai/Megatron-DeepSpeed megatron/arguments.py]
 void Translator::schedule_of_fork() {
