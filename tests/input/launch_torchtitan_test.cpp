@@ -129,7 +129,7 @@ TEST_CASE("launch: torchtitan's layers keep their parameters behind a forward pa
 
 TEST_CASE("launch: torchtitan recomputes every n-th layer, and every second one by default") {
   const auto choices = [](const std::string& rest) {
-    const auto file = titan(rest);
+    const auto file = titan("[parallelism]\ntensor_parallel_degree = 2\n" + rest);
     CAPTURE(rest, support::problems(file));
     REQUIRE(file);
     return file->plan->policy.choices;
