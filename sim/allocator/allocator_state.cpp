@@ -55,8 +55,8 @@ bool Allocator::serves(std::int64_t requested, int stream) const {
   const bool small = size <= small_size;
   for (const auto& [name, sub_pool_index] : pool(pool_for(small)).sub_pools) {
     if (name != stream) continue;
-    const FreeList& free = sub_pool(sub_pool_index).free;
-    FreeList::Position fit = free.first_fit(size);
+    const FreeBins& free = sub_pool(sub_pool_index).free;
+    FreeBins::Position fit = free.first_fit(size);
     return !free.at_end(fit) && acceptable({size, 0, sub_pool_index, small}, fit);
   }
   return false;

@@ -28,7 +28,7 @@ int rings(const NcclModel& model, const topology::Node& node, const GroupShape& 
 
 // The number of channels between nodes that the NVSwitches carry inside a node. A channel leaves
 // the node at one of its GPUs, so each GPU passes on all channels but its own.
-int channels_inside(const NcclModel& model, const topology::Node& node, const Shape& shape,
+int channels_inside(const NcclModel& model, const topology::Node& node, const GroupShape& shape,
                     double speed) {
   if (node.interconnect != topology::GpuInterconnect::nvswitch || shape.locals == 1)
     return model.max_channels;
@@ -56,7 +56,7 @@ double tree_speed(const NcclModel& model, const topology::Node& node, const Grou
 // Whether NCCL's tree is plain. A balanced tree needs a second GPU with as short a path to the NIC.
 // GPUs share a NIC if there are fewer NICs than GPUs, or a CPU to which their NICs belong (Grace).
 // Before Hopper NCCL first tries longer paths, so only a single GPU has a plain tree.
-bool is_plain_tree(const NcclModel& model, const topology::Node& node, const Shape& shape) {
+bool is_plain_tree(const NcclModel& model, const topology::Node& node, const GroupShape& shape) {
   if (shape.nodes == 1) return false;
   if (shape.locals == 1) return true;
   const bool share_cpu = node.cpu == topology::HostCpu::arm && node.sockets < node.gpus;

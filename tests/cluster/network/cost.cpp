@@ -206,7 +206,7 @@ TEST_CASE("network: a plain tree counts less in NCCL's choice") {
   // 64 H100: 384 x 0.92 > 8 x 36, so LL128 has min(288 x 120 / 128, 8 x 29) = 232 GB/s of bus.
   model.plain_tree_early = true;
   const topology::Cluster cluster = cluster_of(h100_8ndr, 8);
-  const Shape shape{64, 8, 8, 8};
+  const GroupShape shape{64, 8, 8, 8};
   const Situation s{shape, cluster.node, search_graph(model, cluster.node, shape)};
   const Choice tree{Algorithm::tree, Protocol::ll128};
   const auto t = terms(model, s, Kind::all_reduce, tree, believed(model, s), Bytes{4 * MiB});
@@ -231,7 +231,7 @@ TEST_CASE("network: on two nodes the speed of the NICs decides between ring and 
     model.plain_tree = share;
     model.plain_tree_early = system.hopper;
     const topology::Cluster cluster = cluster_of(system, 2);
-    const Shape shape{2 * system.gpus, 2, system.gpus, system.nics};
+    const GroupShape shape{2 * system.gpus, 2, system.gpus, system.nics};
     const Situation s{shape, cluster.node, search_graph(model, cluster.node, shape)};
     return choose(model, s, Kind::all_reduce, Bytes{GiB}).algorithm;
   };
