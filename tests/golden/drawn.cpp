@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -111,4 +112,37 @@ TEST_CASE("golden: the reported step of drawn plans stands for later ones") {
 
 TEST_CASE("golden: the reported step of 300 drawn plans stands for later ones", "[.campaign]") {
   each(1000, 300, reported_step_stays);
+}
+
+TEST_CASE("golden: twice the replicas of FSDP2 take as long to compute") {
+  const std::string folder = golden::scratch("drawn");
+  const auto compute = [&](int gpus) {
+    const auto run = answer(fmt::format("model=llama-3.1-8b cluster=dgx-h100 framework=torchtitan "
+                                        "gpus={} micro_batch=1 global_batch={} sequence=2048 "
+                                        "recompute=full",
+                                        gpus, 2 * gpus),
+                            folder);
+    REQUIRE(run);
+    return run->at("rank_classes").at(0).at("accounts").at("compute_ps").get<std::int64_t>();
+  };
+  CHECK(compute(16) == compute(8));
+  CHECK(compute(32) == compute(8));
+}
+
+TEST_CASE("golden: with twice the PCIe bandwidth no step is longer") {
+  const std::string folder = golden::scratch("drawn");
+  for (const char* plan :
+       {"model=gpt3-22b gpus=32 tp=4 pp=2", "model=llama-3.1-8b gpus=16 zero=3",
+        "model=mixtral-8x7b gpus=16 tp=2 pp=2", "model=llama-2-13b gpus=8 pp=4"}) {
+    const auto step = [&](int rate) {
+      const auto run = answer(fmt::format("{} cluster=dgx-h100 micro_batch=1 global_batch=32 "
+                                          "sequence=2048 cluster.node.pcie_bandwidth={}GB/s",
+                                          plan, rate),
+                              folder);
+      REQUIRE(run);
+      return run->value("step_time_ps", std::int64_t{0});
+    };
+    INFO(plan);
+    CHECK(step(126) <= step(63));
+  }
 }
