@@ -341,9 +341,8 @@ std::string percent(double fraction) {
 namespace {
 
 std::string rates_text(const answer::Answer& answer) {
-  return fmt::format("{:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s",
-                     rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu,
-                     "megatron", answer::tokens_per_second_gpu(answer),
+  return fmt::format("{:.1f} TFLOP/s/GPU (Megatron-LM), {:.0f} tokens/s/GPU, step {:.3f} s",
+                     rate(answer, "megatron").tflops_gpu, answer::tokens_per_second_gpu(answer),
                      answer::step_seconds(answer));
 }
 
@@ -453,8 +452,7 @@ std::vector<Block> head_blocks(const answer::Answer& answer, const std::string& 
   if (answer.run.memory != engine::MemoryDetail::exact) blocks.emplace_back(how_memory(answer));
   if (fits) blocks.emplace_back(step_values(answer));
   if (const int retries = answer::step_retries(answer.run); fits && retries > 0)
-    blocks.emplace_back(
-        Data{"retries", {{"in_step", retries}, {"cost_ps", answer.retry_cost.ps}}});
+    blocks.emplace_back(Data{"retries", {{"in_step", retries}, {"cost_ps", answer.retry_cost.ps}}});
   if (!fits) blocks.emplace_back(Note{"", oom_text(answer)});
   return blocks;
 }

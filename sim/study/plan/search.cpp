@@ -23,11 +23,11 @@ constexpr double near_enough = 0.98;
 }  // namespace
 
 Outcome Search::run() {
-  bounds_ = std::make_unique<FirstBounds>(space_, layer_costs_);
+  bounds_ = std::make_unique<FirstBounds>(space_, sites_, layer_costs_);
   find_room();
   if (!seek_conventional()) return stopped();
   if (!find_layer_costs({}) || !bound_all()) return stopped();
-  if (!best_score_) start_seek(std::exchange(first_, {}));
+  start_seek(std::exchange(first_, {}), best_score_ ? improve_work : seek_work);
   if (!run_waves() && phase_ <= Phase::prove) return stopped();
   finish();
   return std::move(out_);
@@ -104,7 +104,7 @@ bool Search::seek_conventional() {
     const Bound bound = bounds_->of(space_.cores()[c], room(c));
     if (bound.bytes <= room(c)) entries.push_back(entry_of(c, bound));
   }
-  start_seek(std::move(entries));
+  start_seek(std::move(entries), seek_work);
   return run_waves();
 }
 
@@ -133,7 +133,7 @@ bool Search::bound_all() {
     }
   }
   bounded_all_ = true;
-  if (!best_score_) first_ = entries;
+  first_ = entries;
   queue_ = Queue(Later(), std::move(entries));
   for (const auto& [plan, at] : found_) offer_replay(at);
   return true;
