@@ -307,18 +307,47 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
   const device::Provenance& from = profile.provenance;
   const std::string& name = from.base.empty() ? profile.name : from.base;
   const bool own = from.device.starts_with(gpu);
-  return {own ? name : fmt::format("{} on {}", name, gpu), framework, from.run_residuals};
+  return {own ? name : fmt::format("{} on {}", name, gpu), framework, from.run_residuals,
+          from.reserved_residuals, from.allocated_residuals};
 }
 
 std::optional<Spread> spread_of_own_runs(const Basis& basis) {
   if (basis.own_runs.size() < 3) return std::nullopt;
-  std::vector<Weighted> values;
-  for (const double residual : basis.own_runs) values.push_back({residual, 1});
+  // A fit has no bias on its own runs, so the interval is around 0: Student's t with a deviation
+  // that starts as two runs of an unknown source (results/accuracy).
+  constexpr double of_unknown = 0.08, runs_of_unknown = 2;
+  double squares = runs_of_unknown * of_unknown * of_unknown;
+  for (const double residual : basis.own_runs) squares += residual * residual;
+  const double runs = static_cast<double>(basis.own_runs.size()), n = runs + runs_of_unknown;
   Spread out;
-  bounds(Distribution(std::move(values)), out);
+  out.high = boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) *
+             std::sqrt(1 + 1 / runs);
+  out.low = -out.high;
   out.samples = basis.own_runs.size();
   out.sources = 1;
   out.of = "the runs that the profile was fitted to, each predicted from the others";
+  return out;
+}
+
+std::optional<Spread> spread_of_own_peaks(const std::vector<double>& residuals) {
+  if (residuals.empty()) return std::nullopt;
+  // Begins as two runs that were predicted exactly, with the scatter of reserved peaks of sources
+  // that nobody fitted to.
+  constexpr double of_unknown = 0.05, runs_of_unknown = 2;
+  const double runs = static_cast<double>(residuals.size()), n = runs + runs_of_unknown;
+  double sum = 0;
+  for (const double r : residuals) sum += r;
+  const double centre = sum / n;
+  double squares = runs_of_unknown * (of_unknown * of_unknown + centre * centre);
+  for (const double r : residuals) squares += (r - centre) * (r - centre);
+  const double half =
+      boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) * std::sqrt(1 + 1 / n);
+  Spread out;
+  out.low = std::min(0.0, centre - half);
+  out.high = std::max(0.0, centre + half);
+  out.samples = residuals.size();
+  out.sources = 1;
+  out.of = "the runs that the profile was fitted to";
   return out;
 }
 
@@ -336,8 +365,10 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
   out.time = spread_of_own_runs(basis);
   if (!out.time) out.time = spread(residuals, ResidualOf::time, situation);
   if (engine::places_tensors(answer.run.memory)) {
-    out.allocated = spread(residuals, ResidualOf::allocated, situation);
-    out.reserved = spread(residuals, ResidualOf::reserved, situation);
+    out.allocated = spread_of_own_peaks(basis.own_allocated);
+    out.reserved = spread_of_own_peaks(basis.own_reserved);
+    if (!out.allocated) out.allocated = spread(residuals, ResidualOf::allocated, situation);
+    if (!out.reserved) out.reserved = spread(residuals, ResidualOf::reserved, situation);
   }
   if (out.time) {
     out.step_seconds = around(step_seconds(answer), *out.time);

@@ -94,8 +94,8 @@ int run_leave_out(const std::vector<input::RunsRow>& table, const LeaveOutWanted
   }
   const std::optional<std::size_t> some = within_sources(wanted.column);
   calibrate::LeaveOut result =
-      need(some ? calibrate::predict_within_sources(rows, given, factors, *some)
-                : calibrate::leave_out(rows, given, groups, factors));
+      need(some ? calibrate::predict_within_sources(rows, given, factors, fitted, *some)
+                : calibrate::leave_out(rows, given, groups, factors, fitted));
   std::vector<std::optional<answer::Spread>> before(rows.size());
   if (some) {
     const input::RunResiduals known = need(input::find_residuals());

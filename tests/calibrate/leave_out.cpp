@@ -48,9 +48,14 @@ struct Runs {
   }
 };
 
+// A number of a100-80 that the source "decider" decided.
+std::vector<FittedNumbers> decided_numbers() {
+  return {{"calibration/a100-80.textproto", "", "", 1, {"memory"}, {"decider"}}};
+}
+
 double unseen_time(const Runs& runs, const std::vector<std::string>& groups, std::size_t row) {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
-  const auto result = leave_out(runs.rows, runs.given, groups, one_factor());
+  const auto result = leave_out(runs.rows, runs.given, groups, one_factor(), decided_numbers());
   REQUIRE(result);
   REQUIRE(result->unseen[row].iter_time_s);
   return *result->unseen[row].iter_time_s;
@@ -61,11 +66,11 @@ double unseen_time(const Runs& runs, const std::vector<std::string>& groups, std
 TEST_CASE("calibrate: a source that is left out is predicted from the others, exactly") {
   // Nine runs of one source are exp(0.04) slower, with sensitivity 1; noise 0.05, prior 0.1. They
   // tell A = 9 / 0.0025 = 3600 about their own factor, and w = 1 / (1 / A + 0.01) about the shared
-  // one, whose posterior mean is 0.04 w / (w + 1 / 0.01).
+  // one, whose prior has a quarter of that width: its posterior mean is 0.04 w / (w + 16 / 0.01).
   Runs runs;
   for (int i = 0; i < 9; ++i) runs.add("known", 0.04, 1);
   runs.add("new", 0.5, 0.5);
-  const double w = 1 / (1 / 3600.0 + 0.01), x = 0.04 * w / (w + 100);
+  const double w = 1 / (1 / 3600.0 + 0.01), x = 0.04 * w / (w + 1600);
   CHECK(unseen_time(runs, runs.sources, 9) == Approx(std::exp(0.5 * x)).epsilon(1e-6));
 }
 
@@ -82,7 +87,7 @@ TEST_CASE("calibrate: sources that disagree cancel, however many rows they have"
   fewer.add("new", 0, 1);
   const double large = 1 / (1 / 4e5 + 0.01), small = 1 / (1 / 4e3 + 0.01);
   CHECK(unseen_time(fewer, fewer.sources, 1010) ==
-        Approx(std::exp(0.04 * (large - small) / (large + small + 100))).epsilon(1e-6));
+        Approx(std::exp(0.04 * (large - small) / (large + small + 1600))).epsilon(1e-6));
 }
 
 TEST_CASE("calibrate: with no other group the prior alone predicts") {
@@ -91,31 +96,62 @@ TEST_CASE("calibrate: with no other group the prior alone predicts") {
   CHECK(unseen_time(runs, std::vector<std::string>(5, "a100-80"), 0) == Approx(1));
 }
 
-TEST_CASE("calibrate: what runs decided is taken from the other profiles when left out") {
+TEST_CASE("calibrate: a number that the left-out source decided is taken from other profiles") {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   std::vector<Factor> factors = one_factor();
   factors[0].fields = {{"host.kernel", true}};
-  factors[0].decided_by_runs = true;
   Runs runs;
-  runs.add("one", 0, 1);
-  const auto result = leave_out(runs.rows, runs.given, {"g"}, factors);
-  REQUIRE(result);
-  REQUIRE(result->profiles.size() == 1);
+  runs.add("decider", 0, 1);
+  runs.add("other", 0, 1);
+  std::vector<FittedNumbers> fitted = decided_numbers();
+  const auto time_of = [&](std::size_t row) {
+    const auto result = leave_out(runs.rows, runs.given, runs.sources, factors, fitted);
+    REQUIRE(result);
+    return std::log(*result->unseen[row].iter_time_s);
+  };
   // The mean of the logarithms of the other profiles' launches over that of a100-80.
-  double sum = 0;
-  int others = 0;
   const auto level = [](const char* name) {
     const auto draft = input::ProfileDraft::load(*input::locate(input::Kind::profile, name));
     REQUIRE(draft);
-    return draft->get("host.kernel");
+    return std::log(draft->get("host.kernel"));
   };
-  for (const char* other : {"a100-40", "a100-pcie", "b200", "gb200", "gh200", "h100-80", "h100-94",
-                            "h100-96", "v100"}) {
-    sum += std::log(level(other) / level("a100-80"));
-    ++others;
+  double sum = 0;
+  const std::vector<const char*> others = {"a100-40", "a100-pcie", "b200",    "gb200", "gh200",
+                                           "h100-80", "h100-94",   "h100-96", "v100"};
+  for (const char* other : others) sum += level(other) - level("a100-80");
+  CHECK(time_of(0) < 0.8 * sum / 9);  // a row of the other source pulls it back a little
+  CHECK(time_of(1) == Approx(0).margin(1e-12));
+  // Without the profile of another GPU, if the same source decided that number too.
+  runs = {};
+  runs.add("decider", 0, 1);
+  CHECK(time_of(0) == Approx(sum / 9));
+  fitted.push_back({"calibration/v100.textproto", "", "", 1, {"memory"}, {"*"}});
+  CHECK(time_of(0) == Approx((sum - level("v100") + level("a100-80")) / 8));
+}
+
+TEST_CASE("calibrate: more runs of a new cluster predict its others better") {
+  // All runs of "new" are exp(0.1) slower. Sensitivity 1, noise 0.05, prior 0.1.
+  Runs runs;
+  for (int i = 0; i < 20; ++i) runs.add("new", 0.1, 1);
+  double last = 0.1;
+  for (const std::size_t some : {1u, 3u, 5u, 10u}) {
+    const auto result =
+        predict_within_sources(runs.rows, runs.given, one_factor(), decided_numbers(), some);
+    REQUIRE(result);
+    REQUIRE(result->before.size() == 20);
+    std::size_t predicted = 0;
+    for (std::size_t i = 0; i < 20; ++i) {
+      if (result->unseen[i].status != "predicted") continue;
+      ++predicted;
+      const double left = std::abs(std::log(*result->unseen[i].iter_time_s) - 0.1);
+      CHECK(left <= last);
+      if (some >= 4) CHECK(result->own[i]);
+    }
+    CHECK(predicted == 20 - some);
+    const auto first = std::ranges::find(result->unseen, "predicted", &Prediction::status);
+    last = std::abs(std::log(*first->iter_time_s) - 0.1);
   }
-  CHECK(result->profiles[0].towards[0] == Approx(sum / others));
-  CHECK(*result->unseen[0].iter_time_s == Approx(std::exp(sum / others)));
+  CHECK(last < 0.01);
 }
 
 TEST_CASE("calibrate: derivatives of a replay predict a moved profile") {

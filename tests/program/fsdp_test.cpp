@@ -86,6 +86,64 @@ TEST_CASE("program: every unit is gathered twice in a microbatch and reduced onc
   }
 }
 
+TEST_CASE("program: experts in shards are split over the ranks that hold the same ones") {
+  using collective::Kind;
+  // Two layers of 8 experts with 3 x 1024 x 1024 weights; eight ranks, four microbatches.
+  for (const int ep : {1, 2, 4, 8}) {
+    Plan p = mixture();
+    p.architecture.layers = 2;
+    p.mesh.pp = 1;
+    p.mesh.dp = 8;
+    p.mesh.ep = ep;
+    p.batch.global_batch = 32;
+    p.sharding.data_parallel = DataParallelism::fsdp2;
+    const std::int64_t experts = 2LL * 8 * 3 * 1024 * 1024;
+    // Attention: q, k, v 2048 x 1024 and the projection; the router; two norms. The root: two
+    // tables and a norm.
+    const std::int64_t layer = 1024LL * (2048 + 1024 + 8 + 2);
+    const std::int64_t root = 1024LL * (2 * 32000 + 1);
+    const Job made = job(p);
+    Walk walk(made.classes.front());
+    walk.run(made.classes.front().setup);
+    CHECK(walk.bytes("sharded parameter") == 4 * (experts + 2 * layer + root) / 8);
+    walk.run(made.classes.front().first_step);
+    CHECK(walk.bytes("exp_avg") == 4 * (experts + 2 * layer + root) / 8);
+    auto all = collectives(made.classes.front());
+    CHECK(all[{Kind::all_gather, Stream::shard}] == 4 * (2 + 1 + 2));
+    CHECK(all[{Kind::reduce_scatter, Stream::shard}] == 4 * (2 + 1));
+    const bool apart = ep > 1 && ep < 8;
+    CHECK(all[{Kind::all_gather, Stream::edp}] == (apart ? 4 * (2 + 2) : 0));
+    CHECK(all[{Kind::reduce_scatter, Stream::edp}] == (apart ? 4 * 2 : 0));
+    // The bytes of a layer's collectives are those of its parameters on this rank.
+    std::int64_t of_experts = 0, of_others = 0;
+    each_of_step(made.classes.front(), [&](const Instruction& i) {
+      if (i.op != Op::collective) return;
+      const Transfer& t = made.classes.front().transfers[i.index];
+      if (t.kind != Kind::reduce_scatter) return;
+      (t.communicator == Stream::edp ? of_experts : of_others) += t.bytes.n;
+    });
+    const std::int64_t here = experts / ep;
+    CHECK(of_experts == (apart ? 4 * 4 * here : 0));
+    CHECK(of_others == 4 * 4 * (2 * layer + root + (ep == 1 ? here : 0)));
+  }
+}
+
+TEST_CASE("program: experts in shards of their own need fully_shard and one copy") {
+  Plan p = mixture();
+  p.sharding.data_parallel = DataParallelism::fsdp2;
+  CHECK(problems(p).empty());
+  p.sharding.fsdp.replicas = 2;
+  CHECK(says(problems(p), "leave fsdp.replicas out"));
+  p.sharding.fsdp.replicas = 1;
+  p.sharding.deepspeed_optimizer = true;
+  CHECK(says(problems(p), "DeepSpeed's ZeRO-3 shards whole experts; write ep 1"));
+  p.sharding.deepspeed_optimizer = false;
+  p.sharding.data_parallel = DataParallelism::fsdp1;
+  CHECK(says(problems(p), "write data_parallel fsdp2, or ep 1 without etp"));
+  p.mesh.ep = 1;
+  CHECK(problems(p).empty());
+}
+
 TEST_CASE("program: whole parameters are there for as long as the mode says") {
   // The root, the current layer and, in the backward pass, the layer gathered ahead.
   Plan p = sharded(DataParallelism::fsdp1);

@@ -188,6 +188,39 @@ inline std::vector<std::pair<std::string, sim::program::Plan>> mixtures() {
         p.policy.recompute_modules.core_attention = false;
         p.policy.recompute_modules.moe_activation = p.policy.recompute_modules.norms = true;
       });
+  struct Shards {
+    DataParallelism kind;
+    bool deepspeed;
+    int ep, tp, pp;
+  };
+  for (const Shards& shards : {Shards{DataParallelism::fsdp1, false, 1, 1, 1},
+                               Shards{DataParallelism::fsdp2, false, 1, 1, 1},
+                               Shards{DataParallelism::fsdp2, true, 1, 1, 1},
+                               Shards{DataParallelism::fsdp2, false, 4, 1, 1},
+                               Shards{DataParallelism::fsdp2, false, 2, 2, 2}})
+    for (const bool latent : {false, true})
+      for (const bool again : {false, true})
+        add("in shards", [=](Plan& p) {
+          if (latent) make_latent(p);
+          if (again) p.policy.recompute = Recompute::full;
+          p.sharding.data_parallel = shards.kind;
+          p.sharding.deepspeed_optimizer = shards.deepspeed;
+          p.mesh.ep = shards.ep;
+          p.mesh.tp = shards.tp;
+          p.mesh.etp = 1;
+          p.mesh.pp = shards.pp;
+          p.architecture.linear_bias = again && !latent;
+          p.architecture.experts.router_bias = again;
+          p.experts.grouped_gemm = !again;
+          if (shards.tp == 1)
+            p.stack.layer_kernels = latent ? LayerKernels::compiled : LayerKernels::eager;
+          p.stack.swiglu_fusion = latent;
+          if (shards.pp > 1 && again) p.pipeline.schedule = "zb-h1";
+          p.sharding.distributed_optimizer = p.sharding.overlap_grad_reduce = false;
+          p.sharding.overlap_param_gather = false;
+          p.stack.gradient_accumulation_fusion = false;
+          if (shards.deepspeed) p.optimizer.sub_group = 20'000'000;
+        });
   add("recomputed layers", [](Plan& p) { p.policy.recompute = Recompute::full; });
   add("norms of heads and of outputs, sinks, windows", [](Plan& p) {
     sim::model::Architecture& a = p.architecture;

@@ -15,7 +15,7 @@ double best_share(std::size_t runs,
                   const std::function<std::vector<UnseenRun>(std::size_t fold)>& fold) {
   constexpr std::size_t least = 4;
   constexpr std::array shares = {1.0, 0.75, 0.5, 0.25, 0.0};
-  if (runs < least) return 1;
+  if (runs < least) return 0.5;
   std::array<double, shares.size()> sums{};
   for (std::size_t k = 0; k < folds_of(runs); ++k)
     for (const UnseenRun& run : fold(k))

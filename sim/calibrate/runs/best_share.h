@@ -18,8 +18,8 @@ struct UnseenRun {
 // Number of folds of `runs` runs: run i is in fold i % folds.
 std::size_t folds_of(std::size_t runs);
 
-// 1 if there are fewer than four runs. `fold(k)`: the runs of fold k, predicted by a fit to the
-// others.
+// 0.5 if there are fewer than four runs: nothing can be held out. `fold(k)`: the runs of fold k,
+// predicted by a fit to the others.
 double best_share(std::size_t runs,
                   const std::function<std::vector<UnseenRun>(std::size_t fold)>& fold);
 

@@ -70,7 +70,7 @@ Result<std::vector<Factor>> load_factors(const std::string& path) {
   const Result<input::Table> table = input::load_table(path);
   if (!table) return table.errors();
   Diagnostics problems;
-  for (const char* column : {"factor", "fields", "then", "prior", "decided", "measure", "source"})
+  for (const char* column : {"factor", "fields", "then", "prior", "measure", "source"})
     if (!table->has(column))
       problems.push_back({path + ":1", fmt::format("the column '{}' is missing", column)});
   if (!problems.empty()) return problems;
@@ -81,10 +81,6 @@ Result<std::vector<Factor>> load_factors(const std::string& path) {
     factor.fields = fields_of(row.cells.at("fields"));
     factor.then = fields_of(row.cells.at("then"));
     factor.measure = row.cells.at("measure");
-    const std::string& decided = row.cells.at("decided");
-    factor.decided_by_runs = decided == "runs";
-    if (!factor.decided_by_runs && decided != "kernels")
-      problems.push_back({fmt::format("{}:{}", path, row.line), "'decided' is runs or kernels"});
     const std::string& prior = row.cells.at("prior");
     const auto [end, error] =
         std::from_chars(prior.data(), prior.data() + prior.size(), factor.prior);

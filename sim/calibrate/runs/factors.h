@@ -29,8 +29,6 @@ struct Factor {
   std::vector<ScaledField> fields, then;
   double prior = 0;     // standard deviation of x between known clusters
   std::string measure;  // the measurement that would determine it best
-  // The profiles' numbers come from whole runs, not from kernels, documents or NCCL's tables.
-  bool decided_by_runs = false;
 };
 
 // The factors of calibration/factors.csv. Errors: an unreadable file, a bad cell with its line.

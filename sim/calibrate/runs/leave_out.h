@@ -4,12 +4,13 @@
 // model) the physical factors of every profile (factors.h) are fitted again to the rows of all
 // other groups, and the group is predicted with them.
 //
-// The fit is hierarchical. The factors of a source are the shared factors plus a normal deviation;
-// both have the prior widths of calibration/factors.csv. So one source moves the shared factors
-// little, however many rows it has; several sources that agree move them far. The prior of a factor
-// that runs decided (the column `decided`) is centred at its mean over the other profiles. The
-// profile's own number would be no fair centre, since the left-out group may have decided it.
-// Huber's weights limit the effect of single rows.
+// The fit is hierarchical. The factors of a source are the shared factors plus a normal deviation
+// with the prior widths of calibration/factors.csv. The shared factors have a quarter of these
+// widths: profiles come from kernel tables, sources differ by software and machines. So one source
+// moves the shared factors little, however many rows it has; several sources that agree move them
+// far. Where the left-out group decided a number of the profile (calibration/fitted.csv), the prior
+// of its factor is centred at the mean of the other profiles. Huber's weights limit the effect of
+// single rows.
 //
 // The group's times follow from derivatives of the replay: ln t = ln t0 + sum_k J_k x_k.
 //
@@ -21,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,44 +61,45 @@ class Sensitivities {
 struct LeaveOut {
   // In the order of the rows: each predicted without its group.
   std::vector<Prediction> unseen;
-  // Factors of each profile with all rows, for the record.
-  struct ProfileFactors {
-    std::string profile;
-    std::vector<double> towards;  // where the prior pulls each factor
-    std::size_t rows = 0, sources = 0;
-  };
-  std::vector<ProfileFactors> profiles;
+  // In the same order, by predict_within_sources(): before the fit to runs of their own source.
+  std::vector<Prediction> before = {};
   // With predict_within_sources(): the interval of each row by the runs that were fitted to, each
   // predicted from the others. Nothing if they are fewer than 3. Else empty.
   std::vector<std::optional<answer::Spread>> own = {};
 };
 
-// `groups`: the group of each row. Errors: an unreadable profile.
-Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<SensitiveRow>& given,
-                           const std::vector<std::string>& groups,
-                           const std::vector<Factor>& factors);
-
-// Each run predicted from other runs of its own source on the same profile: what a user gains who
-// fits a profile to some of his runs. `some` 0: from the other half, every second row in the order
-// of the tables. Else from so many runs, evenly spread over a source of at least 13; the other rows
-// are marked as unsupported. The priors have their centres at the profiles' own numbers, and a
-// share of the factors is taken (best_share.h).
-Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
-                                        const std::vector<SensitiveRow>& given,
-                                        const std::vector<Factor>& factors, std::size_t some);
-
-// The group of a row by a column; `framework` and `gpu` are those of the prediction.
-std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column);
-
 // Numbers that runs decided, by file: calibration/fitted.csv.
 struct FittedNumbers {
   std::string file, numbers, decided_by;
   int count = 0;
+  std::vector<std::string> factors = {};  // of factors.csv, that the numbers are part of
+  std::set<std::string> sources = {};     // whose rows decided them; "*": all
 };
+
+// `groups`: the group of each row. Errors: an unreadable profile.
+Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<SensitiveRow>& given,
+                           const std::vector<std::string>& groups,
+                           const std::vector<Factor>& factors,
+                           const std::vector<FittedNumbers>& fitted);
+
+// Each run predicted from other runs of its own source on the same profile: what users of a new
+// cluster gain when they fit a profile to some of their runs. `some` 0: from the other half, every
+// second row in the order of the tables. Else from so many runs, evenly spread over a source of at
+// least 13; the other rows are marked as unsupported. The fit starts from the factors that all
+// other sources give, and a share of its result is taken (best_share.h).
+Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
+                                        const std::vector<SensitiveRow>& given,
+                                        const std::vector<Factor>& factors,
+                                        const std::vector<FittedNumbers>& fitted, std::size_t some);
+
+// The group of a row by a column; `framework` and `gpu` are those of the prediction.
+std::string group_of(const Row& row, const SensitiveRow& given, const std::string& column);
+
 Result<std::vector<FittedNumbers>> find_fitted_numbers();
 
-// The table of given and left-out errors, by group and in total. `result.unseen` has intervals
-// (add_intervals of validate.h). `before`: the interval of each row's time before a fit to runs of
+// The table of given and left-out errors, by group and in total; after predict_within_sources(), of
+// the errors before and after the fit. `result.unseen` has intervals (add_intervals of validate.h).
+// `before`: the interval of each row's time before a fit to runs of
 // its source, for the comparison with `result.own`.
 output::Document leave_out_document(const std::vector<Row>& rows,
                                     const std::vector<SensitiveRow>& given, const LeaveOut& result,

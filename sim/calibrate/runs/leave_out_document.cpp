@@ -43,16 +43,16 @@ std::optional<bool> inside(const Row& row, const Prediction& prediction) {
   return std::nullopt;
 }
 
-void count(Tally& tally, const Row& row, const SensitiveRow& given, const Prediction& unseen) {
+void count(Tally& tally, const Row& row, const Prediction& given, const Prediction& unseen) {
   ++tally.rows;
-  if (given.given.status != "predicted") {
+  if (given.status != "predicted") {
     ++tally.refused;
     return;
   }
   const std::optional<bool> ran_out = measured_out_of_memory(row);
-  if (given.given.oom == true && ran_out == false) ++tally.false_oom;
-  if (given.given.oom == false && ran_out == true) ++tally.false_fit;
-  const auto before = time_residual(row, given.given), after = time_residual(row, unseen);
+  if (given.oom == true && ran_out == false) ++tally.false_oom;
+  if (given.oom == false && ran_out == true) ++tally.false_fit;
+  const auto before = time_residual(row, given), after = time_residual(row, unseen);
   if (!before || !after) return;
   tally.given.push_back(100 * std::abs(std::exp(-*before) - 1));
   tally.unseen.push_back(100 * std::abs(std::exp(-*after) - 1));
@@ -81,30 +81,48 @@ std::vector<Json> line(const std::string& name, const Tally& tally) {
                                           static_cast<double>(tally.with_interval))};
 }
 
-Rows table(const std::string& column) {
+// What the two columns of errors are called: without a group, or before and after a fit to runs of
+// the group's own.
+struct Names {
+  const char *title, *from, *to;
+};
+
+Names names(const LeaveOut& result) {
+  if (result.before.empty())
+    return {"errors of the step time, as given and predicted without the group", "given",
+            "left out"};
+  return {"errors of the step time without the source, and after a fit to some of its runs",
+          "before", "after"};
+}
+
+Rows table(const std::string& column, const Names& names) {
   return {"groups",
-          "errors of the step time, as given and predicted without the group",
+          names.title,
           {{"group", column, "", 0, true},
            {"rows", "rows"},
            {"refused", "refused"},
            {"false_oom", "false OOM"},
            {"false_fit", "false fit"},
-           {"given_mean_pct", "given", "", 1, false, " %"},
+           {"given_mean_pct", names.from, "", 1, false, " %"},
            {"given_median_pct", "median", "", 1, false, " %"},
-           {"unseen_mean_pct", "left out", "", 1, false, " %"},
+           {"unseen_mean_pct", names.to, "", 1, false, " %"},
            {"unseen_median_pct", "median", "", 1, false, " %"},
            {"inside_pct", "in 90 %", "", 0, false, " %"}},
           {}};
 }
 
 // Mean over groups: each counts the same, however many rows it has.
-std::string over_groups(const std::map<std::string, Tally>& groups, const std::string& column) {
+std::string over_groups(const std::map<std::string, Tally>& groups, const std::string& column,
+                        const Names& names) {
   double given = 0, unseen = 0, covered = 0;
+  std::vector<double> medians_given, medians_unseen;
   int compared = 0, with_interval = 0;
   for (const auto& [name, tally] : groups) {
     if (!tally.unseen.empty()) {
       given += mean(tally.given);
       unseen += mean(tally.unseen);
+      medians_given.push_back(median(tally.given));
+      medians_unseen.push_back(median(tally.unseen));
       ++compared;
     }
     if (tally.with_interval > 0) {
@@ -113,8 +131,10 @@ std::string over_groups(const std::map<std::string, Tally>& groups, const std::s
     }
   }
   if (compared == 0) return "  nothing could be compared\n";
-  std::string text = fmt::format("  mean over {} groups by {}: given {:.1f} %, left out {:.1f} %",
-                                 compared, column, given / compared, unseen / compared);
+  std::string text = fmt::format("  mean over {} groups by {}: {} {:.1f} %, {} {:.1f} %", compared,
+                                 column, names.from, given / compared, names.to, unseen / compared);
+  text += fmt::format("; median of their medians {:.1f} and {:.1f} %", median(medians_given),
+                      median(medians_unseen));
   if (with_interval > 0)
     text += fmt::format("; in the 90 % interval {:.0f} %", 100 * covered / with_interval);
   return text + "\n";
@@ -137,27 +157,37 @@ Rows fitted_numbers(const std::vector<FittedNumbers>& all) {
   return rows;
 }
 
-// How many other runs the 90 % intervals by the runs that were fitted to hold, and their width
-// against that of before. "" without such intervals.
+// What the 90 % intervals by the runs that were fitted to hold of a source's other runs, and their
+// width against that of before.
+struct OwnIntervals {
+  double all = 0, inside = 0;
+  std::vector<double> widths;
+};
+
+// "" without such intervals. Sources count the same.
 std::string own_intervals(const std::vector<Row>& rows, const LeaveOut& result,
                           const std::vector<std::optional<answer::Spread>>& before) {
-  std::size_t all = 0, inside = 0;
-  std::vector<double> widths;
+  std::map<std::string, OwnIntervals> sources;
   for (std::size_t i = 0; i < result.own.size(); ++i) {
     const auto residual = time_residual(rows[i], result.unseen[i]);
     if (!residual || !result.own[i]) continue;
-    ++all;
-    inside += result.own[i]->low <= *residual && *residual <= result.own[i]->high;
+    OwnIntervals& source = sources[cell(rows[i], "source_group")];
+    const answer::Spread& own = *result.own[i];
+    ++source.all;
+    source.inside += own.low <= *residual && *residual <= own.high;
     if (before[i])
-      widths.push_back((result.own[i]->high - result.own[i]->low) /
-                       (before[i]->high - before[i]->low));
+      source.widths.push_back((own.high - own.low) / (before[i]->high - before[i]->low));
   }
-  if (all == 0 || widths.empty()) return "";
+  std::vector<double> held, widths;
+  for (const auto& [name, source] : sources) {
+    held.push_back(100 * source.inside / source.all);
+    if (!source.widths.empty()) widths.push_back(median(source.widths));
+  }
+  if (held.empty() || widths.empty()) return "";
   return fmt::format(
-      "90 % interval by the runs that were fitted to: holds {:.0f} % of {} other runs; {:.2f} "
-      "times "
-      "as wide as before (median)",
-      100.0 * static_cast<double>(inside) / static_cast<double>(all), all, median(widths));
+      "90 % interval by the runs that were fitted to: holds {:.0f} % of the other runs (mean of {} "
+      "sources); {:.2f} times as wide as before (median of sources)",
+      mean(held), held.size(), median(widths));
 }
 
 }  // namespace
@@ -171,17 +201,25 @@ output::Document leave_out_document(const std::vector<Row>& rows,
   std::map<std::string, Tally> tallies;
   Tally all;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    count(tallies[groups[i]], rows[i], given[i], result.unseen[i]);
-    count(all, rows[i], given[i], result.unseen[i]);
+    const Prediction& before = result.before.empty() ? given[i].given : result.before[i];
+    count(tallies[groups[i]], rows[i], before, result.unseen[i]);
+    count(all, rows[i], before, result.unseen[i]);
   }
-  Rows lines = table(column);
+  const Names called = names(result);
+  Rows lines = table(column, called);
   for (const auto& [name, tally] : tallies) lines.cells.push_back(line(name, tally));
   lines.cells.push_back(line("all rows", all));
-  lines.footnote = over_groups(tallies, column);
+  lines.footnote = over_groups(tallies, column, called);
   output::Document document;
   document.blocks.emplace_back(std::move(lines));
   if (const std::string text = own_intervals(rows, result, before); !text.empty())
     document.blocks.emplace_back(output::Note{"", text, false, "own_intervals"});
+  Rows reliability = probability_rows(rows, result.unseen);
+  if (!reliability.cells.empty()) {
+    reliability.title = "plans with a known outcome, by the predicted probability that they fit";
+    reliability.searched = false;
+    document.blocks.emplace_back(std::move(reliability));
+  }
   document.blocks.emplace_back(fitted_numbers(fitted));
   return document;
 }

@@ -50,6 +50,8 @@ struct Parameter {
   bool frozen = false;          // not trained (LoRA): no gradient, no optimizer state
   bool expert = false;          // of a routed expert: reduced over expert data parallel ranks
   int depth = 0;                // Unit::depth
+  // Of a matrix: its gradient comes in the backward pass, even if the schedule has weight passes.
+  bool at_once = false;
 };
 
 // The parameters of each module, in the order of its constructor.

@@ -463,6 +463,8 @@ struct Plan {
   int expert_tp() const {
     return !architecture.is_mixture() ? 1 : mesh.etp > 0 ? mesh.etp : mesh.tp;
   }
+  // Ranks that hold the same experts.
+  int expert_replicas() const { return mesh.tp * mesh.cp * mesh.dp / (expert_tp() * mesh.ep); }
   bool draws_routes() const {
     return architecture.is_mixture() && experts.routing != Routing::balanced;
   }

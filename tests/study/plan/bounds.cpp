@@ -105,6 +105,9 @@ TEST_CASE("planner: bounds are never above the replay where modules wait on the 
 TEST_CASE("planner: bounds are never above the replay of mixtures of experts") {
   hold_bounds(sample::question("qwen3-30b-a3b", "dgx-h100", 16, 32, 4096, {"zero=0,1"}), 30);
   hold_bounds(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 4096, {}), 20);
+  // Parameters in shards, also of latent attention.
+  hold_bounds(sample::question("mixtral-8x7b", "dgx-h100", 32, 32, 4096, {"zero=2,3"}), 20);
+  hold_bounds(sample::question("deepseek-v2", "dgx-h200", 128, 128, 4096, {"zero=3"}), 12);
   // The first layers are dense, attention is latent, and a module predicts one more token.
   hold_bounds(sample::question("deepseek-v3", "dgx-h200", 512, 512, 4096,
                                {"zero=1", "pp=16", "tp=1,2", "cp=1", "first_stage_layers=1"}),

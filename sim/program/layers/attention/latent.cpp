@@ -125,7 +125,10 @@ Value Up::back(Writer& w, Value gradient) const {
   w.drop(reduced);
   drop_operands(w, {normed});
   w.drop({rsigma, input});
-  w.ready(norm);
+  if (w.plan.shards_parameters() && !w.frozen())
+    w.keep_gradient(w.temporary(w.dim.element * width, "latent norm weight gradient"), norm);
+  else
+    w.ready(norm);
   return made;
 }
 
@@ -327,6 +330,7 @@ ParameterList latent_parameters(const Rank& rank) {
   for (const Parameter& p : linear_parameters(rank, Module::projection)) list.push_back(p);
   const auto add = [&](const Matrix& m, bool whole) {
     list.push_back({m.parameter, m.in * m.out, whole && sp, true});
+    list.back().at_once = true;
   };
   if (a.latent.q_rank > 0) {
     add(query_down(rank), true);

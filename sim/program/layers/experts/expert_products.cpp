@@ -19,6 +19,7 @@ struct Products {
   bool again;                                      // the activation is recomputed
   bool biased, padded;
   ExpertAdapter up_adapter{true}, down_adapter{false};
+  Value gate = 0;  // silu(gate), if SwiGLU is not fused
   std::int64_t wide(const Writer& w) const { return w.dim.element * rows * up.out; }
   std::int64_t half(const Writer& w) const { return w.dim.element * rows * down.in; }
 
@@ -95,6 +96,16 @@ Value Products::activate(Writer& w) const {
   return cast;
 }
 
+// Operators of PyTorch without a fused activation.
+Value separate_silu(Writer& w, std::int64_t bytes) {
+  if (w.plan.stack.layer_kernels == LayerKernels::fused || w.plan.stack.swiglu_fusion ||
+      w.a.activation != model::Activation::swiglu)
+    return 0;
+  const Value made = w.activation(bytes, "silu(gate)");
+  w.memory_bound(OperationKind::elementwise, "silu", 2 * bytes);
+  return made;
+}
+
 void weight_products(Writer& w, const Matrix& m, std::int64_t rows, Value operand,
                      Value quantised) {
   const Value made = weight_gradient(w, m, rows);
@@ -139,7 +150,7 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
   const Value scores =
       probabilities != 0 ? w.temporary(4 * rows, "expert probability gradient") : gradients[1];
   w.memory_bound(OperationKind::elementwise, "weighed activation backward", 2 * wide(w) + half(w));
-  w.drop({inner, up_output, probabilities});
+  w.drop({inner, up_output, gate, probabilities});
   bring_next_group(w, OffloadModule::moe_act);
   wait_for_group(w, OffloadModule::expert_fc1);
   const Value of_up_adapter = up_adapter.back(w, rows);
@@ -217,10 +228,11 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   fc1.commit();
   w.drop(p.input);
   OffloadGroup activation(w, OffloadModule::moe_act);
+  if (!p.again) p.gate = separate_silu(w, p.half(w));
   const Value operand = p.activate(w);
-  w.save({p.up_output, p.probabilities});
+  w.save({p.up_output, p.gate, p.probabilities});
   activation.close();
-  w.drop({p.up_output, p.probabilities});
+  w.drop({p.up_output, p.gate, p.probabilities});
   w.use({p.down.parameter});
   Value out = w.temporary(w.dim.element * p.rows * p.down.out, "expert output");
   multiply(w, p.down, p.rows);

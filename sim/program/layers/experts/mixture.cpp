@@ -113,14 +113,17 @@ ParameterList mixture_parameters(const Rank& rank) {
   if (a.norm_has_weights()) list.push_back({"pre_mlp_layernorm.weight", a.hidden, sp});
   if (a.norm_has_bias()) list.push_back({"pre_mlp_layernorm.bias", a.hidden, sp});
   list.push_back({"router.weight", a.experts.count * a.hidden, sp, true});
+  list.back().at_once = true;
   if (a.experts.router_bias) list.push_back({"router.bias", a.experts.count, sp});
   for (const bool up : {true, false}) {
     const Matrix m = expert_matrix(rank, up);
-    for (std::int64_t i = 0; i < m.count; ++i) {
-      list.push_back({m.parameter, m.in * m.out, false, true});
+    // Shards are cut from one tensor of all experts [torchtitan models/moe: GroupedExperts].
+    const std::int64_t together = rank.plan.shards_parameters() ? m.count : 1;
+    for (std::int64_t i = 0; i < m.count; i += together) {
+      list.push_back({m.parameter, together * m.in * m.out, false, true});
       list.back().expert = true;
       if (m.bias.empty()) continue;
-      list.push_back({m.bias, m.out, false, true});
+      list.push_back({m.bias, together * m.out, false, true});
       list.back().expert = true;
     }
   }
@@ -129,6 +132,7 @@ ParameterList mixture_parameters(const Rank& rank) {
   for (const bool up : {true, false}) {
     const Matrix m = shared_matrix(rank, up);
     list.push_back({m.parameter, m.in * m.out, false, true});
+    list.back().at_once = true;
   }
   return list;
 }

@@ -95,8 +95,24 @@ Value weight_gradient(Writer& w, const Matrix& m, std::int64_t rows) {
   return made;
 }
 
+namespace {
+
+// Parameters in shards: the gradients wait for the rest of their unit. The weights of a group are
+// one parameter.
+void keep_for_unit(Writer& w, const Matrix& m, Value made) {
+  if (made == 0)
+    made = w.temporary(w.dim.element * m.in * m.out * m.count,
+                       m.count > 1 ? "gradient of all experts" : "weight gradient handle");
+  w.keep_gradient(made, m.parameter);
+  if (!m.bias.empty())
+    w.keep_gradient(w.temporary(w.dim.element * m.out * m.count, "bias gradient"), m.bias);
+}
+
+}  // namespace
+
 void hand_over(Writer& w, const Matrix& m, Value made) {
   if (w.frozen()) return;
+  if (w.plan.shards_parameters()) return keep_for_unit(w, m, made);
   const std::int64_t bytes = w.dim.element * m.in * m.out;
   std::vector<Value> handles;
   if (made != 0) {

@@ -21,6 +21,7 @@ enum : std::uint32_t { before_cut };
 Fsdp::Fsdp(Rank& rank)
     : Sharding(rank),
       shards_(std::int64_t{plan_.mesh.dp} * plan_.mesh.cp / plan_.sharding.fsdp.replicas),
+      expert_shards_(splits_experts_apart() ? plan_.expert_replicas() : shards_),
       splits_(schedule::find(plan_.pipeline.schedule)->splits != schedule::Splits::none),
       staged_(plan_.mesh.pp * plan_.pipeline.virtual_stages > 1 || splits_),
       accumulates_(plan_.sharding.fsdp.no_sync || staged_),
@@ -57,7 +58,9 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
   for (const int index : all.of(layer)) {
     const Parameter& p = all[index];
     Member m;
-    m.elements = flat() ? p.elements : round_up(p.elements, shards_);
+    m.apart = p.expert && splits_experts_apart();
+    m.shards = m.apart ? expert_shards_ : shards_;
+    m.elements = flat() ? p.elements : round_up(p.elements, m.shards);
     m.gathered = p.fp8 ? 1 : parameter_bytes();
     // FSDP2 keeps frozen parameters in the type in which they were loaded and are used; a flat
     // parameter has a single type. DeepSpeed keeps fp32 parameters beside 16-bit shards.
@@ -65,7 +68,7 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
     m.stored = as_gathered && !flat() ? m.gathered : held_bytes();
     m.tensor = index;
     m.frozen = p.frozen;
-    m.matrix = p.matrix || !p.owner.empty();
+    m.matrix = (p.matrix && !p.at_once) || !p.owner.empty();
     m.gradient = chunk.gradient_of[static_cast<std::size_t>(index)];
     u.members.push_back(m);
   }
@@ -74,27 +77,41 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
 }
 
 void Fsdp::measure(Group& u) const {
+  if (flat()) return measure_flat(u);
+  for (const Member& m : u.members) {
+    const std::int64_t share = m.elements / m.shards;
+    u.elements += m.elements;
+    u.bytes += m.gathered * m.elements;
+    u.held_share += m.gathered * share;
+    if (m.apart) u.expert_bytes += m.gathered * m.elements;
+    if (!m.frozen) {
+      u.reduced += m.elements;
+      u.kept_share += share;
+      if (m.apart) u.expert_reduced += m.elements;
+    }
+    if (m.stored == m.gathered) continue;
+    u.cast_from += m.stored * share;
+    u.cast_to += m.gathered * share;
+  }
+  u.updated = u.kept_share;
+}
+
+// The gradient of a flat parameter is whole if any part of it is trained (use_orig_params).
+void Fsdp::measure_flat(Group& u) const {
   std::int64_t trained = 0;
   for (const Member& m : u.members) {
     u.elements += m.elements;
-    u.bytes += m.gathered * m.elements;
     if (!m.frozen) trained += m.elements;
-    if (m.stored == m.gathered) continue;
-    u.cast_from += m.stored * m.elements;
-    u.cast_to += m.gathered * m.elements;
   }
-  if (flat()) {
-    u.elements = round_up(u.elements, shards_);
-    u.bytes = parameter_bytes() * u.elements;
-    const bool casts = parameter_bytes() != held_bytes();
-    u.cast_from = casts ? held_bytes() * u.elements : 0;
-    u.cast_to = casts ? u.bytes : 0;
-  }
-  u.cast_from /= shards_;
-  u.cast_to /= shards_;
-  // The gradient of a flat parameter is whole if any part of it is trained (use_orig_params).
-  u.reduced = !flat() ? trained : trained > 0 ? u.elements : 0;
+  u.elements = round_up(u.elements, shards_);
+  u.bytes = parameter_bytes() * u.elements;
+  u.held_share = u.bytes / shards_;
+  u.reduced = trained > 0 ? u.elements : 0;
+  u.kept_share = u.reduced / shards_;
   u.updated = round_up(trained, shards_) / shards_;
+  if (parameter_bytes() == held_bytes()) return;
+  u.cast_from = held_bytes() * u.elements / shards_;
+  u.cast_to = u.held_share;
 }
 
 void Fsdp::give_slots(Group& u) {
@@ -115,6 +132,7 @@ void Fsdp::each_unit(const auto& work) {
 
 void Fsdp::add_communicators(std::vector<Stream>& to) const {
   if (shards_ > 1) to.push_back(Stream::shard);
+  if (splits_experts_apart() && expert_shards_ > 1) to.push_back(Stream::edp);
   if (plan_.sharding.fsdp.secondary > 1) to.push_back(Stream::shard_near);
   if (plan_.sharding.fsdp.quantized_gradients) to.push_back(Stream::shard_far);
   if (plan_.sharding.fsdp.replicas > 1) to.push_back(Stream::replicate);
@@ -139,7 +157,8 @@ void Fsdp::set_up(Emitter& e) {
       return;
     }
     for (std::size_t i = 0; i < u.members.size(); ++i)
-      e.alloc(fixed_slot(u.shards[i]), u.members[i].stored * (u.members[i].elements / shards_),
+      e.alloc(fixed_slot(u.shards[i]),
+              u.members[i].stored * (u.members[i].elements / u.members[i].shards),
               deepspeed_ ? Category::weights : of_parameters(), "sharded parameter");
   });
   if (deepspeed_) deepspeed_->set_up(e);
@@ -168,7 +187,7 @@ void Fsdp::allocate_moments(Emitter& e, const Group& u) {
     return;
   }
   for (std::size_t i = 0; i < u.members.size(); ++i)
-    if (!u.members[i].frozen) pair(i, u.members[i].elements / shards_);
+    if (!u.members[i].frozen) pair(i, u.members[i].elements / u.members[i].shards);
 }
 
 std::int64_t Fsdp::updated_elements() const {
@@ -185,7 +204,7 @@ void Fsdp::scale_matrices(Emitter& e) {
   each_unit([&](const Group& u) {
     for (const Member& m : u.members)
       if (m.gathered == 1 && !m.frozen) {
-        elements += m.elements / shards_;
+        elements += m.elements / m.shards;
         ++count;
       }
   });

@@ -1,6 +1,9 @@
 // fsdp.h — parameters sharded over the data-parallel group (ZeRO-2, ZeRO-3, hybrid sharding), as in
 // PyTorch's FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2).
 //
+// Routed experts that expert parallelism distributes are split over the ranks with the same experts
+// (FSDP2). Their part of a unit has collectives of its own, on the same streams.
+//
 // The units are the layers of a model chunk and its root. The root holds the remaining parameters:
 // embeddings, final norm and head. Passes call a block of this class around each layer:
 //
@@ -69,17 +72,22 @@ class Fsdp final : public Sharding {
     std::int64_t stored = 4;    // bytes per element in the shard
     std::int64_t gathered = 4;  // bytes per element while the unit is whole
     int tensor = 0;             // its number among the tensors of the chunk
+    std::int64_t shards = 1;    // ranks that split it
+    bool apart = false;         // an expert, and splits_experts_apart()
     bool frozen = false;
     bool matrix = false;         // a factor of a product: its gradient arrives in the weight pass
     std::uint32_t gradient = 0;  // slot of its gradient until the unit is reduced
   };
   struct Group {  // a unit's data on this rank
     std::vector<Member> members;
-    std::int64_t elements = 0;                // padded
-    std::int64_t reduced = 0;                 // elements of gradients
-    std::int64_t updated = 0;                 // elements with optimizer state on this rank
-    std::int64_t bytes = 0;                   // while it is whole
-    std::int64_t cast_from = 0, cast_to = 0;  // bytes on this rank that change their type
+    std::int64_t elements = 0;    // padded
+    std::int64_t reduced = 0;     // elements of gradients
+    std::int64_t updated = 0;     // elements with optimizer state on this rank
+    std::int64_t bytes = 0;       // while it is whole
+    std::int64_t held_share = 0;  // of these bytes, held and sent by this rank
+    std::int64_t kept_share = 0;  // of `reduced`, elements on this rank
+    std::int64_t expert_bytes = 0, expert_reduced = 0;  // what the experts' group splits of these
+    std::int64_t cast_from = 0, cast_to = 0;            // bytes on this rank that change their type
     // Slots, one for each tensor: FSDP1 has a single flat tensor, FSDP2 one for each member.
     std::vector<std::uint32_t> unsharded, shards, first_moments, second_moments;
     std::uint32_t gathered = 0;     // FSDP2: the output of the all-gather
@@ -98,6 +106,7 @@ class Fsdp final : public Sharding {
   void add_chunk(int chunk);
   void add_unit(Chunk& chunk, const Parameters& all, int layer);
   void measure(Group& u) const;
+  void measure_flat(Group& u) const;
   void give_slots(Group& u);
   void each_unit(const auto& work);
   void allocate_moments(Emitter& e, const Group& u);
@@ -148,6 +157,12 @@ class Fsdp final : public Sharding {
   std::uint8_t give_free_event(bool forward);
   void gather(Emitter& e, int u);
   void send_shards(Emitter& e, const Group& u);
+  // Experts that another group splits than the other parameters. FSDP2 wraps them on their own
+  // mesh [torchtitan distributed/parallel_dims.py: efsdp; models/moe: apply_fsdp].
+  bool splits_experts_apart() const {
+    return plan_.architecture.is_mixture() &&
+           (plan_.mesh.ep > 1 || plan_.expert_tp() != plan_.mesh.tp);
+  }
   bool gathers_second() const {
     return plan_.sharding.fsdp.secondary > 1 && pass_ != schedule::Pass::forward;
   }
@@ -182,13 +197,14 @@ class Fsdp final : public Sharding {
   void end_reduction(Emitter& e);
 
   std::optional<DeepspeedZero3> deepspeed_;
-  std::vector<int> bucket_;  // DeepSpeed: units whose gradients wait in the bucket, in this pass
-  int reductions_ = 0;       // of buckets, in this pass
-  std::int64_t shards_;      // ranks that share one copy of the parameters
-  bool splits_;              // weight gradients may have a pass of their own
-  bool staged_;              // run by torch.distributed.pipelining, or its equivalent for FSDP1
-  bool accumulates_;         // gradients are reduced in the last microbatch only
-  bool at_end_;              // ... after its last pass, all units together
+  std::vector<int> bucket_;     // DeepSpeed: units whose gradients wait in the bucket, in this pass
+  int reductions_ = 0;          // of buckets, in this pass
+  std::int64_t shards_;         // ranks that share one copy of the parameters
+  std::int64_t expert_shards_;  // ... of the experts of this rank
+  bool splits_;                 // weight gradients may have a pass of their own
+  bool staged_;                 // run by torch.distributed.pipelining, or its equivalent for FSDP1
+  bool accumulates_;            // gradients are reduced in the last microbatch only
+  bool at_end_;                 // ... after its last pass, all units together
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> layer_gradients_;  // slots that all layers use, by place in the unit
   // Parameters of the ends that received a gradient in this pass.

@@ -71,8 +71,12 @@ void Fsdp::send_shards(Emitter& e, const Group& u) {
     return;
   }
   if (!plan_.sharding.fsdp.quantized_weights) {
-    e.collective(Kind::all_gather, Stream::shard, u.bytes, "parameter gather", flags, 0,
-                 Stream::unshard);
+    if (shards_ > 1)
+      e.collective(Kind::all_gather, Stream::shard, u.bytes - u.expert_bytes, "parameter gather",
+                   flags, 0, Stream::unshard);
+    if (u.expert_bytes > 0 && expert_shards_ > 1)
+      e.collective(Kind::all_gather, Stream::edp, u.expert_bytes, "expert gather", flags, 0,
+                   Stream::unshard);
   } else {
     const std::int64_t bytes = u.bytes / parameter_bytes();
     e.alloc(local_slot(quantized), bytes, Category::communication, "quantised parameters",
@@ -105,7 +109,7 @@ void Fsdp::gather(Emitter& e, int index) {
   e.alloc(into, u.bytes, flat() ? Category::weights : Category::communication,
           flat() ? "flat parameters" : "all-gather output", Stream::unshard);
   if (!flat()) {
-    memory_bound(e, OperationKind::copy, "shard to all-gather output", 2 * (u.bytes / shards_),
+    memory_bound(e, OperationKind::copy, "shard to all-gather output", 2 * u.held_share,
                  Stream::unshard);
     if (casts) e.free(local_slot(low_precision_shard));
   }

@@ -154,14 +154,14 @@ void Fsdp::reduce_flat(Emitter& e, Group& u, bool from_accumulated) {
     memory_bound(e, OperationKind::copy, "gradient to reduce",
                  (parameter_bytes() + reduce_bytes()) * u.reduced);
   }
-  e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
-          "reduced shard", Stream::reduce);
+  e.alloc(local_slot(reduced), reduce_bytes() * u.kept_share, Category::gradients, "reduced shard",
+          Stream::reduce);
   memory_bound(e, OperationKind::elementwise, "divide gradient", 2 * reduce_bytes() * u.reduced);
   e.record(order_event);
   e.wait(order_event, Stream::reduce);
   communicate(e, u);
-  memory_bound(e, OperationKind::elementwise, "divide shard",
-               2 * reduce_bytes() * (u.reduced / shards_), Stream::reduce);
+  memory_bound(e, OperationKind::elementwise, "divide shard", 2 * reduce_bytes() * u.kept_share,
+               Stream::reduce);
   if (casts) e.free(local_slot(gradient_in_reduce_type));
   keep_shard(e, u);
   e.record_stream(whole, Stream::reduce);
@@ -189,8 +189,8 @@ void Fsdp::reduce_copied(Emitter& e, int index, bool from_accumulated) {
   }
   e.record(order_event);
   e.wait(order_event, Stream::reduce);
-  e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
-          "reduced shard", Stream::reduce);
+  e.alloc(local_slot(reduced), reduce_bytes() * u.kept_share, Category::gradients, "reduced shard",
+          Stream::reduce);
   communicate(e, u);
   keep_shard(e, u);
 }
@@ -222,7 +222,7 @@ void Fsdp::reduce_bucket(Emitter& e) {
   e.wait(order_event, Stream::reduce);
   for (const int index : bucket_) {
     Group& u = unit(index);
-    e.alloc(local_slot(reduced), reduce_bytes() * (u.reduced / shards_), Category::gradients,
+    e.alloc(local_slot(reduced), reduce_bytes() * u.kept_share, Category::gradients,
             "reduced shard", Stream::reduce);
     ready_in_deepspeed(e, u);
     communicate(e, u);
@@ -280,11 +280,14 @@ void Fsdp::communicate(Emitter& e, const Group& u) {
     exchange_quantized(e, u);
   else if (shards_ > 1)
     e.collective(plan_.sharding.deepspeed_all_reduce ? Kind::all_reduce : Kind::reduce_scatter,
-                 Stream::shard, reduce_bytes() * u.reduced, "gradient reduction", flags, 0,
-                 Stream::reduce);
+                 Stream::shard, reduce_bytes() * (u.reduced - u.expert_reduced),
+                 "gradient reduction", flags, 0, Stream::reduce);
+  if (u.expert_reduced > 0 && expert_shards_ > 1)
+    e.collective(Kind::reduce_scatter, Stream::edp, reduce_bytes() * u.expert_reduced,
+                 "expert gradient reduction", flags, 0, Stream::reduce);
   e.record(reduced_event, Stream::reduce);
   if (plan_.sharding.fsdp.replicas > 1)
-    e.collective(Kind::all_reduce, Stream::replicate, reduce_bytes() * (u.reduced / shards_),
+    e.collective(Kind::all_reduce, Stream::replicate, reduce_bytes() * u.kept_share,
                  "gradient all-reduce", flags, 0, Stream::reduce);
 }
 
@@ -301,7 +304,7 @@ void Fsdp::keep_whole(Emitter& e, Group& u) {
 
 // The shard's gradient, new or added to that of earlier microbatches.
 void Fsdp::keep_shard(Emitter& e, Group& u) {
-  const std::int64_t elements = u.reduced / shards_;
+  const std::int64_t elements = u.kept_share;
   Slot shard = local_slot(reduced);
   if (deepspeed_) {
     std::vector<int> tensors;

@@ -155,15 +155,43 @@ void legacy_products(const Plan& plan, Diagnostics& problems) {
         "linear_fc2");
 }
 
+// Experts with parameters in shards [torchtitan distributed/parallel_dims.py: efsdp, models/moe;
+// DeepSpeed runtime/zero: ZeRO-3 has no expert parallelism].
+void experts_in_shards(const Plan& plan, Diagnostics& problems) {
+  const auto refuse = [&](const char* field, const char* message) {
+    problems.push_back({field, message});
+  };
+  const bool apart =
+      plan.architecture.is_mixture() && (plan.mesh.ep > 1 || plan.expert_tp() != plan.mesh.tp);
+  if (apart && plan.sharding.data_parallel != DataParallelism::fsdp2)
+    refuse("ep",
+           "experts in shards of their own are of fully_shard; write data_parallel fsdp2, or "
+           "ep 1 without etp");
+  if (apart && plan.sharding.deepspeed_optimizer)
+    refuse("ep", "DeepSpeed's ZeRO-3 shards whole experts; write ep 1");
+  if (apart && plan.sharding.fsdp.replicas > 1)
+    refuse("fsdp.replicas",
+           "experts in shards of their own are simulated with one copy of the "
+           "parameters; leave fsdp.replicas out");
+  if (plan.trains_adapters() && plan.architecture.is_mixture() && (plan.lora.fc1 || plan.lora.fc2))
+    refuse("lora_modules",
+           "adapters of experts are simulated with data_parallel ddp; write "
+           "lora_modules without linear_fc1 and linear_fc2");
+  if (plan.numerics.fp8 && plan.numerics.fp8_parameters)
+    refuse("fp8_parameters",
+           "experts in shards are gathered in 16 bits; write fp8_parameters false");
+  if (plan.experts.legacy_grouped_gemm)
+    refuse("legacy_grouped_gemm",
+           "legacy_grouped_gemm is of Megatron-LM, whose experts are whole; "
+           "leave it out");
+}
+
 // Combinations with mixtures of experts or latent attention that are not implemented.
 void mixture_combinations(const Plan& plan, Diagnostics& problems) {
   const auto refuse = [&](const char* field, std::string message) {
     problems.push_back({field, std::move(message)});
   };
-  if (plan.shards_parameters())
-    refuse("data_parallel",
-           "experts and latent attention are simulated with data_parallel ddp; "
-           "parameters in shards are not");
+  if (plan.shards_parameters()) experts_in_shards(plan, problems);
   if (plan.trains_adapters() && plan.architecture.is_mixture() && (plan.lora.fc1 || plan.lora.fc2))
     expert_adapters(plan, problems);
   if (plan.trains_adapters() && plan.architecture.is_latent() && plan.lora.qkv)
@@ -174,8 +202,6 @@ void mixture_combinations(const Plan& plan, Diagnostics& problems) {
     refuse(plan.policy.offload_layers > 0 ? "offload_layers" : "layer_choices",
            "activations of layers with experts stay on the GPU; write "
            "offload_layers 0 and swap no layer");
-  if (plan.stack.layer_kernels != LayerKernels::fused)
-    refuse("layer_kernels", "experts and latent attention are simulated with layer_kernels fused");
 }
 
 void latent(const Plan& plan, Diagnostics& problems) {
