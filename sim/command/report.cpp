@@ -161,7 +161,7 @@ int run_report(const Arguments& arguments, Globals globals) {
     const answer::Answer answer = answer::evaluate(plan, how);
     const answer::Intervals intervals = answer::intervals(
         answer, need(input::find_residuals()),
-        answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "paper");
+        answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "megatron");
     page.finish(file, plan, answer, answer::intervals_text(intervals));
     code = answer.run.fits() ? exit_yes : exit_no;
   }
