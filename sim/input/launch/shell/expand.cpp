@@ -405,6 +405,17 @@ Text Expander::sum(std::string_view expression, std::size_t at) {
   return result;
 }
 
+namespace {
+
+// The value of an expression of numbers, as bc computes it.
+std::optional<std::int64_t> without_variables(const Text& expression) {
+  if (expression.unknown()) return std::nullopt;
+  return arithmetic(expression.bytes,
+                    [](const std::string&) { return std::optional<std::string>(); });
+}
+
+}  // namespace
+
 // `...` and $(...): evaluates a few that need no program. The others are unknown.
 void Expander::substitution(std::string_view inside, std::size_t at, bool quoted, Sink& sink) {
   const auto give_up = [&] {
@@ -431,10 +442,7 @@ void Expander::substitution(std::string_view inside, std::size_t at, bool quoted
   if (pipe) {
     const Node& second = node.parts[0].parts[1];
     if (name != "echo" || second.words.empty() || second.words[0].text != "bc") return give_up();
-    const auto value =
-        joined.unknown() ? std::nullopt : arithmetic(joined.bytes, [](const std::string&) {
-          return std::optional<std::string>();
-        });
+    const auto value = without_variables(joined);
     if (!value) return give_up();
     Text result;
     result.put(std::to_string(*value), place(at));
