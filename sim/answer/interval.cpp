@@ -307,7 +307,8 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
   const device::Provenance& from = profile.provenance;
   const std::string& name = from.base.empty() ? profile.name : from.base;
   const bool own = from.device.starts_with(gpu);
-  return {own ? name : fmt::format("{} on {}", name, gpu), framework, from.run_residuals};
+  return {own ? name : fmt::format("{} on {}", name, gpu), framework, from.run_residuals,
+          from.reserved_residuals, from.allocated_residuals};
 }
 
 std::optional<Spread> spread_of_own_runs(const Basis& basis) {
@@ -328,6 +329,28 @@ std::optional<Spread> spread_of_own_runs(const Basis& basis) {
   return out;
 }
 
+std::optional<Spread> spread_of_own_peaks(const std::vector<double>& residuals) {
+  if (residuals.empty()) return std::nullopt;
+  // Begins as two runs that were predicted exactly, with the scatter of reserved peaks of sources
+  // that nobody fitted to.
+  constexpr double of_unknown = 0.05, runs_of_unknown = 2;
+  const double runs = static_cast<double>(residuals.size()), n = runs + runs_of_unknown;
+  double sum = 0;
+  for (const double r : residuals) sum += r;
+  const double centre = sum / n;
+  double squares = runs_of_unknown * (of_unknown * of_unknown + centre * centre);
+  for (const double r : residuals) squares += (r - centre) * (r - centre);
+  const double half =
+      boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) * std::sqrt(1 + 1 / n);
+  Spread out;
+  out.low = std::min(0.0, centre - half);
+  out.high = std::max(0.0, centre + half);
+  out.samples = residuals.size();
+  out.sources = 1;
+  out.of = "the runs that the profile was fitted to";
+  return out;
+}
+
 Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, const Basis& basis,
                     const std::string& convention) {
   Intervals out;
@@ -342,8 +365,10 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
   out.time = spread_of_own_runs(basis);
   if (!out.time) out.time = spread(residuals, ResidualOf::time, situation);
   if (engine::places_tensors(answer.run.memory)) {
-    out.allocated = spread(residuals, ResidualOf::allocated, situation);
-    out.reserved = spread(residuals, ResidualOf::reserved, situation);
+    out.allocated = spread_of_own_peaks(basis.own_allocated);
+    out.reserved = spread_of_own_peaks(basis.own_reserved);
+    if (!out.allocated) out.allocated = spread(residuals, ResidualOf::allocated, situation);
+    if (!out.reserved) out.reserved = spread(residuals, ResidualOf::reserved, situation);
   }
   if (out.time) {
     out.step_seconds = around(step_seconds(answer), *out.time);

@@ -64,6 +64,7 @@ struct Basis {
   // Residuals of the user's own runs that the profile was fitted to, each predicted from the
   // others; empty for a profile of this project.
   std::vector<double> own_runs = {};
+  std::vector<double> own_reserved = {}, own_allocated = {};  // of their peaks of memory
 };
 // A profile is borrowed if it was measured on a device other than `gpu`.
 Basis basis_of(const device::Profile& profile, const std::string& gpu,
@@ -85,6 +86,10 @@ std::optional<Spread> spread(const input::RunResiduals& residuals, input::Residu
 
 // The spread of a profile's own runs; nothing if there are fewer than 3.
 std::optional<Spread> spread_of_own_runs(const Basis& basis);
+
+// The spread of own runs' peaks of memory, around their mean: nothing was fitted to them. Nothing if
+// there are none.
+std::optional<Spread> spread_of_own_peaks(const std::vector<double>& residuals);
 
 // Limits of a predicted value, in its unit.
 struct Interval {
