@@ -134,7 +134,7 @@ Json block_json(const Series& series) {
           {"front", series.front}};
 }
 
-Json block_json(const Timeline& timeline) {
+Json block_json(const TimelineChart& timeline) {
   return {{"kind", "timeline"},     {"title", timeline.title}, {"table", timeline.table},
           {"lane", timeline.lane},  {"begin", timeline.begin}, {"end", timeline.end},
           {"group", timeline.kind}, {"label", timeline.label}, {"axis", timeline.axis},

@@ -10,7 +10,7 @@
 
 #include "sim/base/ascii.h"
 #include "sim/calibrate/rows/row_reading.h"
-#include "sim/input/fields/places.h"
+#include "sim/input/fields/field_access.h"
 #include "sim/input/models/huggingface.h"
 #include "sim/input/models/names.h"
 #include "sim/input/text/locate.h"

@@ -52,7 +52,7 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
       if (!same) changes += (changes.empty() ? "" : ", ") + setting.text;
     }
     if (changes.empty()) continue;
-    const shell::Place place = shell::place(text, condition.at);
+    const shell::TextPosition place = shell::place(text, condition.at);
     base.notes.push_back(fmt::format(
         "{}:{}:{}: a condition that only the run could decide is taken as {}; otherwise: {}", path,
         place.line, place.column, condition.taken ? "true" : "false", changes));

@@ -308,15 +308,15 @@ Document run_document(const answer::Answer& answer, const std::string& intervals
   if (!schedule.rows.cells.empty()) document.blocks.emplace_back(schedule.chart);
   PassRows spans = pass_rows(answer, passes);
   if (!spans.rows.cells.empty()) {
-    Timeline timeline{spans.rows.cells.size() >= spans_most
-                          ? "the pipeline: the first passes of the last step"
-                          : "the pipeline: every pass of the last step, by stage",
-                      "passes",
-                      "stage",
-                      "begin_s",
-                      "end_s",
-                      "pass",
-                      "label"};
+    TimelineChart timeline{spans.rows.cells.size() >= spans_most
+                               ? "the pipeline: the first passes of the last step"
+                               : "the pipeline: every pass of the last step, by stage",
+                           "passes",
+                           "stage",
+                           "begin_s",
+                           "end_s",
+                           "pass",
+                           "label"};
     timeline.first = spans.first;
     document.blocks.emplace_back(std::move(timeline));
   }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t passes_most = 1'500;
 
 // Lanes of the replayed pipeline have the same names for passes that are the same.
-std::string words(const schedule::Step& step) {
+std::string words(const schedule::ScheduledPass& step) {
   using schedule::Pass;
   switch (step.pass) {
     case Pass::forward:
@@ -33,7 +33,7 @@ std::string words(const schedule::Step& step) {
   return "";
 }
 
-std::string label(const schedule::Step& step, bool many_chunks) {
+std::string label(const schedule::ScheduledPass& step, bool many_chunks) {
   std::string text = fmt::format("{}", step.microbatch);
   if (many_chunks && step.chunk > 0) text += fmt::format(".{}", step.chunk);
   if (step.slice > 0) text += fmt::format(".{}", step.slice);
@@ -66,7 +66,7 @@ SchedulePicture schedule_picture(const program::Plan& plan) {
   const schedule::Schedule& schedule = *schedule::find(plan.pipeline.schedule);
   const int microbatches = microbatches_shown(plan, schedule);
   if (std::int64_t{microbatches} * plan.mesh.pp > passes_most) return picture;
-  schedule::Shape shape = pipeline_shape(plan, microbatches);
+  schedule::PipelineShape shape = pipeline_shape(plan, microbatches);
   const std::vector<schedule::Order> orders = schedule.orders(shape);
   shape.times = {};
   const schedule::Timeline timeline = run(schedule, shape, orders);

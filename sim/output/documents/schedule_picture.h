@@ -9,7 +9,7 @@
 namespace sim::output {
 
 struct SchedulePicture {
-  Timeline chart;
+  TimelineChart chart;
   Rows rows;  // the table "schedule"; without rows there is no picture
 };
 
