@@ -51,7 +51,7 @@ ink_script = """(() => {
         return colour;
     };
     const bad = [];
-    for (let i = 0; i < 10; ++i) {
+    for (let i = 0; i < 11; ++i) {
         const a = of("--g" + i), b = of("--i" + i);
         const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
         if (ratio < 4.5) bad.push(i + " " + ratio.toFixed(2));

@@ -33,8 +33,9 @@ std::string words(const schedule::ScheduledPass& step) {
   return "";
 }
 
-std::string label(const schedule::ScheduledPass& step) {
+std::string label(const schedule::ScheduledPass& step, bool many_chunks) {
   std::string text = fmt::format("{}", step.microbatch);
+  if (many_chunks && step.chunk > 0) text += fmt::format(".{}", step.chunk);
   if (step.slice > 0) text += fmt::format(".{}", step.slice);
   return text;
 }
@@ -69,12 +70,15 @@ SchedulePicture schedule_picture(const program::Plan& plan) {
   const std::vector<schedule::Order> orders = schedule.orders(shape);
   shape.times = {};
   const schedule::Timeline timeline = run(schedule, shape, orders);
+  // Two chunks have colours of their own; more cannot be told apart by colour.
+  const bool many_chunks = shape.chunks > 2;
   for (std::size_t stage = 0; stage < timeline.rows.size(); ++stage)
     for (const schedule::Timed& one : timeline.rows[stage]) {
       const int chunk = one.step.chunk;
-      rows.cells.push_back({fmt::format("stage {}", stage),
-                            words(one.step) + (chunk > 0 ? fmt::format(", chunk {}", chunk) : ""),
-                            chunk, label(one.step), one.start, one.end});
+      rows.cells.push_back(
+          {fmt::format("stage {}", stage),
+           words(one.step) + (chunk > 0 && !many_chunks ? fmt::format(", chunk {}", chunk) : ""),
+           chunk, label(one.step, many_chunks), one.start, one.end});
     }
   if (std::ssize(rows.cells) > passes_most) rows.cells.clear();
   picture.chart = {

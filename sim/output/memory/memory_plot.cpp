@@ -23,17 +23,18 @@ struct Layer {
   Category category;
   const char* colour;
 };
-// Layers from the bottom: categories that stay between steps first, temporary ones on top.
+// Layers from the bottom: categories that stay between steps first, temporary ones on top. Colours
+// are those of pages (output/page/page.js).
 constexpr std::array<Layer, program::category_count> layers = {{
-    {Category::weights, "#4e79a7"},
-    {Category::gradients, "#59a14f"},
-    {Category::master_weights, "#86bcb6"},
-    {Category::optimizer, "#9c755f"},
-    {Category::other, "#bab0ab"},
-    {Category::activations, "#f28e2b"},
-    {Category::logits, "#edc948"},
-    {Category::communication, "#b07aa1"},
-    {Category::temporaries, "#ff9da7"},
+    {Category::weights, "#0072b2"},
+    {Category::gradients, "#d55e00"},
+    {Category::master_weights, "#009e73"},
+    {Category::optimizer, "#cc79a7"},
+    {Category::other, "#7a7a7a"},
+    {Category::activations, "#e69f00"},
+    {Category::logits, "#b8a800"},
+    {Category::communication, "#332288"},
+    {Category::temporaries, "#56b4e9"},
 }};
 constexpr double whole_width = 1060, left = 70, right = 230, top = 34, height = 230, below = 46;
 

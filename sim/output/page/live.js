@@ -206,7 +206,7 @@
     (1000 * s).toFixed(1) + " ms";
   const percent = (share) => (100 * share).toFixed(1) + " %";
   const whole = d3.format(",.0f");
-  const colour = (index) => "var(--g" + (index % 10) + ")";
+  const colour = (index) => "var(--g" + index + ")";
   const worst = (json) => {
     const classes = json.result.rank_classes.filter((c) => c.peak_reserved_bytes !== null);
     return d3.greatest(classes, (c) => c.peak_reserved_bytes / c.capacity_bytes);
@@ -300,6 +300,7 @@
     place.append("h2").text(title);
     const parts = [...new Set(rows.flatMap((row) => row.parts.filter(([, v]) => v > 0)
       .map(([name]) => name)))];
+    const chosen_colours = colours_of(parts);
     const wide = Math.max(260, place.node().clientWidth - 50) || 800;
     const left = Math.min(wide / 3, 18 + 7 * d3.max(rows, (row) => row.name.length));
     const step = rows.length > 12 ? 16 : 26;
@@ -315,7 +316,7 @@
         if (!(value > 0)) continue;
         svg.append("rect").attr("x", x(from)).attr("y", y).attr("height", step - 5)
           .attr("width", Math.max(0.5, x(from + value) - x(from)))
-          .attr("fill", name === "cached, not allocated" ? "var(--line)" : colour(parts.indexOf(name)))
+          .attr("fill", name === "cached, not allocated" ? "var(--line)" : colour(chosen_colours.get(name)))
           .append("title").text(row.name + "\n" + name + ": " + value.toFixed(digits) + " " + unit);
         from += value;
       }
@@ -334,7 +335,7 @@
     for (const name of parts) {
       const one = legend.append("span");
       one.append("i").attr("class", "swatch").style("background", name === "cached, not allocated" ?
-        "var(--line)" : colour(parts.indexOf(name)));
+        "var(--line)" : colour(chosen_colours.get(name)));
       const sum = rows.length === 1 ? rows[0].parts.find(([n]) => n === name)[1] : null;
       one.append("span").text(name + (sum === null ? "" : " " + sum.toFixed(digits) + " " + unit));
     }

@@ -76,6 +76,33 @@ function downloads(section, name, rows) {
   if (rows) button("CSV", () => save_as(file + ".csv", csv_of(rows()), "text/csv"), "its data");
 }
 
+// Colours of words, by their number in page.css: the same in every chart of every page. Pictures that the
+// program draws have them too (job/schedule/timeline_svg.cpp, output/memory/memory_plot.cpp).
+const colour_count = 11;
+const word_colours = new Map(Object.entries({
+  weights: 0, gradients: 1, "master weights": 2, optimizer: 3, activations: 4, temporaries: 5, other: 6,
+  logits: 7, communication: 8,
+  compute: 0, "tensor-parallel communication": 1, "data-parallel communication": 2,
+  "pipeline: fill and drain": 4, "pipeline: unequal stages": 5, "waiting for the CPU": 7,
+  "waiting for data": 7, "pipeline: transfers": 8, "context-parallel communication": 9,
+  "expert-parallel communication": 10,
+  forward: 0, backward: 2, output: 3, weight: 4, "gradients of weights": 4, "gradients of inputs": 5,
+  "output gradient": 9,
+}));
+// By word; words without a colour of their own get those that are left.
+function colours_of(words) {
+  const taken = new Set(), chosen = new Map();
+  for (const word of words) {
+    const own = word_colours.get(word);
+    if (own === undefined || taken.has(own)) continue;
+    taken.add(own);
+    chosen.set(word, own);
+  }
+  const free = d3.range(colour_count).filter((i) => !taken.has(i));
+  for (const word of words) if (!chosen.has(word)) chosen.set(word, free.length > 0 ? free.shift() : 6);
+  return chosen;
+}
+
 // The end of an axis for these values. A few that are more than five times the rest do not decide
 // it: they are cut, and their number is returned.
 function axis_end(values) {
@@ -93,7 +120,7 @@ function axis_end(values) {
 // the page can.
 function view(model, at, controls, open_row) {
   printed_tables.clear();
-  const groups = 10;
+  const groups = colour_count;
   const most_rows_on_paper = 200;
   const row_height = 24;
 
@@ -212,16 +239,6 @@ function view(model, at, controls, open_row) {
       .attr("fill", (d, i) => shape && i % shapes.length === 1 ? "none" : colour_of(i))
       .attr("stroke", (d, i) => colour_of(i));
     items.append("span").text((d) => d);
-  }
-  // Passes have the same colour in every picture (job/schedule/timeline_svg.cpp draws with them too);
-  // other lanes get those that are left.
-  const pass_colours = new Map([["forward", 0], ["backward", 2], ["gradients of inputs", 5],
-    ["weight", 4], ["gradients of weights", 4], ["output", 3], ["output gradient", 9]]);
-  function colours_of(kinds) {
-    const taken = new Set(kinds.map((kind) => pass_colours.get(kind)));
-    const free = d3.range(groups).filter((i) => !taken.has(i));
-    return new Map(kinds.map((kind) => [kind, pass_colours.has(kind) ? pass_colours.get(kind) :
-      free.length > 0 ? free.shift() : 6]));
   }
   // Outcomes have the same place in every chart: a blue circle fits, an orange cross does not.
   const outcomes = ["fits", "oom", "impossible"];
@@ -611,8 +628,10 @@ function view(model, at, controls, open_row) {
     const table = tables.get(block.table);
     place.append("h2").text(block.title);
     const keys = block.y.filter((key) => !block.fixed.includes(key));
-    legend(place, [...keys, ...block.fixed].map((key) => column_of(table, key).heading), false,
-      (i) => i < keys.length ? colour(i) : "var(--ink)");
+    const names = [...keys, ...block.fixed].map((key) => column_of(table, key).heading);
+    const chosen_colours = colours_of(names.slice(0, keys.length));
+    const layer_colour = (i) => i < keys.length ? colour(chosen_colours.get(names[i])) : "var(--ink)";
+    legend(place, names, false, layer_colour);
     const groups_of = block.group ? d3.groups(d3.range(table.block.rows), (i) =>
       column_of(table, block.group).at(i)) : [["", d3.range(table.block.rows)]];
     let chosen = groups_of[0][0];
@@ -643,7 +662,7 @@ function view(model, at, controls, open_row) {
       frame(svg, x, y, box, heading(x_column), heading(column_of(table, keys[0])).replace(/^.* \[/,
         "["), 6);
       const area = svg.append("g").selectAll("path").data(layers).join("path").attr("class", "mark")
-        .attr("fill", (d, i) => colour(i)).attr("fill-opacity", 0.85)
+        .attr("fill", (d, i) => layer_colour(i)).attr("fill-opacity", 0.85)
         .attr("d", d3.area().x((d, i) => x(x_column.at(rows[i]))).y0((d) => y(d[0]))
           .y1((d) => y(d[1])).curve(d3.curveStepAfter));
       explain(area, (d) => column_of(table, d.key).heading);
@@ -682,7 +701,7 @@ function view(model, at, controls, open_row) {
       const total = (i) => d3.sum(keys_shown, (key) => column_of(table, key).at(i) || 0);
       layers.forEach((layer, index) => {
         const bar = svg.append("g").selectAll("rect").data(layer.slice(0, bars_most).map((d, i) =>
-          ({ d, i }))).join("rect").attr("class", "mark").attr("fill", colour(index))
+          ({ d, i }))).join("rect").attr("class", "mark").attr("fill", layer_colour(index))
           .attr("x", ({ d }) => x(d[0])).attr("width", ({ d }) => Math.max(0, x(d[1]) - x(d[0])))
           .attr("y", ({ i }) => y(i)).attr("height", y.bandwidth());
         explain(bar, ({ d, i }) => names[i] + "\n" + column_of(table, layer.key).heading + ": " +
