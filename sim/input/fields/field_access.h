@@ -1,9 +1,4 @@
-<<<<<<< HEAD
-// field_access.h — reads and writes a member of a plan by its path, as in
-// at<&Plan::mesh, &MeshPlan::tp>().
-=======
 // field_access.h — reads and writes a member of a plan: at<&Plan::mesh, &MeshPlan::tp>().
->>>>>>> origin/house-ready
 //
 // The tables of plan fields (plan_table*.cpp) use it to fill Field::place.
 #pragma once
