@@ -363,7 +363,7 @@ Json to_json(const program::Plan& p) {
   return json;
 }
 
-Json to_json(const engine::Place& place) {
+Json to_json(const engine::ProgramLocation& place) {
   return {{"step", place.step},
           {"microbatch", place.microbatch},
           {"pass", std::string(program::name(place.pass))},
@@ -392,7 +392,7 @@ std::string line(const Json& json) {
 Json intervals_json(const answer::Intervals& all) {
   Json json = Json::object();
   const auto add = [&](const char* what, const std::optional<answer::Interval>& one,
-                       const std::optional<answer::Spread>& spread) {
+                       const std::optional<answer::ResidualRange>& spread) {
     if (!one || !spread) return;
     json[what] = {{"lo90", one->low},
                   {"hi90", one->high},

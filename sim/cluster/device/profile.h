@@ -42,6 +42,8 @@ struct Provenance {
   // ln(measured / predicted) of each run, predicted from the others (cross-validation).
   std::string base;
   std::vector<double> run_residuals;
+  // The same of the runs' peaks of reserved and allocated memory, without a fit.
+  std::vector<double> reserved_residuals, allocated_residuals;
 };
 
 // A tile: the m x n results of one thread block of a matrix product. `efficiency`: speed of its
@@ -204,8 +206,8 @@ struct ReservedMemory {
   Bytes cublas_workspace{};  // inside the allocator: per handle and stream, at the first matmul
   Bytes engine_workspace{};  // inside the allocator: TransformerEngine, once per process
   // Memory that none of these explains, fitted to outcomes of measured runs, and its range. least
-  // <= unaccounted <= most.
-  Bytes unaccounted{}, unaccounted_least{}, unaccounted_most{};
+  // <= unexplained <= most.
+  Bytes unexplained{}, unexplained_least{}, unexplained_most{};
 };
 
 struct Profile {

@@ -8,7 +8,8 @@ namespace {
 
 // The number of rings of one speed that fit. A pair of links of bandwidth p carries floor(p /
 // speed) of them in each direction.
-int rings(const NcclModel& model, const topology::Node& node, const Shape& shape, double speed) {
+int rings(const NcclModel& model, const topology::Node& node, const GroupShape& shape,
+          double speed) {
   const double link = rate(model.nvlink_payload);
   switch (node.interconnect) {
     case topology::GpuInterconnect::nvswitch:
@@ -27,7 +28,7 @@ int rings(const NcclModel& model, const topology::Node& node, const Shape& shape
 
 // The second pass of the search for trees: the highest listed speed below twice the speed between
 // nodes, or the first above it, at which all channels fit in the nodes.
-double tree_speed(const NcclModel& model, const topology::Node& node, const Shape& shape,
+double tree_speed(const NcclModel& model, const topology::Node& node, const GroupShape& shape,
                   const SearchGraph& graph) {
   double speed = graph.speed;
   if (shape.nodes != 2 || shape.locals == 1) return speed;
@@ -56,7 +57,8 @@ SearchGraph best(const std::vector<Bandwidth>& speeds, auto count) {
 
 }  // namespace
 
-SearchGraph search_graph(const NcclModel& model, const topology::Node& node, const Shape& shape) {
+SearchGraph search_graph(const NcclModel& model, const topology::Node& node,
+                         const GroupShape& shape) {
   const bool many = shape.nodes > 1;
   SearchGraph graph;
   if (many) {

@@ -32,6 +32,7 @@ struct SearchGraph {
   int launched = 1;  // channels = SMs of a kernel
 };
 
-SearchGraph search_graph(const NcclModel& model, const topology::Node& node, const Shape& shape);
+SearchGraph search_graph(const NcclModel& model, const topology::Node& node,
+                         const GroupShape& shape);
 
 }  // namespace sim::network

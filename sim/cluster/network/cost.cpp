@@ -41,7 +41,7 @@ Duration host_overhead(const NcclModel& model, topology::HostCpu cpu) {
 }
 
 double latency(const NcclModel& model, const Situation& s, Kind kind, Choice c) {
-  const Shape& shape = s.shape;
+  const GroupShape& shape = s.shape;
   const bool many = shape.nodes > 1;
   const bool simple = c.protocol == Protocol::simple;
   const AlgorithmLatency& local =

@@ -32,7 +32,7 @@ namespace sim::network {
 
 // The properties of a group that the cost model uses.
 struct Situation {
-  Shape shape;
+  GroupShape shape;
   topology::Node node;
   SearchGraph graph;
 };

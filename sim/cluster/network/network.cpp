@@ -38,7 +38,7 @@ double ramp(const Achieved& a, const Situation& s, Choice choice, Bytes bytes) {
 }
 
 // The number of steps between nodes that pay the fabric's own latency, counted as in cost.h.
-int crossings(const Shape& shape, Kind kind, Algorithm algorithm) {
+int crossings(const GroupShape& shape, Kind kind, Algorithm algorithm) {
   if (shape.nodes == 1) return 0;
   if (algorithm != Algorithm::ring) {
     return 2 * static_cast<int>(std::log2(static_cast<double>(shape.nodes)));

@@ -54,7 +54,7 @@ struct Rates {
 // Groups of one kind, analysed once.
 struct Layout {
   std::vector<std::vector<int>> ranks;  // the GPUs of each group
-  std::vector<Spread> spreads;
+  std::vector<GroupNodes> spreads;
   std::vector<int> shape_of_group;
   std::vector<Situation> situations;  // one per shape, in order of first appearance
   // An equal layout at another offset, a whole number of symmetry steps of the cluster away; its
@@ -85,13 +85,13 @@ struct Network::State {
   std::optional<GroupsId> find_like(GroupsId id, GroupsHash hash);
   Layout& layout(GroupsId id) { return *layouts[static_cast<std::size_t>(id)]; }
   Layout& layout(const Groups& groups) { return layout(layout_of(groups)); }
-  Situation situation(const Shape& shape) const {
+  Situation situation(const GroupShape& shape) const {
     return {shape, cluster.node, search_graph(believed, cluster.node, shape)};
   }
   // Routes among the nodes of this layout; rebuilt larger when a layout needs more nodes.
-  const topology::Routes& routes_for(const std::vector<Spread>& spreads) {
+  const topology::Routes& routes_for(const std::vector<GroupNodes>& spreads) {
     int nodes = 1;
-    for (const Spread& group : spreads) {
+    for (const GroupNodes& group : spreads) {
       for (const Locals& locals : group) nodes = std::max(nodes, locals.node + 1);
     }
     return routes_among(nodes);

@@ -50,8 +50,8 @@ void TimedDriver::unmap(int, std::int64_t, Bytes size) {
   account_.used -= size.n;
 }
 
-Place resolve(const program::Program& program, const Position& position) {
-  Place place;
+ProgramLocation resolve(const program::Program& program, const Position& position) {
+  ProgramLocation place;
   place.step = position.step;
   if (position.passes == nullptr) return place;
   const program::Pass& pass = (*position.passes)[position.pass];
@@ -84,7 +84,7 @@ void RankMemory::watch(Observer& observer, int rank_class) {
 
 void RankMemory::tell(Category category, std::int64_t delta, std::int64_t address,
                       const Position& position) {
-  const Place place = resolve(program_, position);
+  const ProgramLocation place = resolve(program_, position);
   observer_->memory({rank_class_,
                      driver_.cpu(),
                      category,

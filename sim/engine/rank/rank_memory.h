@@ -105,13 +105,14 @@ class TimedDriver : public allocator::Driver {
   Account account_;
 };
 
-// The position of a rank in its program. resolve() turns it into a Place, which takes longer.
+// The position of a rank in its program, for the engine. resolve() turns it into a ProgramLocation,
+// which takes longer.
 struct Position {
   int step = 0;
   const std::vector<program::Pass>* passes = nullptr;
   std::uint32_t pass = 0, call = 0, instruction = 0;
 };
-Place resolve(const program::Program& program, const Position& position);
+ProgramLocation resolve(const program::Program& program, const Position& position);
 
 // Total bytes of some tensors of one stream, in the large and the small pool.
 struct RoomNeeded {

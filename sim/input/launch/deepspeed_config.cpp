@@ -71,7 +71,7 @@ void flatten(const json& node, const std::string& prefix, const std::string& tex
 }
 
 std::string place_in(const std::string& text, const std::string& path, const LaunchValue& value) {
-  const shell::Place at = shell::place(text, value.at);
+  const shell::TextPosition at = shell::place(text, value.at);
   return fmt::format("{}:{}:{}", path, at.line, at.column);
 }
 

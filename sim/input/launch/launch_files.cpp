@@ -111,7 +111,7 @@ class KeyReader {
   MegatronArguments& out() { return file_.arguments; }
 
   std::string where(const LaunchValue& value) const {
-    const shell::Place place = shell::place(text_, value.at);
+    const shell::TextPosition place = shell::place(text_, value.at);
     return fmt::format("{}:{}:{}", path_, place.line, place.column);
   }
 

@@ -62,7 +62,7 @@ std::optional<std::int64_t> Translator::number(const Given* given) const {
 }
 
 std::string Translator::where(const shell::Word& word) const {
-  const shell::Place place = shell::place(text_, word.at);
+  const shell::TextPosition place = shell::place(text_, word.at);
   return fmt::format("{}:{}:{}", path_, place.line, place.column);
 }
 

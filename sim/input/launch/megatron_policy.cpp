@@ -19,14 +19,14 @@ std::string Translator::needed(std::string_view name, std::string_view setting) 
   // NeMo disables it; Megatron-LM raises an error [training/arguments.py: validate_args].
   if (name == "tp-comm-overlap")
     return has("sequence-parallel") ? "" : "it needs --sequence-parallel";
-  const std::optional<Means> means = means_of(setting.substr(0, setting.find('=')));
-  if (!means) return {};
+  const std::optional<Feature> feature = feature_of(setting.substr(0, setting.find('=')));
+  if (!feature) return {};
   // A script without a network may be used with a model that has experts.
-  if (*means == Means::experts && (has_experts() || !has("num-layers"))) return {};
-  const auto& flags = flags_of(*means);
+  if (*feature == Feature::experts && (has_experts() || !has("num-layers"))) return {};
+  const auto& flags = flags_of(*feature);
   const bool there =
       std::ranges::any_of(flags, [&](std::string_view flag) { return !flag.empty() && has(flag); });
-  if (there && *means != Means::experts) return {};
+  if (there && *feature != Feature::experts) return {};
   return fmt::format("without --{} nothing reads it", flags.front());
 }
 

@@ -58,7 +58,7 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
       if (!same) changes += (changes.empty() ? "" : ", ") + setting.text;
     }
     if (changes.empty()) continue;
-    const shell::Place place = shell::place(text, condition.at);
+    const shell::TextPosition place = shell::place(text, condition.at);
     if (says(other, "precision") && !says(base, "precision"))
       base.missing.push_back(
           {"precision",

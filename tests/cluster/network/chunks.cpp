@@ -22,7 +22,7 @@ NcclModel sixteen_channels() {
 
 Situation nodes_of_eight(int nodes) {
   const topology::Cluster cluster = cluster_of(h100_8ndr, nodes);
-  const Shape shape{nodes * 8, nodes, 8, 8};
+  const GroupShape shape{nodes * 8, nodes, 8, 8};
   return {shape, cluster.node, search_graph(sixteen_channels(), cluster.node, shape)};
 }
 

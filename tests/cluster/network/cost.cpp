@@ -18,7 +18,7 @@ Situation situation_of(const System& system, int nodes, int locals = 0) {
   const topology::Cluster cluster = cluster_of(system, nodes);
   if (locals == 0) locals = system.gpus;
   const int nics = std::max(1, locals * system.nics / system.gpus);
-  const Shape shape{nodes * locals, nodes, locals, nics};
+  const GroupShape shape{nodes * locals, nodes, locals, nics};
   return {shape, cluster.node, search_graph(nccl_tables(system.hopper), cluster.node, shape)};
 }
 

@@ -5,7 +5,7 @@
 
 #include "sim/job/context/context.h"
 #include "sim/program/build/build.h"
-#include "sim/program/layers/experts/routes.h"
+#include "sim/program/ir/routes.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/rules/rules.h"
 
@@ -202,8 +202,6 @@ void mixture_combinations(const Plan& plan, Diagnostics& problems) {
     refuse(plan.policy.offload_layers > 0 ? "offload_layers" : "layer_choices",
            "activations of layers with experts stay on the GPU; write "
            "offload_layers 0 and swap no layer");
-  if (plan.stack.layer_kernels != LayerKernels::fused && plan.architecture.is_latent())
-    refuse("layer_kernels", "latent attention is simulated with layer_kernels fused");
 }
 
 void latent(const Plan& plan, Diagnostics& problems) {

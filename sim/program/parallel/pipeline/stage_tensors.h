@@ -35,7 +35,7 @@ class StageTensors {
 
   // The slot of a tensor of one microbatch and chunk.
   enum Kind : std::uint8_t { input_buffer, gradient_buffer, kept_output, kept_gradient, kinds };
-  Slot slot(Kind kind, const schedule::Step& task) const;
+  Slot slot(Kind kind, const schedule::ScheduledPass& task) const;
 
   // First step: allocates the receive buffers. Later steps: frees the kept tensors of the step
   // before. end_step merges the outputs of the last stage.

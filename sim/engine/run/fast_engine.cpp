@@ -1,4 +1,4 @@
-#include "sim/engine/fast_engine.h"
+#include "sim/engine/run/fast_engine.h"
 
 #include "sim/engine/fast/executor.h"
 #include "sim/engine/steady/steady_state.h"

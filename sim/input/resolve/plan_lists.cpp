@@ -1,4 +1,4 @@
-#include "sim/input/fields/plan_text.h"
+#include "sim/input/resolve/plan_lists.h"
 
 #include <fmt/format.h>
 
@@ -124,7 +124,7 @@ void codec(const char* field, std::string& name, std::optional<collective::Codec
 
 }  // namespace
 
-void read_words(const v1::Plan& from, program::Plan& to, Problems& problems) {
+void read_lists(const v1::Plan& from, program::Plan& to, Problems& problems) {
   slices(from, to, problems);
   replica_microbatches(from, to, problems);
   layer_choices(from, to, problems);

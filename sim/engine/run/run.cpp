@@ -1,9 +1,9 @@
 // run.cpp — chooses the engine, and fills the fields of a report that do not depend on it.
 #include <algorithm>
 
-#include "sim/engine/fast_engine.h"
 #include "sim/engine/rank/job_view.h"
 #include "sim/engine/reference/reference.h"
+#include "sim/engine/run/fast_engine.h"
 
 namespace sim::engine {
 

@@ -1,4 +1,4 @@
-// spread.h — statistics of prediction errors of a table, in percent.
+// error_statistics.h — statistics of prediction errors of a table, in percent.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace sim::calibrate {
 
 // Statistics of |predicted - measured| / measured, in percent; the bias keeps its sign.
-struct Spread {
+struct ErrorStatistics {
   std::size_t rows = 0;
   double mean = 0, median = 0, p90 = 0, most = 0, bias = 0;
   std::size_t worst = 0;  // line with the largest error
@@ -25,11 +25,11 @@ constexpr std::size_t p90_index(std::size_t count) {
 }
 
 // Statistics of signed errors in percent, each with its line.
-Spread spread_of(const std::vector<std::pair<double, std::size_t>>& errors);
+ErrorStatistics statistics_of(const std::vector<std::pair<double, std::size_t>>& errors);
 
 // Columns of a table; `rows` and `worst` are the JSON names of the count and of the worst line.
-std::vector<output::Column> spread_columns(const char* rows, const char* worst);
-std::vector<output::Json> spread_cells(const Spread& spread);
+std::vector<output::Column> statistics_columns(const char* rows, const char* worst);
+std::vector<output::Json> statistics_cells(const ErrorStatistics& spread);
 
 // The table "rows without a prediction": number of rows per reason.
 output::Rows reason_rows(const std::map<std::string, std::size_t>& reasons, const char* what);

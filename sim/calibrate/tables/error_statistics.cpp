@@ -1,12 +1,12 @@
-#include "sim/calibrate/tables/spread.h"
+#include "sim/calibrate/tables/error_statistics.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace sim::calibrate {
 
-Spread spread_of(const std::vector<std::pair<double, std::size_t>>& errors) {
-  Spread out;
+ErrorStatistics statistics_of(const std::vector<std::pair<double, std::size_t>>& errors) {
+  ErrorStatistics out;
   std::vector<std::pair<double, std::size_t>> found;
   for (const auto& [error, line] : errors) {
     found.emplace_back(std::abs(error), line);
@@ -26,7 +26,7 @@ Spread spread_of(const std::vector<std::pair<double, std::size_t>>& errors) {
   return out;
 }
 
-std::vector<output::Column> spread_columns(const char* rows, const char* worst) {
+std::vector<output::Column> statistics_columns(const char* rows, const char* worst) {
   const auto percent = [](const char* key, const char* heading) {
     return output::Column{key, heading, "", 2, false, " %"};
   };
@@ -39,7 +39,7 @@ std::vector<output::Column> spread_columns(const char* rows, const char* worst) 
           {"bias_pct", "bias", "", 2, false, " %", 1, output::Show::change}};
 }
 
-std::vector<output::Json> spread_cells(const Spread& s) {
+std::vector<output::Json> statistics_cells(const ErrorStatistics& s) {
   return {s.rows, s.mean, s.median, s.p90, s.most, s.worst, s.bias};
 }
 

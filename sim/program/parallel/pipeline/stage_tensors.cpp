@@ -1,4 +1,4 @@
-#include "sim/program/layers/stage_tensors.h"
+#include "sim/program/parallel/pipeline/stage_tensors.h"
 
 #include <cassert>
 
@@ -38,7 +38,7 @@ bool StageTensors::has(Kind kind, int chunk) const {
   return false;
 }
 
-Slot StageTensors::slot(Kind kind, const schedule::Step& task) const {
+Slot StageTensors::slot(Kind kind, const schedule::ScheduledPass& task) const {
   assert(has(kind, task.chunk) && task.microbatch < microbatches_);
   return fixed_slot(first_[static_cast<std::size_t>(kinds * task.chunk + kind)] +
                     static_cast<std::uint32_t>(task.microbatch));

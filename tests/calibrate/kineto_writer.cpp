@@ -1,4 +1,4 @@
-#include "sim/calibrate/trace/kineto_writer.h"
+#include "tests/calibrate/kineto_writer.h"
 
 #include <fmt/format.h>
 

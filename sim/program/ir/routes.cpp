@@ -1,4 +1,4 @@
-#include "sim/program/layers/experts/routes.h"
+#include "sim/program/ir/routes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "sim/allocator/free_blocks/free_list.h"
+#include "sim/allocator/free_blocks/free_bins.h"
 
 #include <set>
 #include <tuple>
@@ -83,16 +83,11 @@ void agrees_with_a_set() {
 }  // namespace
 
 TEST_CASE("allocator: the free list agrees with an ordered set") {
-  agrees_with_a_set<FreeList>();
+  agrees_with_a_set<FreeBins>();
 }
 
-// Which the free list becomes where blocks of more than 4096 sizes are free at a time.
-TEST_CASE("allocator: free blocks of many sizes agree with an ordered set") {
-  agrees_with_a_set<FreeChunks>();
-}
-
-TEST_CASE("allocator: the free list keeps its blocks where their sizes become too many for bins") {
-  FreeList list;
+TEST_CASE("allocator: free blocks of thousands of sizes agree with an ordered set") {
+  FreeBins list;
   std::set<Key> model;
   std::uint64_t seed = 7;
   for (int i = 0; i < 6000; ++i) {

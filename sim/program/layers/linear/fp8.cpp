@@ -1,4 +1,4 @@
-#include "sim/program/autograd/fp8.h"
+#include "sim/program/layers/linear/fp8.h"
 
 #include "sim/program/layers/linear/tensor_grid.h"
 

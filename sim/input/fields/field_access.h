@@ -1,4 +1,5 @@
-// places.h — reads and writes a member of a plan by its path: at<&Plan::mesh, &MeshPlan::tp>().
+// field_access.h — reads and writes a member of a plan by its path, as in
+// at<&Plan::mesh, &MeshPlan::tp>().
 //
 // The tables of plan fields (plan_table*.cpp) use it to fill Field::place.
 #pragma once
@@ -86,9 +87,9 @@ void from_value(const Value& value, Member& member) {
 std::span<const Field> stack_fields();
 std::span<const Field> expert_fields();
 
-// The Place of the member that the path leads to.
+// The FieldAccess of the member that the path leads to.
 template <auto... path>
-constexpr Place at() {
+constexpr FieldAccess at() {
   return {[](const program::Plan& plan) { return to_value((plan.*....*path)); },
           [](program::Plan& plan, const Value& value) { from_value(value, (plan.*....*path)); }};
 }
