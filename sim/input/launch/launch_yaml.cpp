@@ -370,6 +370,31 @@ std::string unread_configuration(const LaunchValues& values) {
       fmt::join(keys, ", "), fmt::join(launcher_names(), ", "));
 }
 
+// The key that tells a network other than a decoder, with the reason; "" if no key does.
+std::string other_network(const LaunchValues& values) {
+  for (const char* key : {"model.unet_config", "model.first_stage_config", "model.denoiser_config",
+                          "model.noise_schedule", "model.vision", "model.vision_encoder"})
+    if (has_path(values, key))
+      return fmt::format("{}: a diffusion or vision network is not simulated", key);
+  const auto model = values.find("modules.pre_trainer.model");
+  if (model != values.end() && model->second.text().starts_with("diffusion/"))
+    return "modules.pre_trainer.model: a diffusion network is not simulated";
+  return "";
+}
+
+// FlagScale's `train.system` and Primus' overrides as the sections that of_nemo reads
+// [AMD-AGI/Primus examples/megatron/configs: keys of Megatron-LM in `overrides`].
+LaunchValues with_own_sections(LaunchValues values) {
+  if (has_path(values, "train.system")) values = below(values, "train.");
+  const auto program = values.find("modules.pre_trainer.framework");
+  if (program == values.end() || program->second.text() != "megatron") return values;
+  values = below(values, "modules.pre_trainer.overrides.", "model.");
+  // [AMD-AGI/Primus primus/configs/modules/megatron/trainer_base.yaml: bf16]
+  if (!values.contains("model.bf16") && !values.contains("model.fp16"))
+    values["model.bf16"] = {{"true"}, 0};
+  return values;
+}
+
 }  // namespace
 
 LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
@@ -386,16 +411,8 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
     values = below(values, "parameters.");
   if (has_path(values, "distributed_type")) return read_accelerate(values, text, path);
   if (auto file = read_by_launcher(values, text, path)) return std::move(*file);
-  if (has_path(values, "train.system")) values = below(values, "train.");
-  // Primus [AMD-AGI/Primus examples/megatron/configs]: keys of Megatron-LM in `overrides`.
-  constexpr std::string_view primus = "modules.pre_trainer.overrides.";
-  if (has_path(values, "modules.pre_trainer.overrides") &&
-      values["modules.pre_trainer.framework"].text() == "megatron") {
-    values = below(values, primus, "model.");
-    // [AMD-AGI/Primus primus/configs/modules/megatron/trainer_base.yaml: bf16]
-    if (!values.contains("model.bf16") && !values.contains("model.fp16"))
-      values["model.bf16"] = {{"true"}, 0};
-  }
+  if (const std::string why = other_network(values); !why.empty()) return refused_launch(path, why);
+  values = with_own_sections(std::move(values));
   const shell::Script script;
   std::vector<std::string> left;
   Launch launch;

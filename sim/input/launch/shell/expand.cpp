@@ -416,6 +416,16 @@ std::optional<std::int64_t> without_variables(const Text& expression) {
 
 }  // namespace
 
+// The text that `cat` prints of a here document; `at`: the place of the command in the script.
+Text Expander::printed(const HereDocument& from, std::size_t at) {
+  Raw body = from.body;
+  body.at += at;
+  if (!from.quoted) return document(body);
+  Text text;
+  text.put(body.text, body.at);
+  return text;
+}
+
 // `...` and $(...): evaluates a few that need no program. The others are unknown.
 void Expander::substitution(std::string_view inside, std::size_t at, bool quoted, Sink& sink) {
   const auto give_up = [&] {
@@ -449,16 +459,8 @@ void Expander::substitution(std::string_view inside, std::size_t at, bool quoted
     return sink.put(result, quoted);
   }
   if (name == "echo") return sink.put(joined, quoted);
-  if (name == "cat" && all.size() == 1 && !first.documents.empty()) {
-    Raw body = first.documents.front().body;
-    body.at += at;
-    Text text;
-    if (first.documents.front().quoted)
-      text.put(body.text, body.at);
-    else
-      text = document(body);
-    return sink.put(text, quoted);
-  }
+  if (name == "cat" && all.size() == 1 && !first.documents.empty())
+    return sink.put(printed(first.documents.front(), at), quoted);
   if (name == "pwd") {
     Text here;
     here.put('.', place(at));

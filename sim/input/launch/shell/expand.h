@@ -36,6 +36,7 @@ class Expander {
   std::size_t dollar(std::string_view text, std::size_t i, std::size_t at, bool quoted, Sink& sink);
   void parameter(std::string_view inside, std::size_t at, bool quoted, Sink& sink);
   void count(std::string_view inside, std::size_t at, bool quoted, Sink& sink);
+  Text printed(const HereDocument& from, std::size_t at);
   void substitution(std::string_view inside, std::size_t at, bool quoted, Sink& sink);
   void value(std::string_view name, std::string_view index, std::size_t at, bool quoted,
              Sink& sink);
