@@ -145,6 +145,14 @@ class Allocator {
   // options that refuse blocks, round to more than 512 bytes or count searches, and with private
   // pools. The sub-pool machine requires it (sub_pools/sub_pool_machine.h).
   bool takes_what_fits() const;
+  // Whether a free block serves this request now, without the driver. Pending frees are not polled.
+  bool serves(std::int64_t size, int stream) const;
+  // The most bytes that this request would take from the driver: a segment, or pages of one.
+  std::int64_t most_from_driver(std::int64_t size) const;
+  // Bytes below the limit of set_memory_fraction; `unlimited` without one.
+  std::int64_t left_below_limit() const;
+  // Whether old segments are given back before new ones are made (garbage_collection_threshold).
+  bool collects_garbage() const { return derived_.collecting; }
   // False keeps only allocated, active and reserved bytes and the counts of rare events, which is
   // faster. Segments and blocks do not depend on it.
   void set_detailed_statistics(bool detailed) { record_.detailed = detailed; }

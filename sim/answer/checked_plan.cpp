@@ -9,10 +9,10 @@
 
 #include "sim/answer/answer.h"
 #include "sim/cluster/device/kernel.h"
-#include "sim/input/fields/field_access.h"
 #include "sim/job/schedule/order_rules.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/model/flops.h"
+#include "sim/model/words.h"
 #include "sim/program/parallel/offload/host_memory.h"
 
 namespace sim::answer {
@@ -47,7 +47,7 @@ std::string host_problem(const program::Plan& plan, const topology::Node& node) 
 // has.
 std::string no_precision(const program::Plan& plan, const Site& site) {
   const auto word = [](model::Precision precision) {
-    return input::names_of(precision)[static_cast<std::size_t>(precision)];
+    return model::word(precision);
   };
   const std::string text =
       fmt::format("precision: the profile of {} has no rate for products in {}",

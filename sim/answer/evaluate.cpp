@@ -99,13 +99,16 @@ double bubble_of_pass_times(const CheckedPlan& plan) {
   return 100 * (1 - *std::ranges::max_element(line.busy) / line.span);
 }
 
+program::Plan timed_plan(const CheckedPlan& plan) {
+  program::Plan timed = plan.plan();
+  if (is_ordered_by_times(timed)) timed.pipeline.pass_times = own_pass_times(plan);
+  return timed;
+}
+
 TimedJob timed_job(const CheckedPlan& plan, bool all_ranks) {
-  if (is_ordered_by_times(plan.plan())) {
-    program::Plan timed = plan.plan();
-    timed.pipeline.pass_times = own_pass_times(plan);
+  if (is_ordered_by_times(plan.plan()))
     return std::make_shared<const program::Job>(
-        job_of(program::valid(std::move(timed)), plan.site(), all_ranks));
-  }
+        job_of(program::valid(timed_plan(plan)), plan.site(), all_ranks));
   if (all_ranks)
     return std::make_shared<const program::Job>(job_of(plan.plan(), plan.site(), all_ranks));
   return plan.shared_job();

@@ -269,9 +269,33 @@ Situation known(const input::RunResiduals& residuals, input::ResidualOf quantity
 
 }  // namespace
 
-std::optional<ResidualRange> spread(const input::RunResiduals& residuals,
-                                    input::ResidualOf quantity, const Situation& asked,
-                                    const std::string& without) {
+namespace {
+
+// Groups of runs in fp8, of sources that may be used.
+input::RunResiduals in_fp8(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                           const std::string& without) {
+  input::RunResiduals some;
+  for (const input::ResidualGroup& group : residuals.groups)
+    if (group.fp8 && group.quantity == quantity && group.source != without)
+      some.groups.push_back(group);
+  return some;
+}
+
+// A GPU without a run in fp8: the interval also holds what runs in fp8 on other GPUs show.
+void widen_for_fp8(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                   const Situation& situation, const std::string& without, ResidualRange& spread) {
+  const input::RunResiduals some = in_fp8(residuals, quantity, without);
+  for (const input::ResidualGroup& group : some.groups)
+    if (group.profile == situation.profile) return;
+  spread.fp8_unknown = true;
+  if (const auto found =
+          of_level(some, {quantity}, levels.back(), situation, without, true, known_from))
+    widen(spread, *found);
+}
+
+std::optional<ResidualRange> of_class(const input::RunResiduals& residuals,
+                                      input::ResidualOf quantity, const Situation& asked,
+                                      const std::string& without) {
   const Situation situation = known(residuals, quantity, asked, without);
   for (const bool fitted : {false, true}) {
     if (asked.framework.empty())
@@ -292,6 +316,17 @@ std::optional<ResidualRange> spread(const input::RunResiduals& residuals,
   return of_level(residuals, kin, levels.back(), situation, without, true, 3);
 }
 
+}  // namespace
+
+std::optional<ResidualRange> spread(const input::RunResiduals& residuals,
+                                    input::ResidualOf quantity, const Situation& asked,
+                                    const std::string& without) {
+  std::optional<ResidualRange> found = of_class(residuals, quantity, asked, without);
+  if (found && asked.fp8 && quantity == input::ResidualOf::time)
+    widen_for_fp8(residuals, quantity, asked, without, *found);
+  return found;
+}
+
 Interval around(double predicted, const ResidualRange& spread) {
   return {predicted * std::exp(spread.low), predicted * std::exp(spread.high)};
 }
@@ -309,7 +344,8 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
   const device::Provenance& from = profile.provenance;
   const std::string& name = from.base.empty() ? profile.name : from.base;
   const bool own = from.device.starts_with(gpu);
-  return {own ? name : fmt::format("{} on {}", name, gpu), framework, from.run_residuals};
+  return {own ? name : fmt::format("{} on {}", name, gpu), framework, from.run_residuals,
+          from.reserved_residuals, from.allocated_residuals};
 }
 
 std::optional<ResidualRange> spread_of_own_runs(const Basis& basis) {
@@ -330,6 +366,28 @@ std::optional<ResidualRange> spread_of_own_runs(const Basis& basis) {
   return out;
 }
 
+std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& residuals) {
+  if (residuals.empty()) return std::nullopt;
+  // Begins as two runs that were predicted exactly, with the scatter of reserved peaks of sources
+  // that nobody fitted to.
+  constexpr double of_unknown = 0.05, runs_of_unknown = 2;
+  const double runs = static_cast<double>(residuals.size()), n = runs + runs_of_unknown;
+  double sum = 0;
+  for (const double r : residuals) sum += r;
+  const double centre = sum / n;
+  double squares = runs_of_unknown * (of_unknown * of_unknown + centre * centre);
+  for (const double r : residuals) squares += (r - centre) * (r - centre);
+  const double half =
+      boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) * std::sqrt(1 + 1 / n);
+  ResidualRange out;
+  out.low = std::min(0.0, centre - half);
+  out.high = std::max(0.0, centre + half);
+  out.samples = residuals.size();
+  out.sources = 1;
+  out.of = "the runs that the profile was fitted to";
+  return out;
+}
+
 Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, const Basis& basis,
                     const std::string& convention) {
   Intervals out;
@@ -339,13 +397,16 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
                                answer.plan.world() > answer.machine.gpus_per_node,
                                answer.plan.mesh.cp > 1,
                                answer.plan.shards_parameters(),
-                               answer.plan.architecture.is_mixture()};
+                               answer.plan.architecture.is_mixture(),
+                               answer.plan.numerics.fp8};
   using input::ResidualOf;
   out.time = spread_of_own_runs(basis);
   if (!out.time) out.time = spread(residuals, ResidualOf::time, situation);
   if (engine::places_tensors(answer.run.memory)) {
-    out.allocated = spread(residuals, ResidualOf::allocated, situation);
-    out.reserved = spread(residuals, ResidualOf::reserved, situation);
+    out.allocated = spread_of_own_peaks(basis.own_allocated);
+    out.reserved = spread_of_own_peaks(basis.own_reserved);
+    if (!out.allocated) out.allocated = spread(residuals, ResidualOf::allocated, situation);
+    if (!out.reserved) out.reserved = spread(residuals, ResidualOf::reserved, situation);
   }
   if (out.time) {
     out.step_seconds = around(step_seconds(answer), *out.time);
@@ -362,10 +423,13 @@ namespace {
 std::string basis_text(const ResidualRange& spread) {
   const std::string runs = fmt::format("{} runs of {} {}", spread.samples, spread.sources,
                                        spread.sources == 1 ? "source" : "sources");
+  const char* fp8 = spread.fp8_unknown ? "; no run in fp8 on this GPU" : "";
   if (!spread.own_gpu)
-    return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({})", runs, spread.of);
-  return fmt::format("from {} on this GPU{} ({})", runs,
-                     spread.own_framework ? " and framework" : ", of other frameworks", spread.of);
+    return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({}){}", runs,
+                       spread.of, fp8);
+  return fmt::format("from {} on this GPU{} ({}){}", runs,
+                     spread.own_framework ? " and framework" : ", of other frameworks", spread.of,
+                     fp8);
 }
 
 }  // namespace

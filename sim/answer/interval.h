@@ -55,6 +55,7 @@ struct Situation {
   bool context_parallel = false;
   bool shards = false;  // kind of plan: parameters are sharded
   bool mixture = false;
+  bool fp8 = false;  // products in 8 or 4 bits
 };
 
 // The profile and framework of a prediction, as the residuals file names them.
@@ -64,6 +65,7 @@ struct Basis {
   // Residuals of the user's own runs that the profile was fitted to, each predicted from the
   // others; empty for a profile of this project.
   std::vector<double> own_runs = {};
+  std::vector<double> own_reserved = {}, own_allocated = {};  // of their peaks of memory
 };
 // A profile is borrowed if it was measured on a device other than `gpu`.
 Basis basis_of(const device::Profile& profile, const std::string& gpu,
@@ -76,6 +78,7 @@ struct ResidualRange {
   std::string of;  // text of the class: "a100-80, Megatron-LM, one node"
   // True if the class holds only runs of this GPU, and of this framework.
   bool own_gpu = true, own_framework = true;
+  bool fp8_unknown = false;  // products in fp8, and no such run on this GPU
 };
 
 // Nothing if fewer than 3 residuals are known. `without`: a source to leave out, so that an
@@ -86,6 +89,10 @@ std::optional<ResidualRange> spread(const input::RunResiduals& residuals,
 
 // The spread of a profile's own runs; nothing if there are fewer than 3.
 std::optional<ResidualRange> spread_of_own_runs(const Basis& basis);
+
+// The spread of own runs' peaks of memory around their mean: nothing was fitted to them. Nothing if
+// there are none.
+std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& residuals);
 
 // Limits of a predicted value, in its unit.
 struct Interval {

@@ -148,37 +148,6 @@ std::vector<Json> outcome_cells(const Outcomes& o) {
   return {o.rows(), o.right_pct(), o.counts[0][0], o.counts[0][1], o.counts[1][0], o.counts[1][1]};
 }
 
-// For each predicted probability, the share of plans that ran.
-output::Rows probability_rows(const std::vector<Row>& rows,
-                              const std::vector<Prediction>& predictions) {
-  struct Given {
-    std::size_t points = 0, ran = 0;
-    double sum = 0;
-  };
-  std::map<double, Given> given;  // by tenths
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::optional<bool> out_of_memory = measured_out_of_memory(rows[i]);
-    if (!out_of_memory || !predictions[i].fits_probability) continue;
-    Given& at = given[std::round(*predictions[i].fits_probability * 10)];
-    ++at.points;
-    at.ran += !*out_of_memory;
-    at.sum += *predictions[i].fits_probability;
-  }
-  output::Rows table{"",
-                     "",
-                     {{"", "probability that it fits", "", 0, false, " %"},
-                      {"", "rows"},
-                      {"", "ran", "", 0, false, " %"}},
-                     {}};
-  for (const auto& [tenth, g] : given) {
-    const double points = static_cast<double>(g.points);
-    table.cells.push_back(
-        {100 * g.sum / points, g.points, 100 * static_cast<double>(g.ran) / points});
-  }
-  table.searched = given.size() < 3;
-  return table;
-}
-
 // Adds a two-by-two table of outcomes for each predictor.
 void add_outcomes(output::Document& document, const std::vector<Row>& rows,
                   const std::vector<Prediction>& predictions) {
@@ -358,6 +327,36 @@ std::vector<output::Block> data(const std::vector<Row>& rows,
 }
 
 }  // namespace
+
+output::Rows probability_rows(const std::vector<Row>& rows,
+                              const std::vector<Prediction>& predictions) {
+  struct Given {
+    std::size_t points = 0, ran = 0;
+    double sum = 0;
+  };
+  std::map<double, Given> given;  // by tenths
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::optional<bool> out_of_memory = measured_out_of_memory(rows[i]);
+    if (!out_of_memory || !predictions[i].fits_probability) continue;
+    Given& at = given[std::round(*predictions[i].fits_probability * 10)];
+    ++at.points;
+    at.ran += !*out_of_memory;
+    at.sum += *predictions[i].fits_probability;
+  }
+  output::Rows table{"",
+                     "",
+                     {{"", "probability that it fits", "", 0, false, " %"},
+                      {"", "rows"},
+                      {"", "ran", "", 0, false, " %"}},
+                     {}};
+  for (const auto& [tenth, g] : given) {
+    const double points = static_cast<double>(g.points);
+    table.cells.push_back(
+        {100 * g.sum / points, g.points, 100 * static_cast<double>(g.ran) / points});
+  }
+  table.searched = given.size() < 3;
+  return table;
+}
 
 output::Document validation_answer(const std::vector<Row>& rows,
                                    const std::vector<Prediction>& predictions,

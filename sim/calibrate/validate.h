@@ -25,6 +25,7 @@
 
 namespace sim::output {
 struct Document;
+struct Rows;
 }
 
 namespace sim::calibrate {
@@ -96,6 +97,9 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 // ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted,
 // ran out of memory or does not publish its number of GPUs.
 std::optional<double> time_residual(const Row& row, const Prediction& prediction);
+// The same of its peaks of memory.
+std::optional<double> memory_residual(const Row& row, const Prediction& prediction,
+                                      input::ResidualOf peak);
 
 // Adds the 90 % intervals to every prediction. A row's own residual is left out, so that no run
 // predicts itself. `own_time`: the interval of times, from the runs that the profile was fitted to;
@@ -144,6 +148,10 @@ struct SourcesApart {
   double percent = 0, noise_percent = 0;  // between their medians; the larger scatter of the two
 };
 std::vector<SourcesApart> sources_apart(const input::RunResiduals& residuals);
+
+// For each predicted probability of fitting, by tenths, the share of plans that ran.
+output::Rows probability_rows(const std::vector<Row>& rows,
+                              const std::vector<Prediction>& predictions);
 
 // The result of validation: overall, by group, reasons for missing rows, row by row. Rows with
 // equal values in the columns `by` form a group; without columns, by source and by GPU.

@@ -111,10 +111,11 @@ planner::Question question_of(const Options& options) {
 
 planner::Wanted wanted_of(const Options& options, const input::RunResiduals& residuals) {
   planner::Wanted wanted;
-  const std::string name = options.choice("objective", "time", {"time", "cost", "gpus"});
-  wanted.objective = name == "cost"   ? Objective::cost
-                     : name == "gpus" ? Objective::gpus
-                                      : Objective::time;
+  const std::string name = options.choice("objective", "time", {"time", "cost", "gpus", "energy"});
+  wanted.objective = name == "cost"     ? Objective::cost
+                     : name == "gpus"   ? Objective::gpus
+                     : name == "energy" ? Objective::energy
+                                        : Objective::time;
   wanted.best = static_cast<int>(options.number("best", 1, 1, 1000));
   wanted.list = options.has("best") ? wanted.best : plans_listed;
   wanted.tokens_s = positive(options, "rate", 1e15);
@@ -184,13 +185,21 @@ double price_of(const Options& options, const planner::Space& space,
   return price;
 }
 
+// Watts of a board; 0: the cluster gives none.
+double power_of(const planner::Space& space, const planner::Wanted& wanted) {
+  const double power = space.bases().front().file.machine.gpu.power_w;
+  if (wanted.objective == Objective::energy && power == 0)
+    refuse("--objective energy: the cluster gives no power; write gpu.power_w=700");
+  return power;
+}
+
 void declare(Options& options) {
   options.value("gpus", "N", "GPUs of the job; N1,N2: each of these; 64..512: 64, 128, 256, 512")
       .value("batch", "B", "sequences of a step")
       .value("sequence", "S", "tokens of a sequence")
       .value("objective", "NAME",
              "time (default): the shortest step; cost: tokens for the money; gpus: the fewest that "
-             "reach --rate")
+             "reach --rate; energy: tokens for the power that the cluster gives (gpu.power_w)")
       .value("rate", "TOKENS", "tokens per second that the job must reach")
       .value("price", "NUMBER", "what a GPU costs per hour")
       .value("headroom", "SIZE",
@@ -236,7 +245,7 @@ struct Task {
   planner::Question question;
   planner::Wanted wanted;
   planner::Space space;
-  double price = 0, limit = 0;
+  double price = 0, limit = 0, power = 0;
   planner::Launcher launcher = planner::Launcher::torchrun;
   bool asks_constraints = false;
 };
@@ -253,11 +262,13 @@ Task task_of(const PlanArguments& all) {
   const double price = price_of(options, space, wanted);
   for (const planner::Base& base : space.bases()) need(kept_sites().of(base.file.machine));
   const bool slurm = options.choice("launcher", "torchrun", {"torchrun", "slurm"}) == "slurm";
+  const double power = power_of(space, wanted);
   return {question,
           wanted,
           std::move(space),
           price,
           limit,
+          power,
           slurm ? planner::Launcher::slurm : planner::Launcher::torchrun,
           options.has("constraints")};
 }
@@ -317,9 +328,19 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   planner::Wanted wanted = task.wanted;
   wanted.failures = &failures;
   const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
-  planner::SearchReport said{
-      space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {}, {},
-      {},    {},      {}};
+  planner::SearchReport said{space,
+                             outcome,
+                             wanted,
+                             task.question.model,
+                             task.question.cluster,
+                             task.price,
+                             task.power,
+                             {},
+                             {},
+                             {},
+                             {},
+                             {},
+                             {}};
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
     if (outcome.complete) {

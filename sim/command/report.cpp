@@ -64,6 +64,12 @@ Links links_of(const input::PlanFile& file, const answer::CheckedPlan& plan,
   return links;
 }
 
+// The name of a plan without its folder and ".textproto": a dot is no end of "llama-3.1-8b".
+std::string plan_title(const std::string& name) {
+  const fs::path file = fs::path(name).filename();
+  return (file.extension() == ".textproto" ? file.stem() : file).string();
+}
+
 // Several plans in one page, with the same settings after each.
 int report_plans(const std::vector<std::string>& names, const std::vector<std::string>& settings,
                  const std::string& path) {
@@ -73,7 +79,7 @@ int report_plans(const std::vector<std::string>& names, const std::vector<std::s
     study::WhatifSettings one;
     one.plan = workload_path(name);
     one.settings = settings;
-    rows.push_back(study::whatif_row({fs::path(name).stem().string(), {}}, one, sites));
+    rows.push_back(study::whatif_row({plan_title(name), {}}, one, sites));
   }
   output::Document document = output::whatif_page(rows);
   document.title = "Plans side by side";
@@ -155,7 +161,7 @@ int run_report(const Arguments& arguments, Globals globals) {
     const answer::Answer answer = answer::evaluate(plan, how);
     const answer::Intervals intervals = answer::intervals(
         answer, need(input::find_residuals()),
-        answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "paper");
+        answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "megatron");
     page.finish(file, plan, answer, answer::intervals_text(intervals));
     code = answer.run.fits() ? exit_yes : exit_no;
   }

@@ -32,7 +32,9 @@ void declare_run(Options& options) {
   declare_report(options);
   declare_detail(options);
   options.flag("fixes", "replay single changes of the plan that make it fit, or faster")
-      .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
+      .value("method", "NAME",
+             "fast (default), or reference: every operation, no shortcut; it alone goes on after "
+             "memory has run out")
       .value("network", "NAME",
              "isolated (default): groups of a kind share links; coupled: all traffic of the step")
       .value("steps", "N",
@@ -191,7 +193,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   answer::add_retry_cost(answer, plan, how);
   const answer::Basis basis =
       answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
-  const answer::Intervals intervals = answer::intervals(answer, *residuals.get(), basis, "paper");
+  const answer::Intervals intervals = answer::intervals(answer, *residuals.get(), basis, "megatron");
   const std::string interval_text = answer::intervals_text(intervals);
   recordings.finish(file, plan, answer, interval_text);
   const bool fits = answer.run.fits();

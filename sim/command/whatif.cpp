@@ -12,6 +12,7 @@
 #include "sim/command/common/detail.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
+#include "sim/command/common/watch.h"
 #include "sim/command/report.h"
 #include "sim/input/fields/cluster_fields.h"
 #include "sim/input/plan/plan.h"
@@ -59,6 +60,14 @@ void ask(const input::Setting& setting, const study::WhatifSettings& settings,
     problems.push_back(std::move(problem));
 }
 
+// --megatron-args and --cluster, as `run` takes them.
+void read_launch(const Options& options, study::WhatifSettings& settings) {
+  if (options.has("cluster")) settings.settings.push_back("cluster=" + options.text("cluster"));
+  if (!options.has("megatron-args")) return;
+  if (!settings.plan.empty()) throw Stop{exit_usage, "either a plan or --megatron-args, not both"};
+  settings.launch = options.text("megatron-args");
+}
+
 // The variants of --variants and --vary. Settings of the file and of the command line go to
 // `settings`. A value that no plan can have is an input error. A value that only this plan cannot
 // have is a row with its reason.
@@ -73,7 +82,9 @@ std::vector<input::Variant> variants_of(const Options& options, study::WhatifSet
   const Options::Named from = options.named();
   settings.settings.insert(settings.settings.end(), from.settings.begin(), from.settings.end());
   if (!from.name.empty()) settings.plan = from.name;
-  if (settings.plan.empty() && settings.settings.empty()) throw Stop{exit_usage, "name a plan"};
+  read_launch(options, settings);
+  if (settings.plan.empty() && settings.settings.empty() && settings.launch.empty())
+    throw Stop{exit_usage, "name a plan, or --megatron-args"};
   if (!settings.plan.empty()) settings.plan = workload_path(settings.plan);
   Diagnostics problems;
   std::set<std::string> asked;
@@ -132,6 +143,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
              "jitter (default 1)")
       .value("jobs,j", "N", "worker processes (default: the cores)")
       .words(0, 1000);
+  declare_plan(options);
   declare_detail(options);
   declare_report(options);
   options.parse(arguments, globals);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,7 @@ Json blank(const PointName& name) {
   json["point"] = name.point;
   json["family"] = name.family;
   if (!name.settings.empty()) json["settings"] = name.settings;
+  if (name.counts_all_attention) json["throughput"] = "paper";
   return json;
 }
 
@@ -74,6 +76,12 @@ Json event(const engine::OutOfMemory& event) {
 }
 
 }  // namespace
+
+std::string throughput_column(const std::vector<Json>& records) {
+  const bool paper = std::ranges::all_of(
+      records, [](const Json& record) { return record.value("throughput", "") == "paper"; });
+  return paper && !records.empty() ? "tflops_gpu_paper" : "tflops_gpu_megatron";
+}
 
 const std::vector<Column>& record_columns() {
   constexpr bool words = true;

@@ -21,7 +21,12 @@ inline constexpr const char* not_asked = "not asked";
 // The name of a record's point, and its settings as words: "model=llama-2-7b tp=4 ...".
 struct PointName {
   std::string id, point, family, settings = "";
+  bool counts_all_attention = false;  // in the throughput of tables
 };
+
+// The column with the throughput that tables and charts of these records show: tflops_gpu_megatron,
+// or tflops_gpu_paper if all of their grids ask for it.
+std::string throughput_column(const std::vector<Json>& records);
 
 // A record with outcome `fits` or `oom`; for `oom` the peaks are the needed bytes. Without a memory
 // replay the outcome is `not asked` and there are no peaks.

@@ -223,3 +223,53 @@ TEST_CASE("answer: a class of fewer than three sources is no class, and neither 
   // Without one of them, as for a row of that source itself, there are two again.
   CHECK_FALSE(spread(two, ResidualOf::time, here, "g")->own_gpu);
 }
+
+TEST_CASE("answer: own runs make intervals by Student's t, exactly") {
+  // 95 % quantiles of Student's t with 5 and 4 degrees of freedom, from a table.
+  constexpr double t5 = 2.015048372669157, t4 = 2.131846786326649;
+  // Times: around 0; two runs of deviation 0.08 count beside the three.
+  const auto times = spread_of_own_runs({"", "", {0.01, -0.03, 0.02}});
+  REQUIRE(times);
+  const double squares = 0.0001 + 0.0009 + 0.0004;
+  const double half = t5 * std::sqrt((2 * 0.08 * 0.08 + squares) / 5) * std::sqrt(1 + 1.0 / 3);
+  CHECK(times->high == Approx(half).epsilon(1e-9));
+  CHECK(times->low == -times->high);
+  CHECK_FALSE(spread_of_own_runs({"", "", {0.01, -0.03}}));
+  // Peaks of memory: around their mean, with two runs of deviation 0.05 at 0.
+  const auto peaks = spread_of_own_peaks({0.2, 0.2});
+  REQUIRE(peaks);
+  const double about_mean = (2 * 0.0025 + 2 * 0.01 + 2 * 0.01) / 4;
+  const double wide = t4 * std::sqrt(about_mean) * std::sqrt(1 + 1.0 / 4);
+  CHECK(peaks->high == Approx(0.1 + wide).epsilon(1e-9));
+  CHECK(peaks->low == Approx(0.1 - wide).epsilon(1e-9));
+  CHECK_FALSE(spread_of_own_peaks({}));
+}
+
+TEST_CASE("answer: a GPU without a run in fp8 takes what fp8 shows elsewhere, and says so") {
+  std::vector<input::ResidualGroup> groups = thrice({group("a", 99, 0.01, 0.0001)}).groups;
+  Situation asked = here;
+  asked.fp8 = true;
+  // Runs in fp8 on another GPU, up to exp(0.49) slower than predicted.
+  input::RunResiduals all = {"", groups};
+  for (const char* source : {"x", "y", "z"}) {
+    all.groups.push_back(group(source, 50, 0.0, 0.01));
+    all.groups.back().profile = "h100-80";
+    all.groups.back().fp8 = true;
+  }
+  const auto usual = spread(all, ResidualOf::time, here),
+             found = spread(all, ResidualOf::time, asked);
+  REQUIRE(usual);
+  REQUIRE(found);
+  CHECK(found->fp8_unknown);
+  CHECK(found->high > 0.4);
+  CHECK(usual->high < 0.1);
+  CHECK_FALSE(usual->fp8_unknown);
+  Intervals text;
+  text.step_seconds = Interval{1, 2};
+  text.time = found;
+  CHECK(intervals_text(text).find("; no run in fp8 on this GPU") != std::string::npos);
+  // A single run in fp8 on the GPU says that it is known.
+  all.groups.push_back(group("a", 1, 0.0, 0.01));
+  all.groups.back().fp8 = true;
+  CHECK_FALSE(spread(all, ResidualOf::time, asked)->fp8_unknown);
+}

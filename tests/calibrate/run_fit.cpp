@@ -54,3 +54,22 @@ TEST_CASE("calibrate: runs that no cluster explains are doubted") {
   REQUIRE(fit);
   CHECK_FALSE(doubts(*fit).empty());
 }
+
+TEST_CASE("calibrate: peaks of memory of the runs are kept beside the fit") {
+  std::vector<input::RunsRow> rows = runs_of_torchtitan(3);
+  measure(rows, base_profile());
+  answer::Sites sites;
+  sites.use(profile_file(base_profile(), of_gpu));
+  for (input::RunsRow& row : rows) row.cells["mem_alloc_peak_gib"] = "";
+  for (const std::size_t i : {0u, 2u}) {
+    const Prediction made = predict(rows[i], sites, {});
+    REQUIRE(made.reserved_gib);
+    rows[i].cells["mem_reserved_peak_gib"] = std::to_string(*made.reserved_gib * 1.1);
+  }
+  rows[1].cells["mem_reserved_peak_gib"] = "";
+  const auto fit = fit_runs(to_fit(rows), *find_factors());
+  REQUIRE(fit);
+  REQUIRE(fit->reserved.size() == 2);
+  for (const double r : fit->reserved) CHECK(r == Approx(std::log(1.1)).margin(1e-4));
+  CHECK(fit->allocated.empty());
+}

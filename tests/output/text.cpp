@@ -165,7 +165,7 @@ TEST_CASE("output: the first line is the answer and the second what limits it") 
   const answer::Answer answer = sample::fits();
   // Tokens: 16 sequences x 4096 / 10 s / 8 GPUs = 819.2.
   CHECK(output::headline(answer) ==
-        "fits: 150.0 TFLOP/s/GPU (paper), 140.0 (megatron), 819 tokens/s/GPU, step 10.000 s, 22.0 "
+        "fits: 140.0 TFLOP/s/GPU (Megatron-LM), 819 tokens/s/GPU, step 10.000 s, 22.0 "
         "of 38.0 GiB (57.9 %)");
   // Mean compute (8 + 10) / 2 = 9 of 10 s.
   CHECK(answer::limit(answer) ==

@@ -212,7 +212,8 @@ inline std::vector<std::pair<std::string, sim::program::Plan>> mixtures() {
           p.architecture.linear_bias = again && !latent;
           p.architecture.experts.router_bias = again;
           p.experts.grouped_gemm = !again;
-          if (!latent && shards.tp == 1) p.stack.layer_kernels = LayerKernels::eager;
+          if (shards.tp == 1)
+            p.stack.layer_kernels = latent ? LayerKernels::compiled : LayerKernels::eager;
           p.stack.swiglu_fusion = latent;
           if (shards.pp > 1 && again) p.pipeline.schedule = "zb-h1";
           p.sharding.distributed_optimizer = p.sharding.overlap_grad_reduce = false;

@@ -212,6 +212,12 @@ output::Document leave_out_document(
   document.blocks.emplace_back(std::move(lines));
   if (const std::string text = own_intervals(rows, result, before); !text.empty())
     document.blocks.emplace_back(output::Note{"", text, false, "own_intervals"});
+  Rows reliability = probability_rows(rows, result.unseen);
+  if (!reliability.cells.empty()) {
+    reliability.title = "plans with a known outcome, by the predicted probability that they fit";
+    reliability.searched = false;
+    document.blocks.emplace_back(std::move(reliability));
+  }
   document.blocks.emplace_back(fitted_numbers(fitted));
   return document;
 }

@@ -95,6 +95,22 @@ class Replayed {
   const RunsToFit& runs_;
 };
 
+// Peaks of memory of the rows that state them, against a replay with the allocator.
+void compare_memory(const RunsToFit& runs, RunFit& fit) {
+  using input::ResidualOf;
+  answer::Sites sites;
+  sites.use(profile_file(fit.profile, runs.profile));
+  const auto& all = quantities();
+  for (const input::RunsRow& row : runs.rows) {
+    if (!measured(row.cells, all[reserved]) && !measured(row.cells, all[allocated])) continue;
+    const Prediction found = predict(row, sites, {runs.machine, engine::MemoryDetail::exact});
+    if (const auto r = memory_residual(row.cells, found, ResidualOf::reserved))
+      fit.reserved.push_back(*r);
+    if (const auto r = memory_residual(row.cells, found, ResidualOf::allocated))
+      fit.allocated.push_back(*r);
+  }
+}
+
 // The negative logarithm of the prior at x: how far x is from the base, in prior widths.
 double prior_loss(const std::vector<Factor>& factors, const double* x) {
   double sum = 0;
@@ -284,6 +300,7 @@ Result<RunFit> fit_runs(const RunsToFit& all, const std::vector<Factor>& factors
   const Eigen::MatrixXd posterior = covariance(linear, out.noise);
   out.factors = fitted_factors(linear, linear.at, posterior);
   out.profile = scaled(base, moved, linear.at);
+  compare_memory(runs, out);
   out.next = next_measurements(runs, out, posterior);
   return out;
 }

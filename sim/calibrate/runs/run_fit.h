@@ -64,8 +64,11 @@ struct RunFit {
   double share = 1;  // the share by which the fitted factors were multiplied, 0 to 1
   input::ProfileDraft profile;
   std::vector<NextMeasurement> next = {};  // the best first
-  // 90 % intervals of a run's ln(measured / predicted). Before: from the residuals of known runs.
-  // After: from the residuals of these runs, each predicted from the others. The command sets both.
+  // ln(measured / predicted) of peaks of memory, of runs that state them. No factor is fitted to
+  // them: intervals of memory are made from them.
+  std::vector<double> reserved = {}, allocated = {};
+  // 90 % intervals of a run's ln(measured / predicted): before, of the runs that are known; after,
+  // of these runs, each predicted from the others. Filled by the command.
   std::optional<answer::ResidualRange> spread_before = {}, spread_after = {};
 };
 

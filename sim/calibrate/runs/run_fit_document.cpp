@@ -91,6 +91,23 @@ std::string interval_text(const RunFit& fit) {
   return text;
 }
 
+// "reserved memory: measured +1.2 % against predicted (mean of 5 runs)"
+std::string memory_text(const RunFit& fit) {
+  std::string text;
+  const auto add = [&](const char* what, const std::vector<double>& all) {
+    if (all.empty()) return;
+    double sum = 0;
+    for (const double r : all) sum += r;
+    text +=
+        fmt::format("{}{} memory: measured {:+.1f} % against predicted (mean of {})",
+                    text.empty() ? "" : "; ", what, percent(sum / static_cast<double>(all.size())),
+                    counted(static_cast<std::int64_t>(all.size()), "run"));
+  };
+  add("reserved", fit.reserved);
+  add("allocated", fit.allocated);
+  return text.empty() ? "" : text + ". Intervals of memory come from these runs";
+}
+
 }  // namespace
 
 output::Document run_fit_document(const RunFit& fit) {
@@ -100,6 +117,8 @@ output::Document run_fit_document(const RunFit& fit) {
   if (!fit.left_out.empty()) document.blocks.emplace_back(left_out(fit));
   if (const std::string text = interval_text(fit); !text.empty())
     document.blocks.emplace_back(output::Note{"", text, false, "interval"});
+  if (const std::string text = memory_text(fit); !text.empty())
+    document.blocks.emplace_back(output::Note{"", text, false, "memory"});
   document.blocks.emplace_back(next(fit));
   const auto open = std::ranges::max_element(fit.factors, {}, &FittedFactor::share);
   if (open != fit.factors.end() && open->share > 0)

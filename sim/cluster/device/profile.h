@@ -42,6 +42,8 @@ struct Provenance {
   // ln(measured / predicted) of each run, predicted from the others (cross-validation).
   std::string base;
   std::vector<double> run_residuals;
+  // The same of the runs' peaks of reserved and allocated memory, without a fit.
+  std::vector<double> reserved_residuals, allocated_residuals;
 };
 
 // A tile: the m x n results of one thread block of a matrix product. `efficiency`: speed of its

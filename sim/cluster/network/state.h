@@ -66,7 +66,8 @@ struct Layout {
   std::optional<Traffic> pairs;
 };
 
-NcclModel measured_model(const NcclModel& nccl, const Achieved& achieved, bool many_nodes);
+NcclModel measured_model(const NcclModel& nccl, const NcclModel& newest, const Achieved& achieved,
+                         bool many_nodes);
 std::shared_ptr<const CommunicationProfile> on_transport(
     std::shared_ptr<const CommunicationProfile> profile, const topology::Transport& transport);
 
@@ -75,8 +76,8 @@ struct Network::State {
       : cluster(std::move(c)),
         profile(on_transport(std::move(p), cluster.fabric.transport)),
         believed(nccl_model(*profile, cluster.nccl_version)),
-        measured_one(measured_model(believed, profile->achieved, false)),
-        measured_many(measured_model(believed, profile->achieved, true)),
+        measured_one(measured_model(believed, newest_model(*profile), profile->achieved, false)),
+        measured_many(measured_model(believed, newest_model(*profile), profile->achieved, true)),
         solver(std::move(options)) {
     believed.nic += cluster.fabric.transport.reported_latency;
   }
@@ -114,7 +115,7 @@ struct Network::State {
   // The slowest of these groups of the shape, as the mean over the draws; no groups: the slowest of
   // all.
   Result<Rate> rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups);
-  double fill(const Situation& situation, Algorithm algorithm, Bytes bytes) const;
+  double fill(const Situation& situation, Choice choice, Bytes bytes) const;
   double nvls_rate(const Layout& layout, std::size_t shape, Some groups) const;
   // NCCL's choice, or that of the transport's tuner.
   Choice choice(const Situation& situation, Kind kind, Bytes bytes) const;

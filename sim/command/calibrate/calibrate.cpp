@@ -245,6 +245,8 @@ std::string profile_text(const Call& call) {
     from.run_residuals.push_back(run.held_out);
     from.fitted_rows.push_back(run.row_id);
   }
+  from.reserved_residuals = call.runs->reserved;
+  from.allocated_residuals = call.runs->allocated;
   std::vector<std::string> sources = call.options.words();
   sources.push_back(fmt::format("everything else: profile {}", call.base));
   profile.provenance(from, sources);

@@ -13,6 +13,7 @@ study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
             point.name = from.name;
             point.family = from.family;
             point.settings = from.settings;
+            point.counts_all_attention = from.counts_all_attention;
             point.cluster = from.machine->cluster.name;
             point.machine = from.machine;
             point.machine_digest = site.digest;

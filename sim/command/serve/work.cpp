@@ -81,7 +81,7 @@ int charts(const Json& request) {
   const answer::Site& site = plan.site();
   const answer::Intervals intervals = answer::intervals(
       answer, kept_residuals(),
-      answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "paper");
+      answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework), "megatron");
   print(output::line(
       output::to_json(page.document(file, plan, answer, answer::intervals_text(intervals)))));
   return exit_yes;

@@ -174,11 +174,11 @@ void RankMemory::out_of_memory(const Instruction& i, const Position& position) {
 }
 
 bool RankMemory::may_wait(std::int64_t bytes, program::Stream stream) {
-  const std::int64_t left = driver_.free_memory().n;
-  if (left > std::max<std::int64_t>(bytes, 64 << 20) * 2) return false;
+  const std::int64_t left = std::min(driver_.free_memory().n, allocator_.left_below_limit());
+  const bool enough = left >= allocator_.most_from_driver(bytes);
+  if (enough && !allocator_.collects_garbage()) return false;
   allocator_.poll();
-  return allocator_.largest_free_block(static_cast<int>(stream)).n < bytes &&
-         left < bytes + (20 << 20);
+  return !allocator_.serves(bytes, static_cast<int>(stream));
 }
 
 void RankMemory::free(std::uint32_t slot, bool maybe, const Position* position) {

@@ -138,8 +138,9 @@ class RankMemory {
   void move(std::uint32_t from, std::uint32_t to);
   void record_stream(std::uint32_t slot, program::Stream stream);
 
-  // Whether an allocation of `bytes` may have to wait for the device: no cached block fits, and the
-  // device has little free memory. It may be true although no wait is needed, never the reverse.
+  // Whether an allocation of `bytes` may have to wait for the device: no cached block serves it,
+  // and a new segment has no room or makes the allocator give old ones back. It may be true
+  // although no wait is needed, never the reverse.
   bool may_wait(std::int64_t bytes, program::Stream stream);
   const allocator::Allocator& allocator() const { return allocator_; }
   std::int64_t allocated() const { return allocator_.statistics().all.allocated_bytes.current; }

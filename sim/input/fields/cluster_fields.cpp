@@ -35,8 +35,11 @@ std::vector<std::string> names_of(const Message& message) {
 std::string in_text_format(const FieldDescriptor& field, const std::string& value) {
   const bool plain = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING &&
                      !value.starts_with('[') && !value.starts_with('"');
-  if (!plain) return value;
-  std::string text = "\"";
+  std::string text = value;
+  // A word of an enumeration has no hyphen: "rail-optimised".
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) std::ranges::replace(text, '-', '_');
+  if (!plain) return text;
+  text = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') text += '\\';
     text += c;
@@ -51,6 +54,16 @@ struct Target {
   std::string problem;
 };
 
+// "; did you mean 'kind'?", or all names of a block: "; fabric has kind, rails, ...".
+std::string near_or_all(std::string_view key, std::string_view path,
+                        const std::vector<std::string>& names) {
+  std::string near = did_you_mean(key.substr(0, 80), names);
+  if (!near.empty() || key.size() == path.size()) return near;
+  return fmt::format("; {} has {}",
+                     path.substr(0, path.size() - std::min(path.size(), key.size() + 1)),
+                     fmt::join(names, ", "));
+}
+
 Target target_of(std::string_view key, v1::Cluster& cluster) {
   const std::string_view path = key.substr(0, 80);
   Message* target = &cluster;
@@ -61,7 +74,7 @@ Target target_of(std::string_view key, v1::Cluster& cluster) {
     if (!field || (dot < key.size()) != (field->message_type() && !field->is_repeated()))
       return {nullptr, nullptr,
               fmt::format("a cluster has no setting '{}'{}", path,
-                          did_you_mean(key.substr(0, 80), names_of(*target)))};
+                          near_or_all(key, path, names_of(*target)))};
     if (dot == key.size()) return {target, field, ""};
     target = target->GetReflection()->MutableMessage(target, field);
     key.remove_prefix(dot + 1);

@@ -1,4 +1,5 @@
-// field_access.h — reads and writes a member of a plan: at<&Plan::mesh, &MeshPlan::tp>().
+// field_access.h — reads and writes a member of a plan by its path, as in
+// at<&Plan::mesh, &MeshPlan::tp>().
 //
 // The tables of plan fields (plan_table*.cpp) use it to fill Field::place.
 #pragma once
@@ -8,6 +9,7 @@
 #include <type_traits>
 
 #include "sim/input/fields/fields.h"
+#include "sim/model/words.h"
 
 namespace sim::input {
 
@@ -54,24 +56,7 @@ constexpr std::array<std::string_view, 3> names_of(program::Routing) {
 constexpr std::array<std::string_view, 4> names_of(program::LayerSplit) {
   return {"even", "padded", "weighted", "balanced"};
 }
-constexpr std::array<std::string_view, 4> names_of(model::Norm) {
-  return {"rms", "layer", "layer_without_bias", "layer_without_weights"};
-}
-constexpr std::array<std::string_view, 3> names_of(model::InputNorms) {
-  return {"each", "shared", "no_norm"};
-}
-constexpr std::array<std::string_view, 3> names_of(model::Position) {
-  return {"rope", "learned", "none"};
-}
-constexpr std::array<std::string_view, 2> names_of(model::Activation) {
-  return {"swiglu", "gelu"};
-}
-constexpr std::array<std::string_view, 2> names_of(model::RouterScore) {
-  return {"softmax", "sigmoid"};
-}
-constexpr std::array<std::string_view, 6> names_of(model::Precision) {
-  return {"fp32", "tf32", "fp16", "bf16", "fp8", "fp4"};
-}
+using model::names_of;  // of a network: norms, positions, activations, precision
 
 template <class Member>
 Value to_value(const Member& member) {

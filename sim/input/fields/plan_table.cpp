@@ -128,7 +128,8 @@ constexpr std::array plan_rows{
           .place = at<&Plan::mesh, &MeshPlan::tp>(),
           .unit = "GPUs",
           .flags = "tensor-model-parallel-size= model-parallel-size=",
-          .synonyms = "tensor_model_parallel_size tensor_parallel_degree",
+          .synonyms = "tensor_model_parallel_size tensor_parallel_degree "
+                      "tensor_parallel_size tensor_parallel",
           .line = "Tensor parallelism: GPUs that share each product."},
     Field{.name = "tensor_columns",
           .place = at<&Plan::mesh, &MeshPlan::tensor_columns>(),
@@ -146,7 +147,8 @@ constexpr std::array plan_rows{
           .place = at<&Plan::mesh, &MeshPlan::cp>(),
           .unit = "GPUs",
           .flags = "context-parallel-size=",
-          .synonyms = "context_parallel_size context_parallel_degree",
+          .synonyms = "context_parallel_size context_parallel_degree "
+                      "context_parallel",
           .line = "Context parallelism: GPUs that share each sequence."},
     Field{.name = "context",
           .place = at<&Plan::mesh, &MeshPlan::context>(),
@@ -162,7 +164,8 @@ constexpr std::array plan_rows{
           .place = at<&Plan::mesh, &MeshPlan::pp>(),
           .unit = "stages",
           .flags = "pipeline-model-parallel-size= pipe-parallel-size=",
-          .synonyms = "pipeline_model_parallel_size pipeline_parallel_degree",
+          .synonyms = "pipeline_model_parallel_size pipeline_parallel_degree "
+                      "pipeline_parallel_size pipeline_parallel",
           .line = "Pipeline parallelism: stages that share the layers."},
     Field{.name = "dp",
           .place = at<&Plan::mesh, &MeshPlan::dp>(),
@@ -234,6 +237,7 @@ constexpr std::array plan_rows{
                   "PyTorch's parameters in shards."},
     Field{.name = "zero",
           .otherwise = "of data_parallel",
+          .synonyms = "zero_stage",
           .line = "DeepSpeed's numbers: 0 ddp, 1 distributed_optimizer, 2 fsdp2 without "
                   "resharding, 3 fsdp2."},
     Field{.name = "fsdp", .line = "Parameters in shards: how."},

@@ -145,7 +145,8 @@ constexpr std::array expert_rows{
           .place = at<&Plan::mesh, &MeshPlan::ep>(),
           .unit = "GPUs",
           .flags = "expert-model-parallel-size= ep-size=",
-          .synonyms = "expert_model_parallel_size expert_parallel_degree",
+          .synonyms = "expert_model_parallel_size expert_parallel_degree "
+                      "expert_parallel_size expert_parallel",
           .line = "Expert parallelism: GPUs that share the experts of a layer."},
     Field{.name = "etp",
           .place = at<&Plan::mesh, &MeshPlan::etp>(),

@@ -147,4 +147,30 @@ void Translator::cuda_graphs() {
   set(scope ? *scope : *by, fmt::format("cuda_graph_modules={}", fmt::join(parts, ",")));
 }
 
+// Flags of forks that select a schedule. --zero-bubble-max-pending-backward is the number of stages
+// for ZB-1p, and twice it for ZB-2p. "auto" fills the memory, as ZB-2p does.
+// [sail-sg/zero-bubble-pipeline-parallelism README.md; sail-sg/VocabularyParallelism README.md,
+// megatron/training/arguments.py; deepspeedai/Megatron-DeepSpeed megatron/arguments.py]
+void Translator::schedule_of_fork() {
+  if (const Given* v = find("zero-bubble-v-schedule")) {
+    const std::string setup = value("zero-bubble-v-schedule-mem-setup");
+    set(*v, setup == "half"  ? "schedule=v-half"
+            : setup == "min" ? "schedule=v-min"
+                             : "schedule=zb-v");
+  } else if (const Given* zero = find("enable-zero-bubble")) {
+    const std::string pending = value("zero-bubble-max-pending-backward");
+    const bool is_short = pending == value("pipeline-model-parallel-size");
+    set(*zero, is_short ? "schedule=zb-1p" : "schedule=zb-2p");
+  } else if (const Given* h1 = find("enable-zbh1-pipeline")) {
+    set(*h1, "schedule=zb-h1");
+  } else if (const Given* vocab = find("enable-vocab-parallel")) {
+    const Given* two = find("disable-backward-fusion");
+    set(two ? *two : *vocab, two ? "schedule=vocab-1" : "schedule=vocab-2");
+  } else if (const Given* interlaced = find("use-interlaced-schedule")) {
+    set(*interlaced, "schedule=vocab-interlaced");
+  }
+  const Given* last = find("final-stage-num-layers");
+  if (last && has("enable-layer-redistribution")) set_value(*last, "last_stage_layers");
+}
+
 }  // namespace sim::input

@@ -62,6 +62,7 @@ v1::Plan point_plan(const Block& block, std::int64_t index) {
 
 struct Grid::State {
   std::string name, path;
+  bool counts_all_attention = false;
   std::vector<Block> blocks;
   std::int64_t size = 0;
   // Key: the file that contains the name, and the name.
@@ -95,6 +96,7 @@ class GridLoader {
     state_->path = source_.path();
     state_->name = message_.has_name() ? message_.name()
                                        : std::filesystem::path(source_.path()).stem().string();
+    state_->counts_all_attention = message_.throughput() == v1::Grid::paper;
     read_bases();
     for (const v1::Family& family : message_.families()) read_family(family);
     if (problems_.empty()) unique_names();
@@ -322,6 +324,7 @@ GridPoint Grid::point(std::size_t index) const {
   GridPoint point;
   point.name = point_name(block, at - block.first);
   point.family = block.family;
+  point.counts_all_attention = state_->counts_all_attention;
   point.settings = plan_settings(plan);
   point.machine = state_->machines.at({block.beside, plan.cluster()});
   const model::Architecture architecture =

@@ -36,6 +36,9 @@ device::Provenance provenance(const v1::Provenance& from) {
   to.fitted_rows.assign(from.fitted_rows().begin(), from.fitted_rows().end());
   to.base = from.base();
   to.run_residuals.assign(from.run_residuals().begin(), from.run_residuals().end());
+  to.reserved_residuals.assign(from.reserved_residuals().begin(), from.reserved_residuals().end());
+  to.allocated_residuals.assign(from.allocated_residuals().begin(),
+                                from.allocated_residuals().end());
   return to;
 }
 

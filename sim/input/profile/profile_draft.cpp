@@ -213,6 +213,10 @@ void ProfileDraft::provenance(const device::Provenance& provenance,
   if (!provenance.base.empty()) to.set_base(provenance.base);
   for (const double residual : provenance.run_residuals)
     to.add_run_residuals(four_digits(residual));
+  for (const double residual : provenance.reserved_residuals)
+    to.add_reserved_residuals(four_digits(residual));
+  for (const double residual : provenance.allocated_residuals)
+    to.add_allocated_residuals(four_digits(residual));
   for (const std::string& row : provenance.fitted_rows) to.add_fitted_rows(row);
 }
 

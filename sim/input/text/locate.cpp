@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "sim/base/program_files.h"
@@ -102,6 +105,29 @@ std::string meant(std::string_view name, const std::vector<std::string>& all) {
   return fmt::format("; did you mean '{}'?", fmt::join(longer, "' or '"));
 }
 
+// "; aws-p5 mentions it": files whose text has this name, such as a cluster's name at its provider.
+std::string mentioned(const Home& home, std::string_view name,
+                      const std::vector<std::string>& all) {
+  constexpr std::size_t least_asked = 5;
+  if (name.size() < least_asked) return "";
+  std::vector<std::string> found;
+  for (const std::string& one : all) {
+    const fs::path file =
+        fs::path(repository_root()) / home.folder / fmt::format("{}{}", one, home.extension);
+    std::ifstream in(file);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    const auto equal = [](char a, char b) {
+      return std::tolower(static_cast<unsigned char>(a)) ==
+             std::tolower(static_cast<unsigned char>(b));
+    };
+    if (!std::ranges::search(text, name, equal).empty()) found.push_back(one);
+  }
+  constexpr std::size_t most_shown = 3;
+  if (found.empty() || found.size() > most_shown) return "";
+  return fmt::format("; '{}' mention{} it", fmt::join(found, "' and '"),
+                     found.size() == 1 ? "s" : "");
+}
+
 bool looks_like_path(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.ends_with(".textproto") ||
          name.ends_with(".json");
@@ -153,11 +179,13 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
         {"", fmt::format("there is no {} '{}': it is {}", home.noun, name, other), Fault::missing}};
   if (const Result<std::string> there = data_folder(home.folder); !there) return there;
   const std::vector<std::string> all = names(kind);
+  std::string near = mentioned(home, name, all);
+  if (near.empty()) near = meant(name, all);
   std::string listed;
   for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;
   return Diagnostics{{"",
-                      fmt::format("there is no {} '{}'{}; {} has: {}", home.noun, name,
-                                  meant(name, all), folder.string(), listed),
+                      fmt::format("there is no {} '{}'{}; {} has: {}", home.noun, name, near,
+                                  folder.string(), listed),
                       Fault::missing}};
 }
 

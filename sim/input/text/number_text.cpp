@@ -128,8 +128,9 @@ std::string number_problem(const FieldDescriptor& field, std::string_view text) 
   while (text.ends_with(' ')) text.remove_suffix(1);
   if (text.empty() || (!whole && !is_real)) return "";
   const std::size_t first = text.find_first_not_of('-');
-  if (whole && first + 1 < text.size() && text[first] == '0' &&
-      digits.find(text[first + 1]) != digits.npos && is_number(text, whole))
+  const bool zero = first < text.size() && text[first] == '0';
+  if (whole && zero && first + 1 < text.size() && digits.find(text[first + 1]) != digits.npos &&
+      is_number(text, whole))
     return fmt::format(
         "'{}' has leading zeros, which mean octal numbers elsewhere; write it without them",
         field.name());

@@ -184,7 +184,7 @@ Rows found_plans(const std::vector<ResultFolder>& searches) {
   if (several) rows.columns.push_back({"search", "search", "", 0, true});
   const std::vector<Column> further = {{"step_time_s", "step", "s", 3},
                                        {"tokens_s_gpu", "tokens/s/GPU", "", 0},
-                                       {"tflops_gpu_megatron", "TFLOP/s/GPU", "", 1},
+                                       {"tflops_gpu_megatron", "TFLOP/s/GPU (Megatron-LM)", "", 1},
                                        {"bubble_pct", "bubble", "%", 1},
                                        {"peak_reserved_gib", "reserved", "GiB", 1},
                                        {"capacity_gib", "of", "GiB", 1},
@@ -274,7 +274,7 @@ Document sweeps_page(const std::vector<ResultFolder>& sweeps) {
       "points",
       {"tp", "pp", "sweep", "cp", "dp", "virtual_stages", "mbs", "gbs", "seq", "gpus", "schedule",
        "recompute", "model", "cluster", "family"},
-      {"tokens_s_gpu", "tflops_gpu_paper", "step_time_s", "bubble_pct", "peak_reserved_gib"},
+      {"tokens_s_gpu", "tflops_gpu_megatron", "step_time_s", "bubble_pct", "peak_reserved_gib"},
       "outcome"});
   document.blocks.emplace_back(joined_points(sweeps));
   return document;

@@ -218,9 +218,8 @@ std::string percent(double fraction) {
 namespace {
 
 std::string rates_text(const answer::Answer& answer) {
-  return fmt::format("{:.1f} TFLOP/s/GPU ({}), {:.1f} ({}), {:.0f} tokens/s/GPU, step {:.3f} s",
-                     rate(answer, "paper").tflops_gpu, "paper", rate(answer, "megatron").tflops_gpu,
-                     "megatron", answer::tokens_per_second_gpu(answer),
+  return fmt::format("{:.1f} TFLOP/s/GPU (Megatron-LM), {:.0f} tokens/s/GPU, step {:.3f} s",
+                     rate(answer, "megatron").tflops_gpu, answer::tokens_per_second_gpu(answer),
                      answer::step_seconds(answer));
 }
 

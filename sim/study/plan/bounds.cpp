@@ -44,8 +44,9 @@ int run_again(const LayerPolicy& policy, int recompute_layers, int layers) {
                                                              : std::min(recompute_layers, layers);
 }
 
-FirstBounds::FirstBounds(const Space& space, const std::map<LayerCostsKey, LayerCosts>& layer_costs)
-    : space_(space), layer_costs_(layer_costs) {
+FirstBounds::FirstBounds(const Space& space, answer::Sites& sites,
+                         const std::map<LayerCostsKey, LayerCosts>& layer_costs)
+    : space_(space), sites_(sites), layer_costs_(layer_costs) {
   const std::vector<Base>& bases = space.bases();
   for (std::size_t b = 0; b < bases.size(); ++b) {
     const auto fields = pipeline_fields(bases[b].file.plan);
@@ -113,6 +114,7 @@ Bound FirstBounds::of(const PlanShape& core, std::int64_t room) {
   bound.bytes = bytes(core, layer_costs_.at(layer_costs_key(space_, core)));
   // Most plans of a space need too much memory, and their times take longer to add up.
   if (bound.bytes > room) return bound;
+  bound.step_ps = traffic_of_shards(core);
   const std::vector<PassTimes> passes = least_passes_of_parts(core);
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const Plan& base = space_.bases()[core.base].file.plan;

@@ -10,6 +10,8 @@
 //             passes of the earlier parts. The last backward pass of a stage belongs to its lowest
 //             part, after its other forward and backward passes. Split weight gradients may come
 //             later and count for the stage alone
+//             Where parameters are sharded also: the gathers and reductions of the first stage, one
+//             after the other on the network (traffic_bound.cpp)
 //    then     for plans at the front of the queue: the same pass times, run as a pipeline in the
 //             schedule's order
 //    memory   of the first stage: weights, gradients, optimizer state, and activations of the
@@ -69,7 +71,8 @@ int run_again(const program::LayerPolicy& policy, int recompute_layers, int laye
 // Computes the first bound. Caches values that plans share.
 class FirstBounds {
  public:
-  FirstBounds(const Space& space, const std::map<LayerCostsKey, LayerCosts>& layer_costs);
+  FirstBounds(const Space& space, answer::Sites& sites,
+              const std::map<LayerCostsKey, LayerCosts>& layer_costs);
 
   // step_ps is 0 if the plan needs more bytes than `room`.
   Bound of(const PlanShape& core, std::int64_t room = std::numeric_limits<std::int64_t>::max());
@@ -86,16 +89,25 @@ class FirstBounds {
   std::vector<PassTimes> least_passes_of_parts(const PlanShape& core);
   const std::vector<int>& layers(const PlanShape& core);  // of each part
   const std::vector<Moment>& moments(const PlanShape& core);
+  std::int64_t traffic_of_shards(const PlanShape& core);
+  struct Traffic {
+    std::int64_t gather = 0, reduce = 0;  // of a layer, picoseconds
+  };
+  Traffic traffic_of_layer(const PlanShape& core);
   std::int64_t state_bytes(const PlanShape& core, std::int64_t parameters) const;
   struct ChunkBytes;
   ChunkBytes chunk_bytes(const PlanShape& core, const LayerCosts& layer_costs, int chunk);
 
   const Space& space_;
+  answer::Sites& sites_;
   const std::map<LayerCostsKey, LayerCosts>& layer_costs_;
   // By base: the first base with the same layers and the same pipeline. Both share the cache.
   std::vector<int> pipeline_class_;
   std::map<std::tuple<int, int, int, int, Split>, std::vector<int>> layers_;
   std::map<std::tuple<int, int, int, int, int>, std::vector<Moment>> moments_;
+  // By site, tp, cp, pp, and the bytes of a gather and of a reduction.
+  std::map<std::tuple<const answer::Site*, int, int, int, std::int64_t, std::int64_t>, Traffic>
+      traffic_;
 };
 
 // The second and the third bound. The method room() returns the smallest capacity minus bytes over

@@ -27,7 +27,7 @@ bool is_ready(const Entry& entry) {
 bool is_conventional(const Space& space, const PlanShape& core) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
   const program::LayerPolicy& policy = space.policies()[core.policy].policy;
-  return core.micro_batch <= 2 && core.split == Split::even &&
+  return core.micro_batch <= 2 && core.split != Split::padded &&
          row.splits == schedule::Splits::none && !row.by_times &&
          policy.recompute != program::Recompute::selective;
 }
@@ -96,7 +96,8 @@ bool Candidates::passed_over(const Entry& entry) {
     return true;
   }
   if (entry.full > most_full()) return true;
-  if (!is_ready(entry)) return ++bounded_[degrees] > most_bounds_of_degrees;
+  if (!is_ready(entry))
+    return entry.known < Known::second_bound && ++bounded_[degrees] > most_bounds_of_degrees;
   return !replayed_
               .insert({c.base, c.tp, c.cp, c.pp, c.micro_batch, c.schedule, c.chunks, c.policy,
                        c.recompute_layers})

@@ -44,10 +44,10 @@ bool is_conventional(const Space& space, const PlanShape& core);
 // Plans that are likely to fit, the fastest first. The search (search.cpp) uses it to seek a first
 // plan, and to fill its list.
 //
-// A plan that comes out for the first time gets its second bound (or, if it has none, its third
-// one) and is put back. With that bound it is replayed, unless its tensors fill so much of the room
-// that fragmentation may take the rest. After many bounds the best plan that has one is replayed,
-// even if first bounds of others are below it.
+// A plan that comes out for the first time gets its second bound and is put back; the next time its
+// third one. With both it is replayed, unless its tensors fill so much of the room that
+// fragmentation may take the rest. After many bounds the best plan that has both is replayed, even
+// if bounds of others are below it.
 //
 // First bounds know no messages between replicas. Second bounds do, and plans of the same degrees
 // send nearly the same messages. So the first bound of a plan is scaled by the ratio of both bounds

@@ -61,6 +61,7 @@ std::vector<output::Column> plan_columns(const SearchReport& said) {
                                          {"headroom_gib", "headroom", "GiB", 1},
                                          {"fits_probability", "fits", "%", 0}};
   if (said.price_per_gpu_hour > 0) columns.push_back({"cost", "cost/Mtoken", "", 3});
+  if (said.power_w > 0) columns.push_back({"joules_per_token", "J/token", "", 3});
   columns.push_back({"plan", "plan", "", 0, true});
   return columns;
 }
@@ -77,6 +78,7 @@ std::vector<Json> plan_cells(const SearchReport& said, const Replayed& one) {
   cells.push_back(one.likely < 0 ? Json() : Json(output::rounded(100 * one.likely, 1)));
   if (said.price_per_gpu_hour > 0)
     cells.emplace_back(output::rounded(cost_per_million(said, one), 4));
+  if (said.power_w > 0) cells.emplace_back(output::rounded(said.power_w / one.tokens_s_gpu, 4));
   cells.emplace_back(own_text(said, one));
   return cells;
 }
@@ -280,7 +282,8 @@ output::Document document(const SearchReport& said) {
   out.title = fmt::format("plan: {} on {}", said.model, said.cluster);
   out.blocks.emplace_back(answer_of(said));
   if (!said.outcome.best.empty()) {
-    out.blocks.emplace_back(table_of(said, "plans", "the best plans", said.outcome.best));
+    out.blocks.emplace_back(table_of(
+        said, "plans", "the best plans (TFLOP/s as Megatron-LM counts them)", said.outcome.best));
     out.blocks.emplace_back(certainty_of(said));
     output::Series points;
     points.title = "throughput against memory";
@@ -321,6 +324,7 @@ Json plan_json(const SearchReport& said, const Replayed& one) {
   if (one.likely >= 0) json["fits_probability"] = one.likely;
   if (one.low_s > 0) json["step_interval_90_s"] = {one.low_s, one.high_s};
   if (said.price_per_gpu_hour > 0) json["cost_per_million_tokens"] = cost_per_million(said, one);
+  if (said.power_w > 0) json["joules_per_token"] = said.power_w / one.tokens_s_gpu;
   return json;
 }
 

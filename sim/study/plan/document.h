@@ -20,6 +20,7 @@ struct SearchReport {
   const Wanted& wanted;
   std::string model, cluster;
   double price_per_gpu_hour = 0;      // 0: unknown
+  double power_w = 0;                 // of a board at its limit; 0: unknown
   std::vector<Neighbour> neighbours;  // of the best plan
   std::vector<LaunchText> launches;   // for the plan to launch
   std::string launched;  // settings of the plan to launch: the best plan or its refined form

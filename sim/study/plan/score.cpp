@@ -9,7 +9,9 @@ namespace sim::planner {
 Score score(const Space& space, const Wanted& wanted, const PlanShape& core, std::int64_t step_ps) {
   const double gpus = space.bases()[core.base].gpus;
   if (wanted.objective == Objective::gpus) return {gpus, step_ps};
-  if (wanted.objective == Objective::cost) return {gpus * static_cast<double>(step_ps), step_ps};
+  // All boards have one limit, so energy is GPU time too.
+  if (wanted.objective == Objective::cost || wanted.objective == Objective::energy)
+    return {gpus * static_cast<double>(step_ps), step_ps};
   return {0, step_ps};
 }
 

@@ -23,11 +23,11 @@ constexpr double near_enough = 0.98;
 }  // namespace
 
 Outcome Search::run() {
-  bounds_.first = std::make_unique<FirstBounds>(space_, bounds_.layer_costs);
+  bounds_.first = std::make_unique<FirstBounds>(space_, sites_, bounds_.layer_costs);
   find_room();
   if (!seek_conventional()) return stopped();
   if (!find_layer_costs({}) || !bound_all()) return stopped();
-  if (!best_.score) start_seek(std::exchange(bounds_.entries, {}));
+  start_seek(std::exchange(bounds_.entries, {}), best_.score ? improve_work : seek_work);
   if (!run_waves() && phase_ <= Phase::prove) return stopped();
   finish();
   return std::move(out_);
@@ -105,7 +105,7 @@ bool Search::seek_conventional() {
     const Bound bound = bounds_.first->of(space_.cores()[c], room(c));
     if (bound.bytes <= room(c)) entries.push_back(entry_of(c, bound));
   }
-  start_seek(std::move(entries));
+  start_seek(std::move(entries), seek_work);
   return run_waves();
 }
 
@@ -134,7 +134,7 @@ bool Search::bound_all() {
     }
   }
   bounds_.of_all_plans = true;
-  if (!best_.score) bounds_.entries = entries;
+  bounds_.entries = entries;
   queue_ = Queue(Later(), std::move(entries));
   for (const auto& [plan, at] : found_) offer_replay(at);
   return true;

@@ -39,9 +39,10 @@
 namespace sim::planner {
 
 enum class Objective : std::uint8_t {
-  time,  // the shortest step
-  cost,  // the most tokens per price: the least GPU time per step
-  gpus,  // the fewest GPUs that reach a rate, then the shortest step
+  time,    // the shortest step
+  cost,    // the most tokens per price: the least GPU time per step
+  gpus,    // the fewest GPUs that reach a rate, then the shortest step
+  energy,  // the most tokens per joule of the boards, which draw the limit of the cluster's site
 };
 
 // Computed answers about plans of a space, by item.

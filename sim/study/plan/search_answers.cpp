@@ -26,7 +26,7 @@ void Search::take_failure(std::size_t item, const std::string& why) {
     return;
   }
   if (entry.known == Known::third_bound) take_failed_replay(entry);
-  release_orders(entry, 0);
+  release_orders(entry, {});
   drop(item, Json());
 }
 
@@ -49,9 +49,7 @@ std::int64_t Search::plans_left(std::uint32_t core, int from, int count) const {
 
 std::int64_t Search::plans_left(const Entry& entry) const {
   const PlanShape& core = space_.cores()[entry.core];
-  // The other orders of ranks wait for the first one.
-  if (entry.known < Known::second_bound && entry.variant == 0)
-    return plans_left(entry.core, 0, space_.variants(core));
+  if (holds_orders(entry)) return plans_left(entry.core, 0, space_.variants(core));
   return plans_of_order(entry);
 }
 
@@ -87,7 +85,9 @@ void Search::take(std::size_t item, const std::string& text) {
   const Entry entry = under_way_.at(item);
   if (entry.sought && entry.known < Known::third_bound) return take_candidate(item, entry, json);
   if (entry.known == Known::replay) return take_tight(item, entry, text);
-  if (!release_orders(entry, json.is_null() ? 0 : json.value("bytes", std::int64_t{0}))) {
+  const auto bytes =
+      json.is_null() ? std::nullopt : std::optional(json.value("bytes", std::int64_t{0}));
+  if (!release_orders(entry, bytes)) {
     under_way_.erase(item);
     return;
   }
@@ -119,14 +119,20 @@ void Search::take(std::size_t item, const std::string& text) {
   best_.core = entry.core;
 }
 
-bool Search::release_orders(const Entry& entry, std::int64_t bytes) {
+bool Search::holds_orders(const Entry& entry) const {
+  return entry.variant == 0 &&
+         entry.known <= (goes_by_times(entry.core) ? Known::second_bound : Known::waiting);
+}
+
+bool Search::release_orders(const Entry& entry, std::optional<std::int64_t> bytes) {
   const int orders = space_.orders(space_.cores()[entry.core]);
-  if (entry.known != Known::waiting || entry.variant != 0 || orders == 1) return true;
-  if (bytes > room(entry.core)) {
+  if (!holds_orders(entry) || orders == 1) return true;
+  if (bytes && *bytes > room(entry.core)) {
     out_.counts.cut_by_memory += plans_left(entry);
-    note_nearest(entry.core, bytes - room(entry.core));
+    note_nearest(entry.core, *bytes - room(entry.core));
     return false;
   }
+  if (bytes && entry.known == Known::waiting && goes_by_times(entry.core)) return true;
   for (int order = 1; order < orders; ++order)
     queue_.push({entry.score, Known::waiting, entry.core,
                  static_cast<std::uint16_t>(order * space_.allocators()), entry.full});
@@ -141,14 +147,12 @@ void Search::take_candidate(std::size_t item, Entry entry, const Json& json) {
   if (entry.known == Known::waiting) candidates_.note_bounds(core, entry.score.step_ps, step_ps);
   entry.score = score(core, std::max(step_ps, entry.score.step_ps));
   const std::int64_t room = json["room"];
-  const bool known = room < no_bound;
-  if (known) {
+  if (room < no_bound) {
     const auto left = static_cast<double>(room - headroom_of(entry));
     entry.full = static_cast<float>(1 - left / static_cast<double>(this->room(entry.core)));
   }
-  // Plans without a second bound get the third one.
-  entry.known =
-      known || entry.known == Known::second_bound ? Known::third_bound : Known::second_bound;
+  // A third bound takes a small part of a replay's time.
+  entry.known = entry.known == Known::second_bound ? Known::third_bound : Known::second_bound;
   if (!too_slow(core, entry.score.step_ps)) candidates_.put_back(entry);
 }
 
@@ -167,7 +171,8 @@ void Search::take_bound(std::size_t item, const Entry& entry, const Json& json) 
   const PlanShape& core = space_.cores()[entry.core];
   const std::int64_t step_ps = std::max(json["step_ps"].get<std::int64_t>(), entry.score.step_ps);
   if (too_slow(core, step_ps)) {
-    out_.counts.cut_by_time += plans_of_order(entry);
+    const bool all = entry.known == Known::waiting && goes_by_times(entry.core);
+    out_.counts.cut_by_time += all ? plans_left(entry) : plans_of_order(entry);
   } else if (entry.known == Known::waiting) {
     queue_.push({score(core, step_ps), Known::second_bound, entry.core, entry.variant, entry.full});
   } else {

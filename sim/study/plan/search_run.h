@@ -21,8 +21,8 @@ namespace sim::planner {
 
 // A bound that is not known.
 constexpr std::int64_t no_bound = std::numeric_limits<std::int64_t>::max();
-// Work on the way to a first plan, and on further plans to list.
-constexpr Candidates::Work seek_work{1024, 48}, list_work{1024, 32};
+// Work on the way to a first plan, on a better one among all plans, and on further plans to list.
+constexpr Candidates::Work seek_work{1024, 48}, improve_work{512, 32}, list_work{1024, 32};
 
 class Search {
  public:
@@ -73,8 +73,8 @@ class Search {
   // Seeks a first plan among conventional ones. False: stopped.
   bool seek_conventional();
 
-  void start_seek(std::vector<Entry> entries) {
-    candidates_.restart(std::move(entries), seek_work, false);
+  void start_seek(std::vector<Entry> entries, Candidates::Work work) {
+    candidates_.restart(std::move(entries), work, false);
   }
   // A plan above this score is hardly better than the best one so far.
   std::optional<Score> near_best() const;
@@ -130,7 +130,15 @@ class Search {
 
   // Orders of ranks have the same tensors. So if those of the first order, `bytes`, need more than
   // any capacity, all orders are discarded: false. Else the other orders enter the queue.
-  bool release_orders(const Entry& entry, std::int64_t bytes);
+  // If the bytes of searched orders are not known yet, the other orders wait for the third bound.
+  // No bytes: the plan is impossible, or the simulator fails on it.
+  bool release_orders(const Entry& entry, std::optional<std::int64_t> bytes);
+
+  // Whether the other orders of ranks wait for this entry.
+  bool holds_orders(const Entry& entry) const;
+  bool goes_by_times(std::uint32_t core) const {
+    return schedule::catalog()[space_.cores()[core].schedule].by_times;
+  }
 
   // A bound of a plan that is not proven yet.
   void take_candidate(std::size_t item, Entry entry, const output::Json& json);

@@ -224,14 +224,25 @@ SecondBound third_bound(const answer::CheckedPlan& checked) {
   const Plan& plan = checked.plan();
   answer::Site& site = checked.site();
   SecondBound bound;
+  const program::Environment environment =
+      engine::environment(site.machine.gpu, site.profile.device);
+  // The programs of an order that goes by times are written a second time, when the times are
+  // known. The last stage holds the most pending weight gradients, so it comes first.
+  const bool by_times = schedule::find(plan.pipeline.schedule)->by_times && plan.mesh.pp > 1;
+  const program::ValidPlan timed =
+      by_times ? program::valid(answer::timed_plan(checked)) : checked.plan();
+  if (by_times && !plan.draws_routes()) {
+    const program::Orders orders = program::orders_of(timed);
+    program::Job ends;
+    for (const int stage : {plan.mesh.pp - 1, 0})
+      if (!add_end(timed, environment, orders, stage, ends, bound, site)) return bound;
+  }
   // One context-parallel rank per stage is enough, since other ranks can only delay it. Experts are
   // shared across these ranks and need all.
-  const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.architecture.is_mixture() &&
-                    !schedule::find(plan.pipeline.schedule)->by_times;
-  program::Job job =
-      thin ? program::build_stages(checked.plan(),
-                                   engine::environment(site.machine.gpu, site.profile.device))
-           : *answer::timed_job(checked);
+  const bool thin = ranks_are_alike(site) && plan.mesh.cp > 1 && !plan.architecture.is_mixture();
+  program::Job job = thin       ? program::build_stages(timed, environment)
+                     : by_times ? answer::job_of(timed, site)
+                                : checked.job();
   const engine::Memory memory = memory_of(job, plan, site);
   take_fullest(job, memory, bound);
   if (bound.room() < 0) return bound;

@@ -24,7 +24,8 @@ std::string joined(const std::vector<std::string>& problems) {
 }
 
 output::PointName named(const std::string& id, const Point& point) {
-  return {id, point.name, point.family, fmt::format("{}", fmt::join(point.settings, " "))};
+  return {id, point.name, point.family, fmt::format("{}", fmt::join(point.settings, " ")),
+          point.counts_all_attention};
 }
 
 std::string refused(const std::string& id, const Point& point, const std::string& outcome,
@@ -157,6 +158,7 @@ std::string point_id(const Point& point) {
               {"plan", output::to_json(point.plan)}};
   if (point.memory != engine::MemoryDetail::exact)
     all["memory"] = std::string(engine::name(point.memory));
+  if (point.counts_all_attention) all["throughput"] = "paper";
   const std::string text = output::line(all);
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }

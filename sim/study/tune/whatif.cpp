@@ -92,6 +92,12 @@ output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& an
   return row;
 }
 
+Result<input::PlanFile> loaded(const WhatifSettings& settings,
+                               const std::vector<std::string>& all) {
+  return settings.launch.empty() ? input::load_plan(settings.plan, all)
+                                 : input::load_megatron(settings.launch, all);
+}
+
 double price_of_variant(const input::Variant& variant, const input::Machine& machine,
                         const WhatifSettings& settings) {
   for (const std::string& name : {variant.name, machine.cluster.name})
@@ -102,7 +108,7 @@ double price_of_variant(const input::Variant& variant, const input::Machine& mac
 // One draw of a variant.
 output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std::string>& all,
                            const WhatifSettings& settings, answer::Sites& sites) {
-  const Result<input::PlanFile> file = input::load_plan(settings.plan, all);
+  const Result<input::PlanFile> file = loaded(settings, all);
   if (!file) return impossible(variant, file.errors());
   const Result<answer::Site*> found = sites.of(file->machine);
   if (!found) return impossible(variant, found.errors());
@@ -152,7 +158,7 @@ output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings
   all.insert(all.end(), variant.settings.begin(), variant.settings.end());
   output::WhatifRow row = draw_row(variant, all, settings, sites);
   if (settings.seeds <= 1 || !row.fits) return row;
-  const Result<input::PlanFile> file = input::load_plan(settings.plan, all);
+  const Result<input::PlanFile> file = loaded(settings, all);
   std::vector<double> steps = {row.step};
   for (int draw = 1; file && draw < settings.seeds; ++draw) {
     const std::vector<std::string> drawn = settings_of_draw(file->machine.cluster, draw);
@@ -169,7 +175,7 @@ output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings
 Result<std::vector<output::WhatifRow>> whatif(const WhatifSettings& settings,
                                               const std::vector<input::Variant>& variants,
                                               const std::function<bool(std::size_t)>& go_on) {
-  const Result<input::PlanFile> base = input::load_plan(settings.plan, settings.settings);
+  const Result<input::PlanFile> base = loaded(settings, settings.settings);
   if (!base) return base.errors();
   std::vector<input::Variant> all = {{"base", {}}};
   all.insert(all.end(), variants.begin(), variants.end());

@@ -22,6 +22,7 @@ constexpr int most_coupled_gpus = 1 << 18;
 
 struct WhatifSettings {
   std::string plan;                   // path; "": settings only
+  std::string launch;                 // path of a launch script of Megatron-LM in place of a plan
   std::vector<std::string> settings;  // of the base and of every variant
   double price_per_gpu_hour = 0;      // 0: the cluster's price, if it has one
   // Prices per GPU and hour by the name of a variant or of its cluster. They come before the two

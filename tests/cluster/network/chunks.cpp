@@ -76,3 +76,19 @@ TEST_CASE("network: NVLSTree takes measured steps and the losses of NVLS in a no
   // Half of 450 GB/s over 1 + 1/8, which is less than the NICs carry.
   CHECK(answer->algorithm_bandwidth == Approx(0.5 * 450e9 / 1.125));
 }
+
+TEST_CASE("network: a tree waits for a chunk at each GPU of the chain and each level") {
+  // Eight channels of 48, launched twice: a chunk of 512 KiB crosses a GPU at 8 x 38.7 / 16 GB/s,
+  // a NIC at 8 x 50 / 16 GB/s.
+  const NcclModel model = sixteen_channels();
+  const auto fill = [&](int nodes, std::int64_t bytes) {
+    return tree_fill(model, nodes_of_eight(nodes), 50e9, Bytes{bytes});
+  };
+  const auto expected = [](int levels, double chunk) {
+    return 2 * 7 * chunk / (8 * 38.7e9 / 16) + (2 * levels - 1) * chunk / (8 * 50e9 / 16);
+  };
+  CHECK(fill(2, GiB) == Approx(expected(1, 512 * KiB)));
+  CHECK(fill(8, GiB) == Approx(expected(3, 512 * KiB)));
+  CHECK(fill(8, 16 * 512 * KiB) == Approx(expected(3, 512 * KiB)));
+  CHECK(fill(8, MiB) == Approx(expected(3, 64 * KiB)));  // less than a chunk a channel
+}

@@ -25,7 +25,7 @@ void hold_bounds(const planner::Question& question, std::size_t plans) {
     for (const planner::LayerCostsKey& key : planner::layer_costs_keys(space, core))
       if (!layer_costs.contains(key))
         layer_costs[key] = planner::make_layer_costs(space, key, site);
-    planner::FirstBounds first(space, layer_costs);
+    planner::FirstBounds first(space, sites, layer_costs);
     const planner::Bound sums = first.of(core);
     const std::int64_t ordered = first.step_of_order(core);
     const program::Plan plan = space.plan(core, variant);

@@ -33,7 +33,7 @@ Nearness nearness(const planner::Question& question, std::size_t every, std::siz
     for (const planner::LayerCostsKey& key : planner::layer_costs_keys(space, core))
       if (!layer_costs.contains(key))
         layer_costs[key] = planner::make_layer_costs(space, key, site);
-    planner::FirstBounds first(space, layer_costs);
+    planner::FirstBounds first(space, sites, layer_costs);
     const planner::Bound sums = first.of(core);
     const program::Plan plan = space.plan(core, 0);
     if (!support::reasons(plan, site).empty()) continue;

@@ -3,8 +3,6 @@
 #include <cassert>
 #include <cstddef>
 #include <map>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "sim/job/schedule/placement.h"
@@ -34,6 +32,7 @@ class OrderExpander {
       : schedule_(schedule), shape_(shape), order_(order), stage_(stage) {
     for (const ScheduledPass& step : order_) count(step, 1);
     total_ = left_;
+    forwards_run_.resize(tasks());
     for (std::size_t i = 0; i < order_.size(); ++i) {
       if (order_[i].pass == Pass::forward) forwards_.push_back(i);
       if (goes_back(order_[i].pass)) backwards_.push_back(i);
@@ -76,6 +75,15 @@ class OrderExpander {
                             goes_back(step.pass) && untouched(of_ends)};
     count(step, -1);
     return position;
+  }
+
+  // Tasks of the stage: a slice of a microbatch in a chunk.
+  std::size_t tasks() const {
+    return static_cast<std::size_t>(shape_.chunks * shape_.microbatches * shape_.slices);
+  }
+  std::size_t number(const ScheduledPass& step) const {
+    return static_cast<std::size_t>(
+        (step.chunk * shape_.microbatches + step.microbatch) * shape_.slices + step.slice);
   }
 
   StageChunk place(const ScheduledPass& step) const { return {stage_, step.chunk}; }
@@ -147,7 +155,7 @@ class OrderExpander {
   std::vector<StageAction> acts_;
   std::map<std::pair<Counted, int>, int> left_, total_;  // by chunk
   std::vector<std::size_t> forwards_, backwards_;        // positions in the order
-  std::set<std::tuple<int, int, int>> forwards_run_;     // chunk, microbatch, slice
+  std::vector<bool> forwards_run_;                       // by number of the task
   // Whether the next gradient is to be received ahead of its pass.
   bool asks_ = false;
   std::size_t asked_ = 0;  // gradients whose receive is issued
@@ -234,10 +242,14 @@ void OrderExpander::finish_rows() {
 
 // A task's frame is released after the last action that works on it.
 void OrderExpander::mark_complete() {
-  std::set<std::tuple<int, int, int>> seen;
-  for (auto act = acts_.rbegin(); act != acts_.rend(); ++act)
-    if (act->kind == StageAction::Kind::pass || act->kind == StageAction::Kind::look_up_back)
-      act->completes = seen.insert({act->step.chunk, act->step.microbatch, act->step.slice}).second;
+  std::vector<bool> seen(tasks());
+  for (auto act = acts_.rbegin(); act != acts_.rend(); ++act) {
+    if (act->kind != StageAction::Kind::pass && act->kind != StageAction::Kind::look_up_back)
+      continue;
+    std::vector<bool>::reference task = seen[number(act->step)];
+    act->completes = !task;
+    task = true;
+  }
 }
 
 void OrderExpander::run(const ScheduledPass& step) {
@@ -286,7 +298,7 @@ std::size_t OrderExpander::warm_up() const {
 void OrderExpander::ask_for_gradient() {
   if (!asks_ || asked_ == backwards_.size()) return;
   const ScheduledPass& next = order_[backwards_[asked_]];
-  if (forwards_run_.count({next.chunk, next.microbatch, next.slice}) == 0) return;
+  if (!forwards_run_[number(next)]) return;
   exchange(received(next), next);
   asks_ = false;
   ++asked_;
@@ -314,7 +326,7 @@ void OrderExpander::posted() {
     behind_output(step);
     if (first != nullptr) hand_on(*first);
     if (!step.paired) hand_on(step);
-    if (goes_forward) forwards_run_.insert({step.chunk, step.microbatch, step.slice});
+    if (goes_forward) forwards_run_[number(step)] = true;
     if (ahead && goes_forward) receive_next(forwards_, ++forward);
     if (goes_back(step.pass)) asks_ = ahead;
     ask_for_gradient();

@@ -62,8 +62,9 @@ void wait_for_messages(Emitter& e, const Rank& rank, int chunk, bool forward) {
 
 Pipeline::Pipeline(Rank& rank)
     : rank_(rank),
+      slices_(slice_count(rank.plan)),
       tensors_(rank),
-      exchange_patterns_(message_kinds * static_cast<std::size_t>(slice_count(rank.plan)), -1) {}
+      exchange_patterns_(message_kinds * static_cast<std::size_t>(slices_), -1) {}
 
 Bytes Pipeline::message() const {
   // Sequence-parallel shards are sent as they are; otherwise whole tensors are sent.
@@ -77,7 +78,7 @@ std::uint32_t Pipeline::acquire(const ScheduledPass& task) {
     frame = next_frame_++;
   } else {
     frame = free_frames_.front();
-    free_frames_.erase(free_frames_.begin());
+    free_frames_.pop_front();
   }
   frames_[number(task)] = static_cast<std::int32_t>(frame);
   return frame;
@@ -289,9 +290,8 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, const BehindPass& b
   microbatches_ = microbatches;
   passes_.clear();
   completed_.clear();
-  frames_.assign(static_cast<std::size_t>(microbatches * rank_.plan.pipeline.virtual_stages *
-                                          slice_count(rank_.plan)),
-                 -1);
+  frames_.assign(
+      static_cast<std::size_t>(microbatches * rank_.plan.pipeline.virtual_stages * slices_), -1);
   free_frames_.clear();
   next_frame_ = 0;
   done_ = 0;

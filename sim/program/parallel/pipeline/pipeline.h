@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -66,8 +67,7 @@ class Pipeline {
   void mark_steady();
 
   std::size_t number(const schedule::ScheduledPass& task) const {
-    const int slices = slice_count(rank_.plan);
-    return static_cast<std::size_t>((task.chunk * microbatches_ + task.microbatch) * slices +
+    return static_cast<std::size_t>((task.chunk * microbatches_ + task.microbatch) * slices_ +
                                     task.slice);
   }
   bool has_frame(const schedule::ScheduledPass& task) const { return frames_[number(task)] >= 0; }
@@ -86,6 +86,7 @@ class Pipeline {
   bool by_torch() const { return rank_.plan.shards_parameters(); }
 
   Rank& rank_;
+  int slices_;  // of a sequence
   StageTensors tensors_;
   std::vector<Pass> passes_;
   std::vector<std::uint32_t> completed_;
@@ -95,7 +96,7 @@ class Pipeline {
   std::map<std::pair<StageTensors::Kind, std::uint32_t>, std::int64_t> tensor_patterns_;  // by slot
   schedule::ScheduledPass went_back_{};  // the pass that produced the gradient to be sent
   std::vector<std::int32_t> frames_;     // by task number, -1: none
-  std::vector<std::uint32_t> free_frames_;
+  std::deque<std::uint32_t> free_frames_;
   std::uint32_t next_frame_ = 0;
   int microbatches_ = 0;
   int done_ = 0;

@@ -202,8 +202,6 @@ void mixture_combinations(const Plan& plan, Diagnostics& problems) {
     refuse(plan.policy.offload_layers > 0 ? "offload_layers" : "layer_choices",
            "activations of layers with experts stay on the GPU; write "
            "offload_layers 0 and swap no layer");
-  if (plan.stack.layer_kernels != LayerKernels::fused && plan.architecture.is_latent())
-    refuse("layer_kernels", "latent attention is simulated with layer_kernels fused");
 }
 
 void latent(const Plan& plan, Diagnostics& problems) {
