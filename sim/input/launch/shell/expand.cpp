@@ -405,6 +405,17 @@ Text Expander::sum(std::string_view expression, std::size_t at) {
   return result;
 }
 
+namespace {
+
+// The text that `basename PATH` prints (`last`), or `dirname PATH`.
+Text part_of_path(bool last, const Text& path) {
+  const std::size_t slash = path.bytes.rfind('/');
+  if (slash == std::string::npos) return last ? path : Text();
+  return last ? path.part(slash + 1, std::string::npos) : path.part(0, slash);
+}
+
+}  // namespace
+
 // `...` and $(...): evaluates a few that need no program. The others are unknown.
 void Expander::substitution(std::string_view inside, std::size_t at, bool quoted, Sink& sink) {
   const auto give_up = [&] {
@@ -460,13 +471,8 @@ void Expander::substitution(std::string_view inside, std::size_t at, bool quoted
     const Text result = sum(inside.substr(inside.find("expr") + 4), at);
     return sink.put(result, quoted);
   }
-  if ((name == "basename" || name == "dirname") && all.size() == 2) {
-    const std::size_t slash = all[1].bytes.rfind('/');
-    if (name == "basename")
-      return sink.put(
-          slash == std::string::npos ? all[1] : all[1].part(slash + 1, std::string::npos), quoted);
-    return sink.put(slash == std::string::npos ? Text() : all[1].part(0, slash), quoted);
-  }
+  if ((name == "basename" || name == "dirname") && all.size() == 2)
+    return sink.put(part_of_path(name == "basename", all[1]), quoted);
   give_up();
 }
 
