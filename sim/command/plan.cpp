@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -15,6 +14,7 @@
 #include "sim/base/quantity.h"
 #include "sim/base/text.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/gpu_list.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/plan_file.h"
 #include "sim/command/common/progress.h"
@@ -55,39 +55,9 @@ double positive(const Options& options, const char* name, double most) {
   return value;
 }
 
-std::vector<int> gpus_of(const Options& options) {
-  std::vector<int> all;
-  const std::string text = options.text("gpus");
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const auto number = [&](std::size_t from, std::size_t to) {
-      int value = 0;
-      const auto [last, error] = std::from_chars(text.data() + from, text.data() + to, value);
-      if (error != std::errc{} || last != text.data() + to || value < 1 || value > 1 << 20)
-        refuse(
-            fmt::format("--gpus: '{}' is not a number of GPUs; write for example --gpus 512, "
-                        "--gpus 256,512 or --gpus 64..512",
-                        text));
-      return value;
-    };
-    // A range has its first number, doubled as often as it stays in the range.
-    const std::size_t dots = std::min(text.find("..", at), end);
-    const int least = number(at, dots);
-    const int most = dots == end ? least : number(dots + 2, end);
-    for (std::int64_t value = least; value <= most; value *= 2)
-      all.push_back(static_cast<int>(value));
-    if (most < least)
-      refuse(fmt::format("--gpus: '{}' begins above its end", text.substr(at, end - at)));
-    at = end + 1;
-  }
-  std::ranges::sort(all);
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
-
 planner::Question question_of(const Options& options) {
   planner::Question question;
-  question.gpus = gpus_of(options);
+  question.gpus = gpu_list(options.text("gpus"));
   std::vector<std::string> names;
   for (const std::string& word : options.words()) {
     if (word.find('=') == std::string::npos) {

@@ -1,4 +1,5 @@
-// field_access.h — reads and writes a member of a plan: at<&Plan::mesh, &MeshPlan::tp>().
+// field_access.h — reads and writes a member of a plan by its path, as in
+// at<&Plan::mesh, &MeshPlan::tp>().
 //
 // The tables of plan fields (plan_table*.cpp) use it to fill Field::place.
 #pragma once

@@ -29,7 +29,7 @@ namespace sim::input {
 using Value = std::variant<bool, std::int64_t, double, std::string>;
 std::string text_of(const Value& value);
 
-// Reads and writes the member of program::Plan that belongs to a field. Fields without it are
+// Reads and writes the member of program::Plan that belongs to a field. Fields without one are
 // resolved together with other fields (resolve.cpp).
 struct FieldAccess {
   Value (*get)(const program::Plan&) = nullptr;
