@@ -24,8 +24,8 @@ class CheckedPlan;
 // out [arXiv 2401.10241, section 5.3].
 double bubble_of_pass_times(const CheckedPlan& plan);
 
-// The plan as `evaluate` replays it: if its schedule is ordered by pass times, with the times of its
-// own programs.
+// The plan as `evaluate` replays it: if its schedule is ordered by pass times, with the times of
+// its own programs.
 program::Plan timed_plan(const CheckedPlan& plan);
 
 // The device programs that `evaluate` replays. If the schedule is ordered by pass times, the order

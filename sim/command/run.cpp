@@ -191,7 +191,8 @@ int run_run(const Arguments& arguments, Globals globals) {
   answer::add_retry_cost(answer, plan, how);
   const answer::Basis basis =
       answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
-  const answer::Intervals intervals = answer::intervals(answer, *residuals.get(), basis, "megatron");
+  const answer::Intervals intervals =
+      answer::intervals(answer, *residuals.get(), basis, "megatron");
   const std::string interval_text = answer::intervals_text(intervals);
   recordings.finish(file, plan, answer, interval_text);
   const bool fits = answer.run.fits();

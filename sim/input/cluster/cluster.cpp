@@ -8,6 +8,7 @@
 
 #include "sim/input/cluster/hosts.h"
 #include "sim/input/cluster/node_rates.h"
+#include "sim/input/cluster/spines.h"
 #include "sim/input/fields/cluster_fields.h"
 #include "sim/input/schema/cluster.pb.h"
 #include "sim/input/text/locate.h"
@@ -20,7 +21,6 @@ namespace {
 namespace v1 = rehearse::v1;
 using topology::FabricKind;
 using topology::GpuInterconnect;
-using topology::HostCpu;
 
 struct Load {
   const Source& source;
@@ -86,9 +86,9 @@ GpuInterconnect interconnect(v1::Node::Interconnect value) {
   return value == v1::Node::pcie ? GpuInterconnect::pcie : GpuInterconnect::nvswitch;
 }
 
-HostCpu cpu(v1::Node::Cpu value) {
-  if (value == v1::Node::amd) return HostCpu::amd;
-  return value == v1::Node::arm ? HostCpu::arm : HostCpu::intel;
+topology::HostCpu cpu(v1::Node::Cpu value) {
+  if (value == v1::Node::amd) return topology::HostCpu::amd;
+  return value == v1::Node::arm ? topology::HostCpu::arm : topology::HostCpu::intel;
 }
 
 FabricKind fabric_kind(v1::Fabric::Kind value) {
@@ -249,7 +249,7 @@ topology::Fabric fabric(const v1::Cluster& cluster, Load& load) {
   to.leaves_per_pod = from.leaves_per_pod();
   to.pod_oversubscription = from.has_pod_oversubscription() ? from.pod_oversubscription() : 1.0;
   to.core_hop = to_duration(from.core_hop());
-  to.spines = from.spines();
+  to.spines = from.has_spines() ? from.spines() : spines_of(to, cluster.node().nics());
   to.routers_per_group = from.routers_per_group();
   to.groups = from.groups();
   to.global_links = from.global_links();

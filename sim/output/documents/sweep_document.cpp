@@ -60,8 +60,7 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
     const Key key = {text_of(record, "model"), text_of(record, "cluster"), record.at("seq"),
                      record.at("gpus")};
     const Json*& there = best[key];
-    if (there == nullptr ||
-        number_of(record, throughput) > number_of(*there, throughput)) {
+    if (there == nullptr || number_of(record, throughput) > number_of(*there, throughput)) {
       there = &record;
     }
   }
@@ -284,14 +283,14 @@ Document sweep_document(const std::string& name, const std::vector<Json>& record
     document.blocks.push_back(std::move(*best));
     tables.erase(best);
   }
-  document.blocks.emplace_back(
-      Heatmap{"the best plan of each cell",
-              "points",
-              {"tp", "pp", "cp", "dp", "virtual_stages", "mbs", "gbs", "seq", "gpus", "schedule",
-               "recompute", "model", "cluster", "family"},
-              {throughput_column(records), "tokens_s_gpu", "mfu_megatron_pct", "step_time_s", "bubble_pct",
-               "peak_reserved_gib", "exposed_tp_pct", "exposed_cp_pct", "exposed_dp_pct"},
-              "outcome"});
+  document.blocks.emplace_back(Heatmap{
+      "the best plan of each cell",
+      "points",
+      {"tp", "pp", "cp", "dp", "virtual_stages", "mbs", "gbs", "seq", "gpus", "schedule",
+       "recompute", "model", "cluster", "family"},
+      {throughput_column(records), "tokens_s_gpu", "mfu_megatron_pct", "step_time_s", "bubble_pct",
+       "peak_reserved_gib", "exposed_tp_pct", "exposed_cp_pct", "exposed_dp_pct"},
+      "outcome"});
   document.blocks.emplace_back(throughput_against_memory(records));
   document.blocks.emplace_back(estimate_against_replay(records));
   if (count(records, "oom") > 0) {

@@ -4,10 +4,10 @@
 // of all layers use one communicator, so they run one after the other, and a step is never shorter.
 // A layer has in each step
 //
-//    not staged   a gather for each microbatch, two if it is resharded after the forward pass, and a
-//                 reduction for each microbatch
-//    staged       a gather, since the optimizer has changed the parameters, and one reduction. If it
-//                 is resharded after the forward pass: a gather for each forward pass before the
+//    not staged   a gather for each microbatch, two if it is resharded after the forward pass, and
+//                 a reduction for each microbatch
+//    staged       a gather, since the optimizer has changed the parameters, and one reduction. If
+//                 it is resharded after the forward pass: a gather for each forward pass before the
 //                 first backward pass, and one for that backward pass
 //
 // (program/parallel/fsdp/fsdp.h). The duration is the network's, without the arrival of the ranks.
