@@ -155,14 +155,6 @@ double price_of(const Options& options, const planner::Space& space,
   return price;
 }
 
-// Watts of a board; 0: the cluster gives none.
-double power_of(const planner::Space& space, const planner::Wanted& wanted) {
-  const double power = space.bases().front().file.machine.gpu.power_w;
-  if (wanted.objective == Objective::energy && power == 0)
-    refuse("--objective energy: the cluster gives no power; write gpu.power_w=700");
-  return power;
-}
-
 void declare(Options& options) {
   options.value("gpus", "N", "GPUs of the job; N1,N2: each of these; 64..512: 64, 128, 256, 512")
       .value("batch", "B", "sequences of a step")
@@ -215,7 +207,7 @@ struct Task {
   planner::Question question;
   planner::Wanted wanted;
   planner::Space space;
-  double price = 0, limit = 0, power = 0;
+  double price = 0, limit = 0;
   planner::Launcher launcher = planner::Launcher::torchrun;
   bool asks_constraints = false;
 };
@@ -230,15 +222,15 @@ Task task_of(const PlanArguments& all) {
   planner::Space space = made(question, all.places);
   if (space.cores().empty()) stop_impossible(space);
   const double price = price_of(options, space, wanted);
+  if (wanted.objective == Objective::energy && space.bases().front().file.machine.gpu.power_w == 0)
+    refuse("--objective energy: the cluster gives no power; write gpu.power_w=700");
   for (const planner::Base& base : space.bases()) need(kept_sites().of(base.file.machine));
   const bool slurm = options.choice("launcher", "torchrun", {"torchrun", "slurm"}) == "slurm";
-  const double power = power_of(space, wanted);
   return {question,
           wanted,
           std::move(space),
           price,
           limit,
-          power,
           slurm ? planner::Launcher::slurm : planner::Launcher::torchrun,
           options.has("constraints")};
 }
@@ -298,19 +290,10 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   planner::Wanted wanted = task.wanted;
   wanted.failures = &failures;
   const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
-  planner::SearchReport said{space,
-                             outcome,
-                             wanted,
-                             task.question.model,
-                             task.question.cluster,
-                             task.price,
-                             task.power,
-                             {},
-                             {},
-                             {},
-                             {},
-                             {},
-                             {}};
+  planner::SearchReport said{
+      space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {}, {},
+      {},    {},      {}};
+  said.power_w = space.bases().front().file.machine.gpu.power_w;
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
     if (outcome.complete) {

@@ -13,7 +13,7 @@ using namespace sim;
 
 TEST_CASE("output: a sweep ends with counts and best points and reasons and the rule") {
   answer::Answer slow = sample::fits();
-  slow.rates[0].tflops_gpu = 149;
+  for (answer::Rate& rate : slow.rates) rate.tflops_gpu -= 1;
   slow.plan.batch.micro_batch = 2;
   answer::Answer wrong = sample::out_of_memory();  // the estimate says that it fits
   const std::vector<output::Json> records = {
@@ -25,10 +25,10 @@ TEST_CASE("output: a sweep ends with counts and best points and reasons and the 
   CHECK(text(output::sweep_answer(records)) ==
         "4 points: 2 fit, 1 run out of memory, 1 impossible\n"
         "\n"
-        "fastest of each world size (per GPU; TFLOP/s by the paper's formula)\n"
+        "fastest of each world size (per GPU; TFLOP/s as Megatron-LM counts them)\n"
         "  model  cluster       seq  GPUs  TP  CP  PP  DP  mbs  TFLOP/s  tokens/s  step s   GiB"
         "    of\n"
-        "  toy    toy-cluster  4096     8   2   1   2   2    1    150.0       819   10.00  22.0"
+        "  toy    toy-cluster  4096     8   2   1   2   2    1    140.0       819   10.00  22.0"
         "  38.0\n"
         "\n"
         "where memory runs out\n"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/input/cluster/spines.h"
 #include "sim/input/text/rules.h"
 
 namespace sim::input {
@@ -187,7 +188,7 @@ topology::Fabric read_fabric(const v1::Cluster& cluster, HardwareLoad& load) {
   to.leaves_per_pod = from.leaves_per_pod();
   to.pod_oversubscription = from.has_pod_oversubscription() ? from.pod_oversubscription() : 1.0;
   to.core_hop = to_duration(from.core_hop());
-  to.spines = from.spines();
+  to.spines = from.has_spines() ? from.spines() : spines_of(to, cluster.node().nics());
   to.routers_per_group = from.routers_per_group();
   to.groups = from.groups();
   to.global_links = from.global_links();

@@ -133,6 +133,25 @@ Note answer_of(const SearchReport& said) {
       true};
 }
 
+// If runs like the best plan were hardly measured: the fastest plan of the list with a narrow
+// interval.
+std::string surer_than_best(const SearchReport& said) {
+  constexpr double wide = 2.5, narrow = 1.6;  // high / low
+  const Replayed& best = said.outcome.best.front();
+  const auto spread = [](const Replayed& one) {
+    return one.low_s > 0 ? one.high_s / one.low_s : 0;
+  };
+  if (spread(best) <= wide) return "";
+  std::string text =
+      "\nthe best's interval is wide: few measured runs share parameters and gradients as it does";
+  for (const Replayed& one : said.outcome.best)
+    if (spread(one) > 0 && spread(one) <= narrow)
+      return text +
+             fmt::format(". The fastest with a narrow one takes {:.3f} s ({:.2f}-{:.2f} s): {}",
+                         seconds_of(one), one.low_s, one.high_s, own_text(said, one));
+  return text;
+}
+
 Note certainty_of(const SearchReport& said) {
   const Outcome& outcome = said.outcome;
   std::string text;
@@ -162,6 +181,7 @@ Note certainty_of(const SearchReport& said) {
         "best's ({:.2f}-{:.2f} s); errors of plans on one machine go together, so the order is "
         "surer than that",
         outcome.best.size() - 1, overlap, best.low_s, best.high_s);
+  text += surer_than_best(said);
   return {"", text};
 }
 

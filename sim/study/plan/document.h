@@ -20,13 +20,13 @@ struct SearchReport {
   const Wanted& wanted;
   std::string model, cluster;
   double price_per_gpu_hour = 0;      // 0: unknown
-  double power_w = 0;                 // of a board at its limit; 0: unknown
   std::vector<Neighbour> neighbours;  // of the best plan
   std::vector<LaunchText> launches;   // for the plan to launch
   std::string launched;  // settings of the plan to launch: the best plan or its refined form
   std::vector<Refined> refined;      // refined forms of the best few plans
   std::vector<std::string> relaxed;  // no plan fits: a setting whose removal helps, and the result
   std::vector<Lifted> lifted;        // with --constraints: the one worth most first
+  double power_w = 0;                // of a board at its limit; 0: unknown
 };
 
 // The fastest plans of `replayed` that fit: what a search has found so far.

@@ -8,8 +8,9 @@
 //
 // A search is anytime. It has four phases:
 //
-//     seek    replays the fastest plans that are likely to fit by their second bound, at first
-//             among conventional plans only, until no candidate is much faster than the best
+//     seek    replays the fastest plans that are likely to fit by their bounds, at first among
+//             conventional plans only, then among all, until no candidate is much faster than the
+//             best
 //     prove   best first, as above. A plan whose bound is above the best replays is not computed
 //     tight   replays plans in full that leave less memory free than is wanted and may be faster
 //     list    replays further plans that are likely to fit, until `list` distinct plans are known
