@@ -250,6 +250,8 @@ void read_recomputation(Reading& reading) {
     read_modules(reading, text);
   } else if (!starts_with(text, "none") || contains(text, "?") || contains(text, "unstated")) {
     reading.assume("recompute", "no recomputation");
+  } else {
+    reading.say("recompute", "none");
   }
   const std::string& attention = cell(reading.row, "attention");
   if (starts_with(attention, "unfused")) reading.say("attention", "unfused");

@@ -67,6 +67,10 @@ void choices(const Plan& plan, Diagnostics& problems) {
     problem(
         "layer_choices say what runs again and what is offloaded; leave recompute full and "
         "offload_layers out");
+  if (policy.recompute == Recompute::selective && policy.recompute_modules.operators)
+    problem(
+        "layer_choices keep or recompute whole layers, not operators; leave recompute_modules "
+        "operators out");
   if (splits_backward(plan))
     problem(
         "a layer's choice holds until its backward pass, which this schedule splits; write a "
