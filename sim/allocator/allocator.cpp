@@ -115,8 +115,8 @@ std::int32_t Allocator::pool_for(bool small) const {
       derived_.divided ? round_size(requested, options_) : whole_blocks(requested);
   const bool small = size <= small_size;
   const Request request{size, 0, sub_pool_for(pool_for(small), stream), small};
-  const FreeList& free = sub_pool(request.sub_pool).free;
-  const FreeList::Position fit = find(request);
+  const FreeBins& free = sub_pool(request.sub_pool).free;
+  const FreeBins::Position fit = find(request);
   if (free.at_end(fit)) return allocate_slowly(request, requested, stream);
   return hand_out(request, requested, {free.block(fit), fit});
 }
@@ -132,16 +132,16 @@ std::int32_t Allocator::pool_for(bool small) const {
 }
 
 // Best fit among the free blocks of the request's sub-pool, or the end.
-FreeList::Position Allocator::find(const Request& request) {
+FreeBins::Position Allocator::find(const Request& request) {
   SubPool& home = sub_pool(request.sub_pool);
   if (derived_.collecting) ++pool(home.pool).searches;
-  FreeList::Position p = home.free.first_fit(request.size);
+  FreeBins::Position p = home.free.first_fit(request.size);
   if (derived_.choosy && !home.free.at_end(p) && !acceptable(request, p)) return {};
   return p;
 }
 
 // Whether the options allow the first fit. It may move `p` to a later block.
-bool Allocator::acceptable(const Request& request, FreeList::Position& p) const {
+bool Allocator::acceptable(const Request& request, FreeBins::Position& p) const {
   const SubPool& home = sub_pool(request.sub_pool);
   if (at(home.free.block(p)).expandable && !choose_expandable(request, p)) return false;
   if (options_.max_split_size == unlimited) return true;
@@ -158,15 +158,15 @@ bool Allocator::acceptable(const Request& request, FreeList::Position& p) const 
 // The first fit lies in an expandable segment. The reach of a block is its size plus that of the
 // unmapped block to its right. With expandable segments on, a later block replaces an expandable
 // one while its reach is smaller. With them off, only blocks of ordinary segments serve.
-bool Allocator::choose_expandable(const Request& request, FreeList::Position& p) const {
-  const FreeList& free = sub_pool(request.sub_pool).free;
+bool Allocator::choose_expandable(const Request& request, FreeBins::Position& p) const {
+  const FreeBins& free = sub_pool(request.sub_pool).free;
   if (options_.expandable_segments) {
     const auto reach = [&](BlockId id) {
       const Block& block = at(id);
       const bool grows = block.right != no_block && !at(block.right).mapped;
       return block.size + (grows ? at(block.right).size : 0);
     };
-    for (FreeList::Position next = free.next(p);
+    for (FreeBins::Position next = free.next(p);
          at(free.block(p)).expandable && !free.at_end(next) &&
          reach(free.block(next)) < reach(free.block(p));
          next = free.next(next)) {
@@ -206,7 +206,7 @@ inline bool Allocator::worth_splitting(const Request& request, const Block& bloc
 
 BlockId Allocator::hand_out(const Request& request, std::int64_t requested, Found found) {
   const BlockId id = found.block;
-  FreeList& free = sub_pool(request.sub_pool).free;
+  FreeBins& free = sub_pool(request.sub_pool).free;
   const bool listed = !free.at_end(found.position);
   const bool was_split = at(id).split();
   const bool splits = worth_splitting(request, at(id));
@@ -321,7 +321,7 @@ void Allocator::complete(BlockId id) {
   const std::int64_t requested = past(id).requested;
   const bool small = block.small;
   const bool counts_split = !block.expandable;
-  FreeList& free = sub_pool(block.sub_pool).free;
+  FreeBins& free = sub_pool(block.sub_pool).free;
 
   const BlockId left = mergeable(block.left, true) ? block.left : no_block;
   const BlockId right = mergeable(block.right, true) ? block.right : no_block;
@@ -331,7 +331,7 @@ void Allocator::complete(BlockId id) {
   if (left != no_block && right != no_block)
     free.erase(free.find(at(right).size, at(right).address));
   const BlockId listed = left != no_block ? left : right;
-  FreeList::Position position;
+  FreeBins::Position position;
   if (listed != no_block) position = free.find(at(listed).size, at(listed).address);
   if (right != no_block) {
     blocks_gone += 1;

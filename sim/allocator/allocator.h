@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "sim/allocator/driver.h"
-#include "sim/allocator/free_blocks/free_list.h"
+#include "sim/allocator/free_blocks/free_bins.h"
 #include "sim/allocator/options.h"
 #include "sim/allocator/statistics.h"
 #include "sim/base/units.h"
@@ -127,9 +127,8 @@ class Allocator {
   void begin_pool(int pool, PoolOptions options = {});
   void end_pool(int pool);
   // One user of the pool ends. A pool without users gives its memory back under pressure.
-  // REQUIRES: users_of(pool) > 0.
+  // REQUIRES: the pool has a user.
   void release_pool(int pool);
-  int users_of(int pool) const;
 
   std::int64_t address(BlockId block) const { return at(block).address; }
   std::int64_t size(BlockId block) const { return at(block).size; }
@@ -146,6 +145,14 @@ class Allocator {
   // options that refuse blocks, round to more than 512 bytes or count searches, and with private
   // pools. The sub-pool machine requires it (sub_pools/sub_pool_machine.h).
   bool takes_what_fits() const;
+  // Whether a free block serves this request now, without the driver. Pending frees are not polled.
+  bool serves(std::int64_t size, int stream) const;
+  // The most bytes that this request would take from the driver: a segment, or pages of one.
+  std::int64_t most_from_driver(std::int64_t size) const;
+  // Bytes below the limit of set_memory_fraction; `unlimited` without one.
+  std::int64_t left_below_limit() const;
+  // Whether old segments are given back before new ones are made (garbage_collection_threshold).
+  bool collects_garbage() const { return derived_.collecting; }
   // False keeps only allocated, active and reserved bytes and the counts of rare events, which is
   // faster. Segments and blocks do not depend on it.
   void set_detailed_statistics(bool detailed) { record_.detailed = detailed; }
@@ -291,7 +298,7 @@ class Allocator {
   struct SubPool {
     std::int32_t pool = 0;
     int stream = 0;
-    FreeList free;
+    FreeBins free;
     std::vector<BlockId> unmapped;  // by address
   };
 
@@ -323,7 +330,7 @@ class Allocator {
   // A free block for a request, and its position in the free list; at_end: it is in no list.
   struct Found {
     BlockId block = no_block;
-    FreeList::Position position;
+    FreeBins::Position position;
   };
 
   const Block& at(BlockId id) const { return blocks_[static_cast<std::size_t>(id)]; }
@@ -357,9 +364,9 @@ class Allocator {
   std::int32_t sub_pool_for(std::int32_t pool, int stream);
   std::int32_t add_sub_pool(std::int32_t pool, int stream);
   std::int32_t pool_for(bool small) const;
-  FreeList::Position find(const Request& request);
-  bool acceptable(const Request& request, FreeList::Position& p) const;
-  bool choose_expandable(const Request& request, FreeList::Position& p) const;
+  FreeBins::Position find(const Request& request);
+  bool acceptable(const Request& request, FreeBins::Position& p) const;
+  bool choose_expandable(const Request& request, FreeBins::Position& p) const;
   BlockId allocate_slowly(Request request, std::int64_t requested, int stream);
   BlockId hand_out(const Request& request, std::int64_t requested, Found found);
   bool obtain(Request& request, int stream, Found& found);

@@ -17,8 +17,8 @@ void Allocator::empty_cache() {
 bool Allocator::release_available(const Request& request) {
   if (options_.max_split_size == unlimited) return false;
   const std::int64_t want = std::max(request.size, options_.max_split_size);
-  FreeList& free = sub_pool(request.sub_pool).free;
-  const FreeList::Position fit = free.first_fit(want);
+  FreeBins& free = sub_pool(request.sub_pool).free;
+  const FreeBins::Position fit = free.first_fit(want);
   const auto whole = [&](BlockId id) { return !at(id).expandable && !at(id).split(); };
   if (!free.at_end(fit) && whole(free.block(fit))) {
     release_block(free.block(fit));
@@ -26,7 +26,7 @@ bool Allocator::release_available(const Request& request) {
   }
 
   std::vector<BlockId> smaller;  // ascending, below `want`
-  for (FreeList::Position p = free.first_fit(options_.max_split_size);
+  for (FreeBins::Position p = free.first_fit(options_.max_split_size);
        !free.at_end(p) && free.size_at(p) < want; p = free.next(p)) {
     smaller.push_back(free.block(p));
   }
@@ -58,8 +58,8 @@ void Allocator::release_pool_blocks(std::int32_t pool_index) {
   std::vector<BlockId> whole;
   std::vector<BlockId> expandable;
   for (const auto& [stream, sub_pool_index] : pool(pool_index).sub_pools) {
-    const FreeList& free = sub_pool(sub_pool_index).free;
-    for (FreeList::Position p = free.first(); !free.at_end(p); p = free.next(p)) {
+    const FreeBins& free = sub_pool(sub_pool_index).free;
+    for (FreeBins::Position p = free.first(); !free.at_end(p); p = free.next(p)) {
       const BlockId id = free.block(p);
       if (at(id).expandable) {
         expandable.push_back(id);
@@ -158,8 +158,8 @@ void Allocator::collect_garbage() {
   std::int64_t ages = 0;
   std::int64_t count = 0;
   for (const auto& [stream, sub_pool_index] : large.sub_pools) {
-    const FreeList& free = sub_pool(sub_pool_index).free;
-    for (FreeList::Position p = free.first(); !free.at_end(p); p = free.next(p)) {
+    const FreeBins& free = sub_pool(sub_pool_index).free;
+    for (FreeBins::Position p = free.first(); !free.at_end(p); p = free.next(p)) {
       const Block& block = at(free.block(p));
       if (block.split()) continue;
       ages += large.searches - past(free.block(p)).stamp;
@@ -197,8 +197,8 @@ bool Allocator::find_in_spare_pools(Request& request, int stream, Found& found) 
     if (!own.use_on_oom) continue;
     Request there = request;
     there.sub_pool = sub_pool_for(request.small ? own.small : own.large, stream);
-    const FreeList& free = sub_pool(there.sub_pool).free;
-    const FreeList::Position fit = find(there);
+    const FreeBins& free = sub_pool(there.sub_pool).free;
+    const FreeBins::Position fit = find(there);
     if (free.at_end(fit)) continue;
     found = {free.block(fit), fit};
     request = there;

@@ -50,6 +50,29 @@ bool Allocator::takes_what_fits() const {
          captures_.open.empty() && captures_.pools.empty();
 }
 
+bool Allocator::serves(std::int64_t requested, int stream) const {
+  const std::int64_t size = round_size(requested, options_);
+  const bool small = size <= small_size;
+  for (const auto& [name, sub_pool_index] : pool(pool_for(small)).sub_pools) {
+    if (name != stream) continue;
+    const FreeBins& free = sub_pool(sub_pool_index).free;
+    FreeBins::Position fit = free.first_fit(size);
+    return !free.at_end(fit) && acceptable({size, 0, sub_pool_index, small}, fit);
+  }
+  return false;
+}
+
+std::int64_t Allocator::most_from_driver(std::int64_t requested) const {
+  const std::int64_t size = round_size(requested, options_);
+  // Pages of an expandable segment cover the request, and may begin and end in the middle of one.
+  const std::int64_t pages = options_.expandable_segments ? 2 * options_.large_segment : 0;
+  return segment_size(size, options_) + pages;
+}
+
+std::int64_t Allocator::left_below_limit() const {
+  return limit_ == unlimited ? unlimited : limit_ - total_;
+}
+
 std::vector<std::int32_t> Allocator::save_state(std::vector<std::int64_t>& out) const {
   std::vector<std::int32_t> numbers(blocks_.size(), -1);
   const auto number_of = [&](BlockId id) -> std::int32_t& {

@@ -165,9 +165,4 @@ void Allocator::release_pool(int number) {
   --it->second.users;
 }
 
-int Allocator::users_of(int number) const {
-  const auto it = captures_.pools.find(number);
-  return it == captures_.pools.end() ? 0 : it->second.users;
-}
-
 }  // namespace sim::allocator

@@ -128,7 +128,7 @@ Bytes reserved_most(const engine::RunReport& run) {
   return most;
 }
 
-std::string words(const engine::Place& place) {
+std::string words(const engine::ProgramLocation& place) {
   std::string text = place.step == 0 ? "set-up" : fmt::format("step {}", place.step);
   if (place.microbatch >= 0) text += fmt::format(", microbatch {}", place.microbatch);
   if (place.step > 0) text += fmt::format(", {}", program::name(place.pass));

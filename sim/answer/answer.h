@@ -34,7 +34,7 @@ struct Estimate {
 };
 
 // Confidence of the fit outcome. Memory outside the caching allocator is known within a range only
-// (cluster/device/profile.h, `unaccounted`).
+// (cluster/device/profile.h, `unexplained`).
 struct Verdict {
   // The share of that range in which the plan fits. It is 0 or 1 when both ends of the range give
   // the same outcome.
@@ -99,7 +99,7 @@ Bytes reserved_most(const engine::RunReport& run);
 int step_retries(const engine::RunReport& run);
 
 // Display text: "step 1, microbatch 3, backward of layer 7 (attention)".
-std::string words(const engine::Place& place);
+std::string words(const engine::ProgramLocation& place);
 
 // One line: the three largest time accounts, or the largest memory category of a run that does not
 // fit. Retries whose cost is known are an account of their own: the CPU waits for them.

@@ -98,7 +98,7 @@ StageTimes times_of(const program::ValidPlan& valid, const Site& site) {
   const engine::Times times =
       engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
-  const schedule::Shape shape = program::pipeline_shape(plan, 1);
+  const schedule::PipelineShape shape = program::pipeline_shape(plan, 1);
   StageTimes slowest;
   slowest.layers.assign(static_cast<std::size_t>(plan.architecture.layers), 0);
   slowest.ends.assign(static_cast<std::size_t>(program::count_parts(plan)), 0);
@@ -170,15 +170,15 @@ PartCosts costs_of(const CheckedPlan& plan) {
 }
 
 Plan with_layers(const Plan& plan, std::vector<int> layers) {
-  Plan settled = plan;
-  settled.pipeline.layers_of_parts = std::move(layers);
-  return settled;
+  Plan resolved = plan;
+  resolved.pipeline.layers_of_parts = std::move(layers);
+  return resolved;
 }
 
 // The largest part of a stage that ran out of memory, to take a layer from it; -1: none.
 int largest_part(const Plan& plan, int stage) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
-  const schedule::Shape shape = program::pipeline_shape(plan, 1);
+  const schedule::PipelineShape shape = program::pipeline_shape(plan, 1);
   int found = -1;
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk) {
     const int part = schedule::part_of(row.placement, shape, {stage, chunk});
@@ -195,7 +195,7 @@ int stage_without_memory(const Answer& answer) {
 // The stage of each part.
 std::vector<int> stages_of_parts(const Plan& plan) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
-  const schedule::Shape shape = program::pipeline_shape(plan, 1);
+  const schedule::PipelineShape shape = program::pipeline_shape(plan, 1);
   std::vector<int> stages;
   for (int part = 0; part < program::count_parts(plan); ++part)
     stages.push_back(schedule::place_of(row.placement, shape, part, 0).stage);

@@ -9,10 +9,10 @@
 
 #include "sim/answer/answer.h"
 #include "sim/cluster/device/kernel.h"
-#include "sim/input/fields/places.h"
 #include "sim/job/schedule/order_rules.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/model/flops.h"
+#include "sim/model/words.h"
 #include "sim/program/parallel/offload/host_memory.h"
 
 namespace sim::answer {
@@ -47,7 +47,7 @@ std::string host_problem(const program::Plan& plan, const topology::Node& node) 
 // has.
 std::string no_precision(const program::Plan& plan, const Site& site) {
   const auto word = [](model::Precision precision) {
-    return input::names_of(precision)[static_cast<std::size_t>(precision)];
+    return model::word(precision);
   };
   const std::string text =
       fmt::format("precision: the profile of {} has no rate for products in {}",
@@ -97,7 +97,7 @@ std::string queue_problem(const program::Plan& plan, const Site& site) {
   const std::int64_t held = each * plan.mesh.pp;
   if (plan.microbatches() <= held) return "";
   const schedule::Order order = row.order(program::pipeline_shape(plan, plan.microbatches()), 0);
-  const auto behind = std::ranges::find_if(order, [](const schedule::Step& step) {
+  const auto behind = std::ranges::find_if(order, [](const schedule::ScheduledPass& step) {
     return step.chunk > 0 || step.pass != schedule::Pass::forward;
   });
   if (behind - order.begin() <= held) return "";
@@ -112,7 +112,7 @@ std::string queue_problem(const program::Plan& plan, const Site& site) {
 std::string order_problem(const program::Plan& plan) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   for (const int microbatches : {plan.warm_up_microbatches(), plan.microbatches()}) {
-    const schedule::Shape shape = program::pipeline_shape(plan, microbatches);
+    const schedule::PipelineShape shape = program::pipeline_shape(plan, microbatches);
     if (const std::string broken = schedule::broken_rule(row, shape, row.orders(shape));
         !broken.empty())
       return fmt::format("the order of {} breaks a rule of schedules, with {} microbatches: {}",
@@ -218,10 +218,9 @@ Diagnostics missing_hardware(const program::Plan& plan, const Site& site) {
   Diagnostics found;
   const auto no_fp8 = [&](const device::Gpu& gpu, const device::Profile& profile) {
     if (plan.numerics.fp8 && !device::supports(gpu, profile, plan.product_precision()))
-      found.push_back({"fp8", fmt::format("{} multiplies no {}", gpu.name,
-                                          plan.product_precision() == model::Precision::fp4
-                                              ? "fp4"
-                                              : "fp8")});
+      found.push_back(
+          {"fp8", fmt::format("{} multiplies no {}", gpu.name,
+                              plan.product_precision() == model::Precision::fp4 ? "fp4" : "fp8")});
   };
   no_fp8(site.machine.gpu, site.profile.device);
   if (!device::supports(site.machine.gpu, site.profile.device, plan.wide_precision()))

@@ -93,7 +93,7 @@ bool is_ordered_by_times(const program::Plan& plan) {
 }  // namespace
 
 double bubble_of_pass_times(const CheckedPlan& plan) {
-  schedule::Shape shape = program::pipeline_shape(plan.plan(), plan->microbatches());
+  schedule::PipelineShape shape = program::pipeline_shape(plan.plan(), plan->microbatches());
   shape.times = own_pass_times(plan);
   const schedule::Timeline line = schedule::run(*schedule::find(plan->pipeline.schedule), shape);
   return 100 * (1 - *std::ranges::max_element(line.busy) / line.span);

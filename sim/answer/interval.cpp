@@ -142,7 +142,7 @@ class Distribution {
   double sum_ = 0, count_ = 0;
 };
 
-void bounds(const Distribution& all, Spread& out) {
+void bounds(const Distribution& all, ResidualRange& out) {
   if (all.count() < ranks_from) {
     const double half = all.student();
     out.low = std::min(0.0, all.median() - half);
@@ -156,10 +156,10 @@ void bounds(const Distribution& all, Spread& out) {
   out.high = std::max(0.0, all.quantile(from + inside));
 }
 
-std::optional<Spread> of_level(const input::RunResiduals& residuals,
-                               const std::vector<input::ResidualOf>& quantities, const Level& level,
-                               const Situation& situation, const std::string& without, bool fitted,
-                               std::size_t least) {
+std::optional<ResidualRange> of_level(const input::RunResiduals& residuals,
+                                      const std::vector<input::ResidualOf>& quantities,
+                                      const Level& level, const Situation& situation,
+                                      const std::string& without, bool fitted, std::size_t least) {
   std::map<std::string, std::vector<double>> sources;
   std::size_t samples = 0;
   for (const input::ResidualGroup& group : residuals.groups) {
@@ -179,7 +179,7 @@ std::optional<Spread> of_level(const input::RunResiduals& residuals,
     const double weight = narrowest ? 1 : 1 / static_cast<double>(some.size());
     for (const double value : some) values.push_back({value, weight});
   }
-  Spread out;
+  ResidualRange out;
   bounds(Distribution(std::move(values)), out);
   out.samples = samples;
   out.sources = sources.size();
@@ -189,34 +189,35 @@ std::optional<Spread> of_level(const input::RunResiduals& residuals,
   return out;
 }
 
-void widen(Spread& all, const Spread& by) {
+void widen(ResidualRange& all, const ResidualRange& by) {
   all.low = std::min(all.low, by.low);
   all.high = std::max(all.high, by.high);
 }
 
 // The widest interval of all measured frameworks with this kind of plan, for a plan without a
 // framework. Uses runs on the plan's GPU only, if that GPU was measured.
-std::optional<Spread> widest(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                             const Situation& situation, const std::string& without, bool fitted) {
+std::optional<ResidualRange> widest(const input::RunResiduals& residuals,
+                                    input::ResidualOf quantity, const Situation& situation,
+                                    const std::string& without, bool fitted) {
   std::set<std::pair<std::string, std::string>> classes;
   for (const input::ResidualGroup& group : residuals.groups) {
     if (group.shards != situation.shards || group.mixture != situation.mixture) continue;
     if (!situation.profile.empty() && group.profile != situation.profile) continue;
     classes.emplace(group.profile, group.framework);
   }
-  std::optional<Spread> all;
+  std::optional<ResidualRange> all;
   int counted = 0;
   for (const auto& [profile, framework] : classes) {
     Situation one = situation;
     one.profile = profile;
     one.framework = framework;
-    std::optional<Spread> found;
+    std::optional<ResidualRange> found;
     for (const Level& level : levels)
       if (!found && level.profile && level.framework)
         found = of_level(residuals, {quantity}, level, one, without, fitted, known_from);
     if (!found) continue;
     ++counted;
-    if (!all) all = Spread{};
+    if (!all) all = ResidualRange{};
     widen(*all, *found);
     all->samples += found->samples;
     all->sources += found->sources;
@@ -232,10 +233,10 @@ std::optional<Spread> widest(const input::RunResiduals& residuals, input::Residu
 // Combines the classes of the profile, the framework and the kind of plan, if the GPU or the
 // framework has no measured runs. The size of an error carries over between machines, its sign does
 // not. So both sides get the width of the wider one.
-std::optional<Spread> elsewhere(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                                const Situation& situation, const std::string& without,
-                                bool fitted) {
-  std::optional<Spread> all;
+std::optional<ResidualRange> elsewhere(const input::RunResiduals& residuals,
+                                       input::ResidualOf quantity, const Situation& situation,
+                                       const std::string& without, bool fitted) {
+  std::optional<ResidualRange> all;
   const auto add = [&](const Level& level) {
     const auto found =
         of_level(residuals, {quantity}, level, situation, without, fitted, known_from);
@@ -268,8 +269,33 @@ Situation known(const input::RunResiduals& residuals, input::ResidualOf quantity
 
 }  // namespace
 
-std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                             const Situation& asked, const std::string& without) {
+namespace {
+
+// Groups of runs in fp8, of sources that may be used.
+input::RunResiduals in_fp8(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                           const std::string& without) {
+  input::RunResiduals some;
+  for (const input::ResidualGroup& group : residuals.groups)
+    if (group.fp8 && group.quantity == quantity && group.source != without)
+      some.groups.push_back(group);
+  return some;
+}
+
+// A GPU without a run in fp8: the interval also holds what runs in fp8 on other GPUs show.
+void widen_for_fp8(const input::RunResiduals& residuals, input::ResidualOf quantity,
+                   const Situation& situation, const std::string& without, ResidualRange& spread) {
+  const input::RunResiduals some = in_fp8(residuals, quantity, without);
+  for (const input::ResidualGroup& group : some.groups)
+    if (group.profile == situation.profile) return;
+  spread.fp8_unknown = true;
+  if (const auto found =
+          of_level(some, {quantity}, levels.back(), situation, without, true, known_from))
+    widen(spread, *found);
+}
+
+std::optional<ResidualRange> of_class(const input::RunResiduals& residuals,
+                                      input::ResidualOf quantity, const Situation& asked,
+                                      const std::string& without) {
   const Situation situation = known(residuals, quantity, asked, without);
   for (const bool fitted : {false, true}) {
     if (asked.framework.empty())
@@ -290,15 +316,26 @@ std::optional<Spread> spread(const input::RunResiduals& residuals, input::Residu
   return of_level(residuals, kin, levels.back(), situation, without, true, 3);
 }
 
-Interval around(double predicted, const Spread& spread) {
+}  // namespace
+
+std::optional<ResidualRange> spread(const input::RunResiduals& residuals,
+                                    input::ResidualOf quantity, const Situation& asked,
+                                    const std::string& without) {
+  std::optional<ResidualRange> found = of_class(residuals, quantity, asked, without);
+  if (found && asked.fp8 && quantity == input::ResidualOf::time)
+    widen_for_fp8(residuals, quantity, asked, without, *found);
+  return found;
+}
+
+Interval around(double predicted, const ResidualRange& spread) {
   return {predicted * std::exp(spread.low), predicted * std::exp(spread.high)};
 }
 
-Interval around_inverse(double predicted, const Spread& spread) {
+Interval around_inverse(double predicted, const ResidualRange& spread) {
   return {predicted * std::exp(-spread.high), predicted * std::exp(-spread.low)};
 }
 
-Interval around_points(double percent, const Spread& spread) {
+Interval around_points(double percent, const ResidualRange& spread) {
   return {std::max(0.0, percent + spread.low), std::min(100.0, percent + spread.high)};
 }
 
@@ -311,7 +348,7 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
           from.reserved_residuals, from.allocated_residuals};
 }
 
-std::optional<Spread> spread_of_own_runs(const Basis& basis) {
+std::optional<ResidualRange> spread_of_own_runs(const Basis& basis) {
   if (basis.own_runs.size() < 3) return std::nullopt;
   // A fit has no bias on its own runs, so the interval is around 0: Student's t with a deviation
   // that starts as two runs of an unknown source (results/accuracy).
@@ -319,7 +356,7 @@ std::optional<Spread> spread_of_own_runs(const Basis& basis) {
   double squares = runs_of_unknown * of_unknown * of_unknown;
   for (const double residual : basis.own_runs) squares += residual * residual;
   const double runs = static_cast<double>(basis.own_runs.size()), n = runs + runs_of_unknown;
-  Spread out;
+  ResidualRange out;
   out.high = boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) *
              std::sqrt(1 + 1 / runs);
   out.low = -out.high;
@@ -329,7 +366,7 @@ std::optional<Spread> spread_of_own_runs(const Basis& basis) {
   return out;
 }
 
-std::optional<Spread> spread_of_own_peaks(const std::vector<double>& residuals) {
+std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& residuals) {
   if (residuals.empty()) return std::nullopt;
   // Begins as two runs that were predicted exactly, with the scatter of reserved peaks of sources
   // that nobody fitted to.
@@ -342,7 +379,7 @@ std::optional<Spread> spread_of_own_peaks(const std::vector<double>& residuals) 
   for (const double r : residuals) squares += (r - centre) * (r - centre);
   const double half =
       boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) * std::sqrt(1 + 1 / n);
-  Spread out;
+  ResidualRange out;
   out.low = std::min(0.0, centre - half);
   out.high = std::max(0.0, centre + half);
   out.samples = residuals.size();
@@ -360,7 +397,8 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
                                answer.plan.world() > answer.machine.gpus_per_node,
                                answer.plan.mesh.cp > 1,
                                answer.plan.shards_parameters(),
-                               answer.plan.architecture.is_mixture()};
+                               answer.plan.architecture.is_mixture(),
+                               answer.plan.numerics.fp8};
   using input::ResidualOf;
   out.time = spread_of_own_runs(basis);
   if (!out.time) out.time = spread(residuals, ResidualOf::time, situation);
@@ -382,13 +420,16 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
 namespace {
 
 // "from 98 runs of 5 sources on this GPU and framework (a100-80, Megatron-LM)".
-std::string basis_text(const Spread& spread) {
+std::string basis_text(const ResidualRange& spread) {
   const std::string runs = fmt::format("{} runs of {} {}", spread.samples, spread.sources,
                                        spread.sources == 1 ? "source" : "sources");
+  const char* fp8 = spread.fp8_unknown ? "; no run in fp8 on this GPU" : "";
   if (!spread.own_gpu)
-    return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({})", runs, spread.of);
-  return fmt::format("from {} on this GPU{} ({})", runs,
-                     spread.own_framework ? " and framework" : ", of other frameworks", spread.of);
+    return fmt::format("extrapolated: no run on this GPU; from {} elsewhere ({}){}", runs,
+                       spread.of, fp8);
+  return fmt::format("from {} on this GPU{} ({}){}", runs,
+                     spread.own_framework ? " and framework" : ", of other frameworks", spread.of,
+                     fp8);
 }
 
 }  // namespace
@@ -405,7 +446,7 @@ std::string intervals_text(const Intervals& all) {
   add("throughput", "TFLOP/s/GPU", 1, all.tflops_gpu);
   add("allocated", "GiB", 1, all.allocated_gib);
   add("reserved", "GiB", 1, all.reserved_gib);
-  const auto add_basis = [&](const char* what, const std::optional<Spread>& spread) {
+  const auto add_basis = [&](const char* what, const std::optional<ResidualRange>& spread) {
     if (!spread) return;
     basis += fmt::format("{}{} {}", basis.empty() ? "" : "; ", what, basis_text(*spread));
   };

@@ -55,6 +55,7 @@ struct Situation {
   bool context_parallel = false;
   bool shards = false;  // kind of plan: parameters are sharded
   bool mixture = false;
+  bool fp8 = false;  // products in 8 or 4 bits
 };
 
 // The profile and framework of a prediction, as the residuals file names them.
@@ -71,38 +72,40 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
                const std::string& framework);
 
 // The interval of residuals for a quantity in a situation; low <= 0 <= high.
-struct Spread {
+struct ResidualRange {
   double low = 0, high = 0;
   std::size_t samples = 0, sources = 0;
   std::string of;  // text of the class: "a100-80, Megatron-LM, one node"
   // True if the class holds only runs of this GPU, and of this framework.
   bool own_gpu = true, own_framework = true;
+  bool fp8_unknown = false;  // products in fp8, and no such run on this GPU
 };
 
 // Nothing if fewer than 3 residuals are known. `without`: a source to leave out, so that an
 // accuracy test does not predict a run from itself.
-std::optional<Spread> spread(const input::RunResiduals& residuals, input::ResidualOf quantity,
-                             const Situation& situation, const std::string& without = "");
+std::optional<ResidualRange> spread(const input::RunResiduals& residuals,
+                                    input::ResidualOf quantity, const Situation& situation,
+                                    const std::string& without = "");
 
 // The spread of a profile's own runs; nothing if there are fewer than 3.
-std::optional<Spread> spread_of_own_runs(const Basis& basis);
+std::optional<ResidualRange> spread_of_own_runs(const Basis& basis);
 
-// The spread of own runs' peaks of memory, around their mean: nothing was fitted to them. Nothing if
+// The spread of own runs' peaks of memory around their mean: nothing was fitted to them. Nothing if
 // there are none.
-std::optional<Spread> spread_of_own_peaks(const std::vector<double>& residuals);
+std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& residuals);
 
 // Limits of a predicted value, in its unit.
 struct Interval {
   double low = 0, high = 0;
 };
-Interval around(double predicted, const Spread& spread);          // times and bytes
-Interval around_inverse(double predicted, const Spread& spread);  // rates; spread of time
-Interval around_points(double percent, const Spread& spread);     // bubbles, percent
+Interval around(double predicted, const ResidualRange& spread);          // times and bytes
+Interval around_inverse(double predicted, const ResidualRange& spread);  // rates; spread of time
+Interval around_points(double percent, const ResidualRange& spread);     // bubbles, percent
 
 // Intervals of an answer that fits, and the spreads that they come from.
 struct Intervals {
   std::optional<Interval> step_seconds, tflops_gpu, allocated_gib, reserved_gib;
-  std::optional<Spread> time, allocated, reserved;
+  std::optional<ResidualRange> time, allocated, reserved;
 };
 // Throughput uses `convention`. Memory is that of the rank that needs most. All empty if the run
 // does not fit.

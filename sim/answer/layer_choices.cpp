@@ -19,35 +19,36 @@ using program::Plan;
 using Choices = std::vector<LayerChoice>;
 
 // A partial choice: the choices of all layers from some layer up.
-struct Way {
+struct PartialChoice {
   ChoiceCost cost;
   double forward = 0, backward = 0;  // since the nearest swap above or the last layer
   LayerChoice choice = LayerChoice::keep;
   std::int32_t above = -1;  // index of the partial choice that it extends
 };
 
-bool no_worse(const Way& a, const Way& b) {
+bool no_worse(const PartialChoice& a, const PartialChoice& b) {
   return a.cost.bytes <= b.cost.bytes && a.cost.seconds <= b.cost.seconds &&
          a.forward >= b.forward && a.backward >= b.backward;
 }
 
 // Removes partial choices that another one dominates.
-void thin_out(std::vector<Way>& ways) {
-  std::ranges::sort(ways, [](const Way& a, const Way& b) {
+void thin_out(std::vector<PartialChoice>& ways) {
+  std::ranges::sort(ways, [](const PartialChoice& a, const PartialChoice& b) {
     if (a.cost.bytes != b.cost.bytes) return a.cost.bytes < b.cost.bytes;
     if (a.cost.seconds != b.cost.seconds) return a.cost.seconds < b.cost.seconds;
     if (a.forward != b.forward) return a.forward > b.forward;
     return a.backward > b.backward;
   });
-  std::vector<Way> left;
-  for (const Way& way : ways)
-    if (std::ranges::none_of(left, [&](const Way& other) { return no_worse(other, way); }))
+  std::vector<PartialChoice> left;
+  for (const PartialChoice& way : ways)
+    if (std::ranges::none_of(left,
+                             [&](const PartialChoice& other) { return no_worse(other, way); }))
       left.push_back(way);
   ways = std::move(left);
 }
 
-Way one_more(const Way& above, const LayerCost& layer, LayerChoice choice) {
-  Way way = above;
+PartialChoice one_more(const PartialChoice& above, const LayerCost& layer, LayerChoice choice) {
+  PartialChoice way = above;
   way.choice = choice;
   const double again = choice == LayerChoice::recompute ? layer.again : 0;
   if (choice == LayerChoice::swap) {
@@ -71,7 +72,7 @@ std::vector<LayerChoice> choices_of(int layer, int layers) {
 }  // namespace
 
 ChoiceCost cost_of(const std::vector<LayerCost>& layers, const Choices& choices) {
-  Way way;
+  PartialChoice way;
   for (std::size_t i = layers.size(); i-- > 0;) way = one_more(way, layers[i], choices[i]);
   return way.cost;
 }
@@ -80,13 +81,13 @@ Choices choose(const std::vector<LayerCost>& layers, double budget) {
   const int n = static_cast<int>(layers.size());
   double longest = 0;  // longest copy: more time hides nothing more
   for (const LayerCost& layer : layers) longest = std::max(longest, layer.copy);
-  std::vector<std::vector<Way>> ways(layers.size() + 1);
+  std::vector<std::vector<PartialChoice>> ways(layers.size() + 1);
   ways.back().emplace_back();
   for (int i = n - 1; i >= 0; --i) {
     const auto at = static_cast<std::size_t>(i);
     for (std::size_t above = 0; above < ways[at + 1].size(); ++above)
       for (const LayerChoice choice : choices_of(i, n)) {
-        Way way = one_more(ways[at + 1][above], layers[at], choice);
+        PartialChoice way = one_more(ways[at + 1][above], layers[at], choice);
         if (way.cost.bytes > budget) continue;
         way.above = static_cast<std::int32_t>(above);
         way.forward = std::min(way.forward, longest);
@@ -95,12 +96,12 @@ Choices choose(const std::vector<LayerCost>& layers, double budget) {
       }
     thin_out(ways[at]);
   }
-  const auto faster = [](const Way& a, const Way& b) {
+  const auto faster = [](const PartialChoice& a, const PartialChoice& b) {
     return a.cost.seconds != b.cost.seconds ? a.cost.seconds < b.cost.seconds
                                             : a.cost.bytes < b.cost.bytes;
   };
   if (ways.front().empty()) return {};
-  const Way* way = &*std::ranges::min_element(ways.front(), faster);
+  const PartialChoice* way = &*std::ranges::min_element(ways.front(), faster);
   Choices choices;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     choices.push_back(way->choice);
@@ -112,9 +113,9 @@ Choices choose(const std::vector<LayerCost>& layers, double budget) {
 namespace {
 
 Plan with_choices(const Plan& plan, Choices choices) {
-  Plan settled = plan;
-  settled.policy.choices = std::move(choices);
-  return settled;
+  Plan resolved = plan;
+  resolved.policy.choices = std::move(choices);
+  return resolved;
 }
 
 int longest_chunk(const Plan& plan) {

@@ -18,10 +18,10 @@ namespace {
 using program::Plan;
 
 Plan with_microbatches(const Plan& plan, std::vector<int> counts) {
-  Plan settled = plan;
-  settled.batch.replica_microbatches = std::move(counts);
-  settled.batch.balances_microbatches = false;
-  return settled;
+  Plan resolved = plan;
+  resolved.batch.replica_microbatches = std::move(counts);
+  resolved.batch.balances_microbatches = false;
+  return resolved;
 }
 
 // The numbers of microbatches that the plan's schedule accepts.

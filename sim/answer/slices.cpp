@@ -84,9 +84,9 @@ std::vector<int> balance_slices(const SlicePipeline& pipeline, const SliceTime& 
 namespace {
 
 Plan with_slices(const Plan& plan, std::vector<std::int64_t> lengths) {
-  Plan settled = plan;
-  settled.pipeline.slice_lengths = std::move(lengths);
-  return settled;
+  Plan resolved = plan;
+  resolved.pipeline.slice_lengths = std::move(lengths);
+  return resolved;
 }
 
 // Slices of equal length; the last one has the remainder.

@@ -15,7 +15,7 @@ using answer::Verdict;
 constexpr double near_capacity = 0.02;
 
 // Repeats the replay with more or less memory.
-struct Asked {
+struct MemoryTrial {
   const program::Job& job;
   const engine::Times& times;
   const engine::Memory& memory;
@@ -49,7 +49,7 @@ double share(std::int64_t here, std::int64_t end) {
   return 0.5 * static_cast<double>(here + end);
 }
 
-Verdict of_fit(const answer::Answer& answer, const Asked& asked) {
+Verdict of_fit(const answer::Answer& answer, const MemoryTrial& asked) {
   Verdict out;
   const engine::Memory& memory = asked.memory;
   const engine::ClassReport& who = answer::fullest(answer.run);
@@ -76,7 +76,7 @@ Verdict of_fit(const answer::Answer& answer, const Asked& asked) {
   return out;
 }
 
-Verdict of_out_of_memory(const answer::Answer& answer, const Asked& asked) {
+Verdict of_out_of_memory(const answer::Answer& answer, const MemoryTrial& asked) {
   Verdict out;
   const engine::Memory& memory = asked.memory;
   out.fits_probability = 0;
@@ -93,7 +93,7 @@ Verdict of_out_of_memory(const answer::Answer& answer, const Asked& asked) {
 
 Verdict verdict(const answer::Answer& answer, const program::Job& job, const engine::Times& times,
                 const engine::Memory& memory, const engine::Options& options) {
-  const Asked asked{job, times, memory, options};
+  const MemoryTrial asked{job, times, memory, options};
   return answer.run.fits() ? of_fit(answer, asked) : of_out_of_memory(answer, asked);
 }
 

@@ -2,7 +2,7 @@
 // memory.
 //
 // `evaluate` calls it once for each answer that shows a verdict. Memory outside the allocator is
-// known within a range (cluster/device/profile.h, `unaccounted`).
+// known within a range (cluster/device/profile.h, `unexplained`).
 #pragma once
 
 #include "sim/answer/answer.h"

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "sim/calibrate/rows/row_text.h"
-#include "sim/calibrate/tables/spread.h"
+#include "sim/calibrate/tables/error_statistics.h"
 #include "sim/calibrate/validate.h"
 #include "sim/output/csv.h"
 
@@ -103,7 +103,8 @@ input::RunResiduals without(input::RunResiduals residuals, ResidualOf quantity, 
     if (g.quantity != quantity || g.source != source ||
         g.fitted != fitted_to(prediction, quantity) || g.profile != s.profile ||
         g.framework != s.framework || g.many_nodes != s.many_nodes ||
-        g.context_parallel != s.context_parallel || g.shards != s.shards || g.mixture != s.mixture)
+        g.context_parallel != s.context_parallel || g.shards != s.shards ||
+        g.mixture != s.mixture || g.fp8 != s.fp8)
       continue;
     const auto at = std::ranges::find_if(g.values, [own](double value) {
       return std::abs(value - own) <= 1e-3 * std::abs(own) + 1e-7;
@@ -115,7 +116,7 @@ input::RunResiduals without(input::RunResiduals residuals, ResidualOf quantity, 
 }
 
 std::optional<answer::Interval> interval(const Quantity& quantity, const Prediction& prediction,
-                                         const std::optional<answer::Spread>& spread) {
+                                         const std::optional<answer::ResidualRange>& spread) {
   const std::optional<double> said = quantity.predicted(prediction);
   if (!said || !spread) return std::nullopt;
   return quantity.around(*said, *spread);
@@ -173,18 +174,19 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const input::RunResiduals& residuals,
-                   const std::optional<answer::Spread>& own_time) {
+                   const std::optional<answer::ResidualRange>& own_time) {
   assert(rows.size() == predictions.size());
   // Rows of one situation share the spread of other sources, or of all sources if they have no
   // residual.
-  using Key = std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, std::string>;
-  std::map<Key, std::optional<answer::Spread>> known;
+  using Key =
+      std::tuple<ResidualOf, std::string, std::string, bool, bool, bool, bool, bool, std::string>;
+  std::map<Key, std::optional<answer::ResidualRange>> known;
   const Copies copies(rows, predictions);
   const auto spread = [&](ResidualOf quantity, const answer::Situation& s,
                           const std::string& source) {
     if (own_time && quantity == ResidualOf::time) return own_time;
-    const Key key{quantity,           s.profile, s.framework, s.many_nodes,
-                  s.context_parallel, s.shards,  s.mixture,   source};
+    const Key key{quantity, s.profile, s.framework, s.many_nodes, s.context_parallel,
+                  s.shards, s.mixture, s.fp8,       source};
     const auto [at, fresh] = known.try_emplace(key);
     if (fresh) at->second = answer::spread(residuals, quantity, s, source);
     return at->second;
@@ -194,7 +196,7 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
     p.intervals.clear();
     p.intervals_elsewhere.clear();
     const std::string& source = cell(rows[i], "source_group");
-    std::map<ResidualOf, std::optional<answer::Spread>> spreads;
+    std::map<ResidualOf, std::optional<answer::ResidualRange>> spreads;
     for (const auto& [quantity, own] : own_residuals(rows[i], p)) {
       if (own_time && quantity == ResidualOf::time) {
         spreads[quantity] = own_time;
@@ -231,9 +233,9 @@ input::RunResiduals residuals_of(const std::vector<Row>& rows,
                                  const std::vector<Prediction>& predictions,
                                  const std::string& command) {
   assert(rows.size() == predictions.size());
-  std::map<
-      std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool, bool>,
-      std::vector<double>>
+  std::map<std::tuple<ResidualOf, std::string, std::string, bool, bool, std::string, bool, bool,
+                      bool, bool>,
+           std::vector<double>>
       groups;
   const Copies copies(rows, predictions);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -242,7 +244,7 @@ input::RunResiduals residuals_of(const std::vector<Row>& rows,
       if (copies.speaker(i, quantity) != i) continue;
       groups[{quantity, s.profile, s.framework, s.many_nodes, s.context_parallel,
               cell(rows[i], "source_group"), fitted_to(predictions[i], quantity), s.shards,
-              s.mixture}]
+              s.mixture, s.fp8}]
           .push_back(value);
     }
   }
@@ -250,10 +252,10 @@ input::RunResiduals residuals_of(const std::vector<Row>& rows,
   out.command = command;
   for (auto& [key, values] : groups) {
     std::sort(values.begin(), values.end());
-    const auto& [quantity, profile, framework, many, context, source, fitted, shards, mixture] =
-        key;
-    out.groups.push_back(
-        {quantity, profile, framework, many, context, source, fitted, shards, mixture, values});
+    const auto& [quantity, profile, framework, many, context, source, fitted, shards, mixture,
+                 fp8] = key;
+    out.groups.push_back({quantity, profile, framework, many, context, source, fitted, shards,
+                          mixture, values, fp8});
   }
   return out;
 }

@@ -110,6 +110,7 @@ void describe(const RowPlan& mapped, const answer::Site& site, Prediction& out) 
   out.situation.framework = basis.framework;
   out.situation.shards = mapped.plan.shards_parameters();
   out.situation.mixture = mapped.plan.architecture.is_mixture();
+  out.situation.fp8 = mapped.plan.numerics.fp8;
   out.situation.many_nodes = mapped.plan.world() > site.machine.cluster.node.gpus;
   out.situation.context_parallel = mapped.plan.mesh.cp > 1;
   const std::vector<std::string>& fitted = profile.provenance.fitted_rows;
@@ -302,6 +303,7 @@ std::string to_text(const Prediction& p) {
                        {"context_parallel", p.situation.context_parallel},
                        {"shards", p.situation.shards},
                        {"mixture", p.situation.mixture},
+                       {"fp8", p.situation.fp8},
                        {"fitted", p.fitted},
                        {"assumes_gpus", p.assumes_gpus}});
 }
@@ -329,6 +331,7 @@ Prediction from_text(const std::string& text) {
   p.situation.context_parallel = json.at("context_parallel");
   p.situation.shards = json.at("shards");
   p.situation.mixture = json.at("mixture");
+  p.situation.fp8 = json.at("fp8");
   p.fitted = json.at("fitted");
   p.assumes_gpus = json.at("assumes_gpus");
   return p;

@@ -82,7 +82,7 @@ struct Quantity {
   int digits;  // after the point, in the CSV
   std::optional<double> (*predicted)(const Prediction& prediction);
   input::ResidualOf residual;  // the residual whose spread gives the interval
-  answer::Interval (*around)(double predicted, const answer::Spread& spread);
+  answer::Interval (*around)(double predicted, const answer::ResidualRange& spread);
 };
 const std::vector<Quantity>& quantities();
 enum QuantityIndex : std::size_t { throughput, iteration_time, allocated, reserved, bubble };
@@ -101,12 +101,12 @@ std::optional<double> time_residual(const Row& row, const Prediction& prediction
 std::optional<double> memory_residual(const Row& row, const Prediction& prediction,
                                       input::ResidualOf peak);
 
-// Adds the 90 % intervals to every prediction. A row's own residual is left out: the interval is
-// the one known before that run. `own_time`: of times, in place of `residuals`: that of the runs
-// that the profile was fitted to.
+// Adds the 90 % intervals to every prediction. A row's own residual is left out, so that no run
+// predicts itself. `own_time`: the interval of times, from the runs that the profile was fitted to;
+// it replaces the one from `residuals`.
 void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predictions,
                    const input::RunResiduals& residuals,
-                   const std::optional<answer::Spread>& own_time = {});
+                   const std::optional<answer::ResidualRange>& own_time = {});
 
 // The residuals of the rows, by source and situation. Throughput and iteration time of a run count
 // once.

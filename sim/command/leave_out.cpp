@@ -96,7 +96,7 @@ int run_leave_out(const std::vector<input::RunsRow>& table, const LeaveOutWanted
   calibrate::LeaveOut result =
       need(some ? calibrate::predict_within_sources(rows, given, factors, fitted, *some)
                 : calibrate::leave_out(rows, given, groups, factors, fitted));
-  std::vector<std::optional<answer::Spread>> before(rows.size());
+  std::vector<std::optional<answer::ResidualRange>> before(rows.size());
   if (some) {
     const input::RunResiduals known = need(input::find_residuals());
     for (std::size_t i = 0; i < rows.size(); ++i)

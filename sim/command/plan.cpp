@@ -151,7 +151,7 @@ planner::Space made(const planner::Question& question,
 }
 
 // Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
-void launch(planner::Said& said, planner::Launcher launcher) {
+void launch(planner::SearchReport& said, planner::Launcher launcher) {
   const planner::Replayed& best = said.outcome.best.front();
   const planner::PlanShape& core = said.space.cores()[best.core];
   said.launched = said.space.words(core, best.variant);
@@ -211,13 +211,13 @@ void declare(Options& options) {
 }
 
 // The command's options, after a file was replaced by its words.
-struct Asked {
+struct PlanArguments {
   std::unique_ptr<Options> options = std::make_unique<Options>("plan");
   std::map<std::string, std::string> places;
 };
 
-Asked asked(const Arguments& arguments, Globals& globals) {
-  Asked first;
+PlanArguments asked(const Arguments& arguments, Globals& globals) {
+  PlanArguments first;
   declare(*first.options);
   first.options->parse(arguments, globals);
   for (const char* file : {"/plan.json", "/results.csv"})
@@ -225,7 +225,7 @@ Asked asked(const Arguments& arguments, Globals& globals) {
       declare_output(first.options->text("output") + file, "output");
   PlanWords words = spelled_out(*first.options, arguments);
   if (words.arguments == arguments) return first;
-  Asked whole;
+  PlanArguments whole;
   declare(*whole.options);
   whole.options->parse(words.arguments, globals);
   whole.places = std::move(words.places);
@@ -242,7 +242,7 @@ struct Task {
   bool asks_constraints = false;
 };
 
-Task task_of(const Asked& all) {
+Task task_of(const PlanArguments& all) {
   const Options& options = *all.options;
   for (const char* needed : {"gpus", "batch", "sequence"})
     if (!options.has(needed)) refuse(fmt::format("--{} is missing", needed));
@@ -320,7 +320,7 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   planner::Wanted wanted = task.wanted;
   wanted.failures = &failures;
   const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
-  planner::Said said{
+  planner::SearchReport said{
       space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {}, {},
       {},    {},      {}};
   said.power_w = space.bases().front().file.machine.gpu.power_w;
@@ -447,7 +447,7 @@ void keep_sweep(const std::string& folder) {
 }
 
 void print_plan(const study::Merged& merged, const std::string& into, const Globals& globals) {
-  Asked all;
+  PlanArguments all;
   declare(*all.options);
   Globals same = globals;
   all.options->parse(merged.arguments, same);
@@ -475,7 +475,7 @@ void print_plan(const study::Merged& merged, const std::string& into, const Glob
 }
 
 int run_plan(const Arguments& arguments, Globals globals) {
-  const Asked all = asked(arguments, globals);
+  const PlanArguments all = asked(arguments, globals);
   const Options& options = *all.options;
   const Share share = share_of(options, false);
   if (share.shard)

@@ -64,6 +64,12 @@ Links links_of(const input::PlanFile& file, const answer::CheckedPlan& plan,
   return links;
 }
 
+// The name of a plan without its folder and ".textproto": a dot is no end of "llama-3.1-8b".
+std::string plan_title(const std::string& name) {
+  const fs::path file = fs::path(name).filename();
+  return (file.extension() == ".textproto" ? file.stem() : file).string();
+}
+
 // Several plans in one page, with the same settings after each.
 int report_plans(const std::vector<std::string>& names, const std::vector<std::string>& settings,
                  const std::string& path) {
@@ -73,7 +79,7 @@ int report_plans(const std::vector<std::string>& names, const std::vector<std::s
     study::WhatifSettings one;
     one.plan = workload_path(name);
     one.settings = settings;
-    rows.push_back(study::whatif_row({fs::path(name).stem().string(), {}}, one, sites));
+    rows.push_back(study::whatif_row({plan_title(name), {}}, one, sites));
   }
   output::Document document = output::whatif_page(rows);
   document.title = "Plans side by side";

@@ -32,7 +32,9 @@ void declare_run(Options& options) {
   declare_report(options);
   declare_detail(options);
   options.flag("fixes", "replay single changes of the plan that make it fit, or faster")
-      .value("method", "NAME", "fast (default), or reference: every operation, no shortcut")
+      .value("method", "NAME",
+             "fast (default), or reference: every operation, no shortcut; it alone goes on after "
+             "memory has run out")
       .value("network", "NAME",
              "isolated (default): groups of a kind share links; coupled: all traffic of the step")
       .value("steps", "N",

@@ -18,8 +18,8 @@ namespace sim::command {
 namespace {
 
 using output::Json;
+using schedule::PipelineShape;
 using schedule::Schedule;
-using schedule::Shape;
 using schedule::Timeline;
 
 // More columns make the picture unreadable.
@@ -76,7 +76,7 @@ schedule::Interleaving interleaving_of(const Options& options) {
 
 std::string text_of(const schedule::Order& order) {
   std::string text;
-  for (const schedule::Step& step : order) text += (text.empty() ? "" : " ") + name(step);
+  for (const schedule::ScheduledPass& step : order) text += (text.empty() ? "" : " ") + name(step);
   return text;
 }
 
@@ -89,8 +89,8 @@ double column(const Timeline& timeline) {
   return std::max(shortest, timeline.makespan / most_columns);
 }
 
-output::Document document_of(const Schedule& schedule, const Shape& shape, const Timeline& timeline,
-                             const std::vector<schedule::Order>& orders) {
+output::Document document_of(const Schedule& schedule, const PipelineShape& shape,
+                             const Timeline& timeline, const std::vector<schedule::Order>& orders) {
   const double unit = column(timeline);
   std::vector<std::string> live_text, busy_text;
   Json live = Json::array(), texts = Json::array();
@@ -153,13 +153,13 @@ int run_schedule(const Arguments& arguments, Globals globals) {
   const auto number = [&](const char* name, int otherwise) {
     return static_cast<int>(options.number(name, otherwise, -most, most));
   };
-  Shape shape{.stages = number("stages", 1),
-              .microbatches = number("microbatches", 1),
-              .chunks = number("chunks", schedule.chunks),
-              .slices = number("slices", schedule.slices),
-              .group = number("group", 0),
-              .interleaving = interleaving_of(options),
-              .times = times_of(options.text("times"))};
+  PipelineShape shape{.stages = number("stages", 1),
+                      .microbatches = number("microbatches", 1),
+                      .chunks = number("chunks", schedule.chunks),
+                      .slices = number("slices", schedule.slices),
+                      .group = number("group", 0),
+                      .interleaving = interleaving_of(options),
+                      .times = times_of(options.text("times"))};
   if (const std::string problem = schedule.problem(shape); !problem.empty())
     throw Stop{exit_data, fmt::format("schedule {}: {}", schedule.name, problem)};
   const std::vector<schedule::Order> orders = schedule.orders(shape);

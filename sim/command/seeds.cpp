@@ -93,14 +93,14 @@ output::Json quantiles(const std::vector<double>& values) {
 }
 
 // Peaks of the fullest rank, and step times of runs that fit.
-struct Spread {
+struct SeedStatistics {
   std::vector<double> allocated, reserved, needed, seconds;
   std::map<std::string, int> places;
   int out_of_memory = 0, failed = 0;
 };
 
-Spread spread_of(const std::vector<SeedAnswer>& answers) {
-  Spread s;
+SeedStatistics spread_of(const std::vector<SeedAnswer>& answers) {
+  SeedStatistics s;
   for (const SeedAnswer& a : answers) {
     s.allocated.push_back(static_cast<double>(a.allocated) / bytes_per_gib);
     s.reserved.push_back(static_cast<double>(a.reserved) / bytes_per_gib);
@@ -139,7 +139,7 @@ answer::Answer answer_of_draw(const input::PlanFile& file, const answer::Checked
   return answer::evaluate_once(answer::checked(std::move(plan), site), how);
 }
 
-std::string text_of(const input::PlanFile& file, const Spread& s, int seeds) {
+std::string text_of(const input::PlanFile& file, const SeedStatistics& s, int seeds) {
   std::string text =
       fmt::format("{}: {} of {} seeds ran out of memory\n", file.name, s.out_of_memory, seeds);
   if (!draws_chance(file))
@@ -192,7 +192,7 @@ int run_seeds(const input::PlanFile& file, const answer::CheckedPlan& checked,
     study::run_pool(items, used, calls);
   }
   if (!failure.empty()) throw Stop{exit_bug, failure};
-  const Spread s = spread_of(answers);
+  const SeedStatistics s = spread_of(answers);
   if (json) {
     output::Json places = output::Json::array();
     for (const auto& [place, count] : s.places)

@@ -174,7 +174,7 @@ int keep(const Options& options, const Share& share, const input::Grid& grid, st
   const Globals& globals = ending.globals;
   const std::vector<std::string> said = said_again(options);
   std::string folder = whole;
-  std::string shard_words;
+  std::string shard_option;
   if (share.shard) {
     const study::Shard& shard = *share.shard;
     std::vector<std::string> again = said;
@@ -182,7 +182,7 @@ int keep(const Options& options, const Share& share, const input::Grid& grid, st
     folder = prepare(whole, study::manifest("sweep", study::point_ids(points), shard, again),
                      options.has("overwrite"));
     points = study::share_of(points, shard);
-    if (!share.of_step) shard_words = fmt::format(" --shard {}/{}", shard.number, shard.of);
+    if (!share.of_step) shard_option = fmt::format(" --shard {}/{}", shard.number, shard.of);
   }
   study::SweepCalls calls;
   calls.evaluate = evaluation(detail_of(options));
@@ -197,7 +197,7 @@ int keep(const Options& options, const Share& share, const input::Grid& grid, st
     study::help_sweep(points, settings, calls);
     return interrupted() ? exit_interrupted : exit_yes;
   }
-  const std::string resume = resume_line(said, whole, shard_words);
+  const std::string resume = resume_line(said, whole, shard_option);
   const study::SweepResult result = made(points, settings, calls, resume);
   progress.clear();
   if (!result.complete) stop(result, resume);

@@ -392,13 +392,13 @@ int run_topo(const Arguments& arguments, Globals globals) {
               "each; import: a whole cluster")
       .words(1, 1000)
       .parse(arguments, globals);
-  struct Asked {
+  struct Subcommand {
     const char* what;
     const char* of;
     int (*run)(const Options& options, Globals globals);
     std::vector<std::string> options;
   };
-  const std::vector<Asked> kinds = {
+  const std::vector<Subcommand> kinds = {
       {"check", "cluster", check, {"claim"}},
       {"time",
        "cluster",
@@ -409,7 +409,7 @@ int run_topo(const Arguments& arguments, Globals globals) {
       {"export", "cluster", export_drawing, {"format", "nodes", "plan", "output"}}};
   const std::string& what = options.words()[0];
   std::vector<std::string> all;
-  for (const Asked& kind : kinds) {
+  for (const Subcommand& kind : kinds) {
     all.emplace_back(kind.what);
     if (what != kind.what) continue;
     options.only(kind.options);

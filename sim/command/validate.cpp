@@ -59,7 +59,7 @@ struct Wanted {
     return all;
   }
   // The interval of a time by the runs that the profile was fitted to; nothing if there are none.
-  std::optional<answer::Spread> own_runs() const {
+  std::optional<answer::ResidualRange> own_runs() const {
     if (!profile) return std::nullopt;
     return answer::spread_of_own_runs({"", "", profile->device.provenance.run_residuals});
   }
@@ -190,7 +190,7 @@ int predict_shard(const std::vector<input::RunsRow>& rows, const std::string& wh
 
 // A condition on rows: COLUMN=TEXT means that the cell contains the text, COLUMN!=TEXT that it does
 // not. Without a text: the cell is empty, or is not.
-struct Where {
+struct RowCondition {
   std::string column, text;
   bool holds = true;
 
@@ -199,8 +199,8 @@ struct Where {
   }
 };
 
-std::vector<Where> conditions_of(const Options& options) {
-  std::vector<Where> all;
+std::vector<RowCondition> conditions_of(const Options& options) {
+  std::vector<RowCondition> all;
   for (const std::string& given : options.list("where")) {
     const std::size_t equals = given.find('=');
     if (equals == std::string::npos || equals == 0 || given.starts_with("!="))
@@ -221,9 +221,9 @@ void expect_column(const char* option, const std::string& column,
 
 // Keeps the rows that satisfy all conditions.
 template <class Row>
-void keep(const std::vector<Where>& conditions, const std::vector<std::string>& columns,
+void keep(const std::vector<RowCondition>& conditions, const std::vector<std::string>& columns,
           const std::string& path, std::vector<Row>& rows) {
-  for (const Where& where : conditions) {
+  for (const RowCondition& where : conditions) {
     expect_column("where", where.column, columns, path);
     std::erase_if(rows, [&](const Row& row) {
       const auto cell = row.cells.find(where.column);
@@ -233,7 +233,7 @@ void keep(const std::vector<Where>& conditions, const std::vector<std::string>& 
 }
 
 std::vector<input::RunsRow> load_tables(const std::vector<std::string>& paths,
-                                        const std::vector<Where>& conditions,
+                                        const std::vector<RowCondition>& conditions,
                                         const std::vector<std::string>& by, Globals globals) {
   std::vector<input::RunsRow> rows;
   for (const std::string& path : paths) {
@@ -409,7 +409,7 @@ void declare_validate(Options& options) {
 
 // Validates a table of other measurements than runs, such as timings. No value: the table has runs.
 std::optional<int> validate_other_table(const Options& options,
-                                        const std::vector<Where>& conditions, bool by,
+                                        const std::vector<RowCondition>& conditions, bool by,
                                         const Wanted& wanted, const Globals& globals) {
   const Result<input::Table> any = input::load_table(options.words()[0]);
   if (!any || (calibrate::measured_table(*any) == nullptr &&
@@ -432,7 +432,7 @@ int run_validate(const Arguments& arguments, Globals globals) {
   declare_validate(options);
   options.parse(arguments, globals);
   const Share share = share_of(options);
-  const std::vector<Where> conditions = conditions_of(options);
+  const std::vector<RowCondition> conditions = conditions_of(options);
   const std::vector<std::string> by = options.list("by");
   if (share.shard && !by.empty())
     throw Stop{exit_usage, "--by: shares are merged by source and by GPU; leave it out"};

@@ -11,7 +11,7 @@ namespace {
 std::string text_of(const Deadlock::Waiting& one) {
   const std::string rank = fmt::format("stage {} (rank class {})", one.stage, one.rank_class);
   if (one.at_end) return rank + " at the end of the step, with open operations";
-  const Place& place = one.place;
+  const ProgramLocation& place = one.place;
   std::string text = fmt::format("{} at step {}, {}", rank, place.step, program::name(place.pass));
   if (place.microbatch >= 0) text += fmt::format(" of microbatch {}", place.microbatch);
   if (place.layer >= 0) text += fmt::format(", layer {}", place.layer);

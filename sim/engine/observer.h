@@ -27,7 +27,7 @@ struct MemoryChange {
   std::int64_t delta = 0;    // bytes of its block
   std::int64_t address = 0;  // of its block
   std::string_view label;    // name of the tensor; "" for a free
-  const Place& place;
+  const ProgramLocation& place;
   Bytes allocated{}, reserved{};
   std::span<const allocator::TraceEntry> trace;  // allocator actions since the last change
 };
@@ -62,7 +62,7 @@ struct Observer {
   // An operation ran on a stream from `start` to `end`. `waited_until` is the time at which all its
   // peers had arrived (collectives and exchanges); for other operations it is `start`.
   virtual void operation(int rank_class, program::Stream stream, std::string_view name,
-                         const Place& place, Time start, Time waited_until, Time end) = 0;
+                         const ProgramLocation& place, Time start, Time waited_until, Time end) = 0;
   // The messages of the next operation() call, which is an exchange between pipeline stages.
   virtual void messages(int, std::span<const MessageEnd>) {}
   virtual void memory(const MemoryChange& change) = 0;
@@ -73,8 +73,8 @@ struct Observer {
 struct Observers final : Observer {
   std::vector<Observer*> all;
 
-  void operation(int rank_class, program::Stream stream, std::string_view name, const Place& place,
-                 Time start, Time waited_until, Time end) override {
+  void operation(int rank_class, program::Stream stream, std::string_view name,
+                 const ProgramLocation& place, Time start, Time waited_until, Time end) override {
     for (Observer* one : all)
       one->operation(rank_class, stream, name, place, start, waited_until, end);
   }

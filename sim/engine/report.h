@@ -45,7 +45,7 @@ using Accounts = std::array<Duration, account_count>;
 using Split = std::array<std::int64_t, program::category_count>;
 
 // A place in the program, for messages and traces.
-struct Place {
+struct ProgramLocation {
   int step = 0;  // from 1; 0: set-up
   int microbatch = -1;
   program::PassKind pass = program::PassKind::setup;
@@ -64,7 +64,7 @@ struct Outside {     // device memory outside the caching allocator
 struct OutOfMemory {
   int stage = 0, cp_rank = 0;
   Time when{};  // since the start of the job
-  Place place;
+  ProgramLocation place;
   Bytes requested{};  // by the tensor
   Bytes segment{};    // by the allocator from the driver
   Bytes device_free{};
@@ -128,8 +128,8 @@ struct ClassReport {
   // An upper bound of peak_reserved if the replay of memory stopped before the end of the step;
   // else peak_reserved.
   Bytes reserved_most{};
-  Place peak_place;    // of peak_allocated
-  Split peak_split{};  // at peak_allocated
+  ProgramLocation peak_place;  // of peak_allocated
+  Split peak_split{};          // at peak_allocated
   Bytes reserved_at_peak{};
   Bytes largest_free_at_peak{};
   int alloc_retries = 0;  // in all steps that were replayed
@@ -156,7 +156,7 @@ struct RunReport {
   std::int64_t events = 0;    // operations of one full step
   std::int64_t replayed = 0;  // instructions that the engine executed one by one
   bool fits() const { return out_of_memory.empty(); }
-  bool ended_early = false;  // by Options::until_out, least_free or most_retries
+  bool ended_early = false;                   // by Options::until_out, least_free or most_retries
   MemoryDetail memory = MemoryDetail::exact;  // Options::memory
   bool bounded = false;  // the replay of memory stopped early: reserved peaks are a range
 };

@@ -128,21 +128,4 @@ std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t divi
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
-std::int64_t rank_parameters(const Architecture& a, const StageShape& stage, std::int64_t vocab) {
-  assert(stage.tp > 0);
-  assert(a.heads % stage.tp == 0);
-  assert(a.kv_heads % stage.tp == 0);
-  assert(a.ffn % stage.tp == 0);
-  assert(vocab % stage.tp == 0);
-  assert(!a.is_mixture() && !a.is_latent());
-  const LayerCounts layer = count_layer(a, 0);
-  std::int64_t n = stage.layers * (layer.split / stage.tp + layer.whole);
-  if (stage.first)
-    n += vocab / stage.tp * a.hidden + position_parameters(a) + embedding_norm_parameters(a);
-  if (stage.last) n += norm_parameters(a);
-  if (stage.last && !(a.tied_embeddings && stage.first)) n += vocab / stage.tp * a.hidden;
-  if (stage.last && a.head_bias) n += vocab / stage.tp;
-  return n;
-}
-
 }  // namespace sim::model

@@ -91,19 +91,4 @@ std::int64_t prediction_parameters(const Architecture& a);
 // The smallest multiple of divisor x tp that is at least `vocab`.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t divisor = 128);
 
-// The part of the network that one tensor-parallel rank of a pipeline stage holds: some layers, and
-// perhaps embedding or head. Weights are split over the tp ranks. Norms, the biases of row-parallel
-// linear layers and learned positions are replicated (Megatron-LM). Tied embeddings count once if
-// the stage is both first and last; otherwise the first and the last stage have a copy each.
-struct StageShape {
-  std::int64_t layers = 0;
-  std::int64_t tp = 1;
-  bool first = false;  // holds the word and position embeddings
-  bool last = false;   // holds the final norm and the head
-};
-// Trainable parameters of one rank of the stage.
-// REQUIRES: no experts, no latent attention; tp divides heads, kv_heads and ffn; `vocab` is padded
-// to a multiple of tp.
-std::int64_t rank_parameters(const Architecture& a, const StageShape& stage, std::int64_t vocab);
-
 }  // namespace sim::model

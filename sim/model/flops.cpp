@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/text.h"
-
 namespace sim::model {
 namespace {
 
@@ -213,17 +211,6 @@ const FlopConvention* find_flop_convention(std::string_view name) {
   for (const FlopConvention& convention : table)
     if (convention.name == name) return &convention;
   return nullptr;
-}
-
-std::string unknown_flop_convention(std::string_view name) {
-  std::vector<std::string> names;
-  std::string all;
-  for (const FlopConvention& convention : table) {
-    all += (names.empty() ? "" : " ") + std::string(convention.name);
-    names.emplace_back(convention.name);
-  }
-  return "no FLOP convention '" + std::string(name) + "'" + did_you_mean(name, names) +
-         " (there are: " + all + ")";
 }
 
 const FlopConvention* convention_for(std::string_view tflops_kind) {

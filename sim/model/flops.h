@@ -45,7 +45,6 @@ struct FlopConvention {
 // Every convention, in the order `rehearse list` prints them.
 std::span<const FlopConvention> flop_conventions();
 const FlopConvention* find_flop_convention(std::string_view name);  // null: no such convention
-std::string unknown_flop_convention(std::string_view name);         // the error message for it
 
 // The convention that the free text of column `tflops_kind` names, in tables of measured runs. Null
 // if no rule matches. The first match wins; letter case is ignored:

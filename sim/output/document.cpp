@@ -45,6 +45,24 @@ const char* name(Rule::Kind kind) {
   return "slope";
 }
 
+// Values under `key`; where most repeat the value before, as [value, count, value, count ...] under
+// `key`_runs, which is shorter.
+Json packed(const std::string& key, Json values) {
+  Json runs = Json::array();
+  for (const Json& value : values) {
+    const std::size_t n = runs.size();
+    if (n > 0 && runs[n - 2] == value) {
+      runs[n - 1] = runs[n - 1].get<std::size_t>() + 1;
+    } else {
+      runs.push_back(value);
+      runs.push_back(1);
+    }
+  }
+  if (values.size() < words_least || runs.size() >= values.size())
+    return {{key, std::move(values)}};
+  return {{key + "_runs", std::move(runs)}};
+}
+
 Json values_json(const Rows& table, std::size_t column) {
   Json values = Json::array();
   bool words = table.cells.size() >= words_least;
@@ -52,7 +70,7 @@ Json values_json(const Rows& table, std::size_t column) {
     words = words && row[column].is_string();
     values.push_back(row[column]);
   }
-  if (!words) return {{"values", std::move(values)}};
+  if (!words) return packed("values", std::move(values));
   std::map<std::string, std::size_t> numbers;
   Json list = Json::array();
   Json codes = Json::array();
@@ -62,7 +80,9 @@ Json values_json(const Rows& table, std::size_t column) {
     codes.push_back(there->second);
   }
   if (list.size() * 2 > values.size()) return {{"values", std::move(values)}};
-  return {{"words", std::move(list)}, {"codes", std::move(codes)}};
+  Json json = {{"words", std::move(list)}};
+  json.update(packed("codes", std::move(codes)));
+  return json;
 }
 
 Json block_json(const Note& note) {
@@ -114,7 +134,7 @@ Json block_json(const Series& series) {
           {"front", series.front}};
 }
 
-Json block_json(const Timeline& timeline) {
+Json block_json(const TimelineChart& timeline) {
   return {{"kind", "timeline"},     {"title", timeline.title}, {"table", timeline.table},
           {"lane", timeline.lane},  {"begin", timeline.begin}, {"end", timeline.end},
           {"group", timeline.kind}, {"label", timeline.label}, {"axis", timeline.axis},

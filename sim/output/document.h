@@ -103,7 +103,7 @@ struct Series {
 };
 
 // Bars along a time axis, in lanes.
-struct Timeline {
+struct TimelineChart {
   std::string title, table;
   std::string lane, begin, end;  // columns; begin and end in the same unit
   std::string kind, label;       // columns for colour and label
@@ -119,7 +119,7 @@ struct Heatmap {
   std::string outcome;  // column with "fits", "oom", "impossible"; cells without a fit are hatched
 };
 
-using Block = std::variant<Note, Rows, Series, Timeline, Heatmap, Values, Picture, Data>;
+using Block = std::variant<Note, Rows, Series, TimelineChart, Heatmap, Values, Picture, Data>;
 
 // A table or data with this name is the complete JSON result.
 inline constexpr const char* whole = ".";

@@ -116,9 +116,9 @@ constexpr std::array terms = std::to_array<Term>({
      "stage."},
     {"tight",
      "A small change may reverse the outcome: the verdict differs within the range of "
-     "unaccounted memory, less than 2 % of the capacity is left, or the plan needs retries."},
+     "unexplained memory, less than 2 % of the capacity is left, or the plan needs retries."},
     {"transfer", "Pipeline wait for messages on the wire that no kernel hides."},
-    {"unaccounted",
+    {"unexplained",
      "Measured memory outside the allocator that no known source explains; it is a "
      "range, and the verdict is asked at both ends."},
     {"verdict", "Whether a plan fits, and how sure that is."},

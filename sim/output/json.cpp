@@ -9,6 +9,7 @@
 
 #include "sim/base/ascii.h"
 #include "sim/base/version.h"
+#include "sim/model/words.h"
 #include "sim/output/json_fields.h"
 #include "sim/program/parallel/offload/module_offload.h"
 #include "sim/program/plan/cuda_graphs.h"
@@ -114,24 +115,6 @@ JSON_FIELDS(program::OptimizerOptions, precision_aware, main_parameter_bytes, ex
             exp_avg_sq_bytes, offload_fraction, sub_group, gpu_stride, async_gradient_copy)
 JSON_FIELDS(model::Latent, kv_rank, q_rank, content, rotated, value)
 
-const char* text(model::Precision precision) {
-  switch (precision) {
-    case model::Precision::fp32:
-      return "fp32";
-    case model::Precision::tf32:
-      return "tf32";
-    case model::Precision::fp16:
-      return "fp16";
-    case model::Precision::bf16:
-      return "bf16";
-    case model::Precision::fp8:
-      return "fp8";
-    case model::Precision::fp4:
-      break;
-  }
-  return "fp4";
-}
-
 // Additional fields of mixtures of experts and of latent attention.
 Json experts_json(const model::Experts& e) {
   return {{"count", e.count},
@@ -160,20 +143,6 @@ Json routing_json(const program::ExpertsPlan& e) {
           {"overlap_expert_all_to_all", e.overlaps_all_to_all}};
 }
 
-const char* name_of(model::Norm norm) {
-  switch (norm) {
-    case model::Norm::rms:
-      return "rms";
-    case model::Norm::layer:
-      return "layer";
-    case model::Norm::layer_without_bias:
-      return "layer_without_bias";
-    case model::Norm::layer_without_weights:
-      break;
-  }
-  return "layer_without_weights";
-}
-
 Json architecture_json(const model::Architecture& a) {
   Json json = {{"name", a.name},
                {"layers", a.layers},
@@ -184,11 +153,9 @@ Json architecture_json(const model::Architecture& a) {
                {"head_dim", a.head_dim},
                {"vocab", a.vocab},
                {"max_positions", a.max_positions},
-               {"norm", name_of(a.norm)},
-               {"position", a.position == model::Position::rope      ? "rope"
-                            : a.position == model::Position::learned ? "learned"
-                                                                     : "none"},
-               {"activation", a.activation == model::Activation::swiglu ? "swiglu" : "gelu"},
+               {"norm", model::word(a.norm)},
+               {"position", model::word(a.position)},
+               {"activation", model::word(a.activation)},
                {"tied_embeddings", a.tied_embeddings},
                {"qkv_bias", a.qkv_bias},
                {"linear_bias", a.linear_bias},
@@ -254,7 +221,7 @@ void add_kernels(const program::Plan& p, Json& json) {
   json["recompute_method"] = uniform ? "uniform" : "block";
   json["recompute_layers"] = p.policy.recompute_layers;
   json["attention"] = text(p.stack.attention);
-  json["precision"] = text(p.numerics.precision);
+  json["precision"] = model::word(p.numerics.precision);
   json["fp32_gradients"] = p.numerics.fp32_gradients;
   json["swiglu_fusion"] = p.stack.swiglu_fusion;
   json["rope_fusion"] = p.stack.rope_fusion;
@@ -396,7 +363,7 @@ Json to_json(const program::Plan& p) {
   return json;
 }
 
-Json to_json(const engine::Place& place) {
+Json to_json(const engine::ProgramLocation& place) {
   return {{"step", place.step},
           {"microbatch", place.microbatch},
           {"pass", std::string(program::name(place.pass))},
@@ -425,7 +392,7 @@ std::string line(const Json& json) {
 Json intervals_json(const answer::Intervals& all) {
   Json json = Json::object();
   const auto add = [&](const char* what, const std::optional<answer::Interval>& one,
-                       const std::optional<answer::Spread>& spread) {
+                       const std::optional<answer::ResidualRange>& spread) {
     if (!one || !spread) return;
     json[what] = {{"lo90", one->low},
                   {"hi90", one->high},

@@ -19,7 +19,7 @@ std::string version();
 
 // Every field of the plan and its architecture. This canonical form is also hashed.
 Json to_json(const program::Plan& plan);
-Json to_json(const engine::Place& place);
+Json to_json(const engine::ProgramLocation& place);
 // The result of `run --json` (run_text.h).
 Json to_json(const answer::Answer& answer);
 // 90 % intervals with the runs that they come from: {"step_time_s": {"lo90": ..., "hi90": ...,

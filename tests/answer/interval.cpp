@@ -52,7 +52,7 @@ TEST_CASE("answer: an interval leaves five percent of the ranks outside on each 
 }
 
 TEST_CASE("answer: points of percent are added, and stay between none and all") {
-  Spread ten;
+  ResidualRange ten;
   ten.low = -10;
   ten.high = 5;
   const auto is = [&](double percent, double low, double high) {
@@ -243,4 +243,33 @@ TEST_CASE("answer: own runs make intervals by Student's t, exactly") {
   CHECK(peaks->high == Approx(0.1 + wide).epsilon(1e-9));
   CHECK(peaks->low == Approx(0.1 - wide).epsilon(1e-9));
   CHECK_FALSE(spread_of_own_peaks({}));
+}
+
+TEST_CASE("answer: a GPU without a run in fp8 takes what fp8 shows elsewhere, and says so") {
+  std::vector<input::ResidualGroup> groups = thrice({group("a", 99, 0.01, 0.0001)}).groups;
+  Situation asked = here;
+  asked.fp8 = true;
+  // Runs in fp8 on another GPU, up to exp(0.49) slower than predicted.
+  input::RunResiduals all = {"", groups};
+  for (const char* source : {"x", "y", "z"}) {
+    all.groups.push_back(group(source, 50, 0.0, 0.01));
+    all.groups.back().profile = "h100-80";
+    all.groups.back().fp8 = true;
+  }
+  const auto usual = spread(all, ResidualOf::time, here),
+             found = spread(all, ResidualOf::time, asked);
+  REQUIRE(usual);
+  REQUIRE(found);
+  CHECK(found->fp8_unknown);
+  CHECK(found->high > 0.4);
+  CHECK(usual->high < 0.1);
+  CHECK_FALSE(usual->fp8_unknown);
+  Intervals text;
+  text.step_seconds = Interval{1, 2};
+  text.time = found;
+  CHECK(intervals_text(text).find("; no run in fp8 on this GPU") != std::string::npos);
+  // A single run in fp8 on the GPU says that it is known.
+  all.groups.push_back(group("a", 1, 0.0, 0.01));
+  all.groups.back().fp8 = true;
+  CHECK_FALSE(spread(all, ResidualOf::time, asked)->fp8_unknown);
 }

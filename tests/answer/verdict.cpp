@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::int64_t mib = 1 << 20;
 
-// llama-2-7b on 8 A100s. The GPU has `spare` bytes more than the plan reserves. The unaccounted
+// llama-2-7b on 8 A100s. The GPU has `spare` bytes more than the plan reserves. The unexplained
 // memory is uncertain by 512 MiB either way.
 struct Case {
   Case() {
     site = *sites.of(file.machine);
-    site->profile.device.memory.unaccounted = {1024 * mib};
-    site->profile.device.memory.unaccounted_least = {512 * mib};
-    site->profile.device.memory.unaccounted_most = {1536 * mib};
+    site->profile.device.memory.unexplained = {1024 * mib};
+    site->profile.device.memory.unexplained_least = {512 * mib};
+    site->profile.device.memory.unexplained_most = {1536 * mib};
     const engine::RunReport run = answer::evaluate(answer::checked(file.plan, *site)).run;
     const engine::ClassReport& who = answer::fullest(run);
     slack = who.capacity.n - who.peak_reserved.n;
@@ -47,7 +47,7 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("answer: an outcome is certain where the range of unaccounted memory cannot change it") {
+TEST_CASE("answer: an outcome is certain where the range of unexplained memory cannot change it") {
   Case run;
   const answer::Answer roomy = run.with_spare(run.reserved / 10);
   REQUIRE(roomy.run.fits());

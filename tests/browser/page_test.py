@@ -12,16 +12,9 @@ import tempfile
 import time
 import urllib.parse
 
+import checks
+from checks import check
 from devtools import Browser
-
-failed = 0
-
-
-def check(what, holds, more=""):
-    global failed
-    failed += 0 if holds else 1
-    print(("ok    " if holds else "FAIL  ") + what + (": " + str(more) if more and not holds else ""))
-
 
 def answered(browser):
     browser.wait("document.documentElement.dataset.answered === "
@@ -58,30 +51,6 @@ def drop(browser, name, content):
     }})()""")
 
 
-# The contrast of two CSS colours [WCAG 2.1, relative luminance], of all texts in sight.
-contrast_script = """(() => {
-    const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
-    const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 :
-        ((v + 0.055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
-    const ground = (node) => {
-        for (let n = node; n; n = n.parentElement) {
-            const c = parse(getComputedStyle(n).backgroundColor);
-            if (c.length >= 3 && (c.length === 3 || c[3] === 1)) return c;
-        }
-        return [255, 255, 255];
-    };
-    const bad = [];
-    for (const node of document.querySelectorAll("p, span, b, label, small, h1, h2, td, th, button, summary, li, legend")) {
-        if (!node.textContent.trim() || node.offsetParent === null || node.closest(".busy")) continue;
-        if (node.disabled) continue;
-        const a = light(parse(getComputedStyle(node).color)), b = light(ground(node));
-        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        if (ratio < 4.5) bad.push(node.tagName + " " + node.textContent.slice(0, 40) + " " + ratio.toFixed(2));
-    }
-    return bad.slice(0, 5).join("; ");
-})()"""
-
-
 def work(browser, url, folder):
     def picture(name):
         if folder:
@@ -93,6 +62,10 @@ def work(browser, url, folder):
     check("the page answers at once", "fits" in text(browser, "#verdict"), text(browser, "#verdict"))
     check("there is a control for each field",
           browser.run("document.querySelectorAll('.field').length") >= 14)
+    browser.wait("document.documentElement.dataset.fixed === document.documentElement.dataset.answered",
+                 120)
+    check("a plan that fits is told what it loses", "%" in text(browser, "#losses"), text(browser, "#fixes"))
+    check("changes that help are offered", "%" in text(browser, "#fixes button"), text(browser, "#fixes"))
     step = text(browser, "#step b")
     set_field(browser, "micro_batch", "2")
     check("a change of a setting changes the number", text(browser, "#step b") != step, step)
@@ -121,6 +94,7 @@ def work(browser, url, folder):
     set_field(browser, "tp", "3")
     check("an impossible plan is explained", text(browser, ".problems li") != "")
     set_field(browser, "tp", "")
+    schedules(browser)
     link = browser.run("location.href")
     shown = text(browser, "#answer .cards")
     browser.open(link)
@@ -152,6 +126,21 @@ def work(browser, url, folder):
     errors = [one for one in browser.problems if "422" not in one]
     check("no console error", not errors, errors)
     narrow_and_dark(browser, url, picture)
+
+
+def schedules(browser):
+    """The schedule of a plan as papers draw it, with both passes of a split backward pass."""
+    set_field(browser, "pp", "4")
+    set_field(browser, "schedule", "zb-1p")
+    browser.wait("document.documentElement.dataset.charted === document.documentElement.dataset.answered")
+    drawn = text(browser, "#charts section.timeline")
+    check("the schedule is drawn as in papers", "zb-1p as papers draw it" in drawn, drawn[:200])
+    check("both backward passes are in its legend", "gradients of inputs" in drawn and
+          "gradients of weights" in drawn, drawn[:300])
+    check("its boxes have numbers", browser.run(
+        "document.querySelectorAll('#charts section.timeline g[pointer-events=none] text').length") > 20)
+    set_field(browser, "schedule", "")
+    set_field(browser, "pp", "")
 
 
 def logs_and_snapshots(browser):
@@ -232,27 +221,18 @@ def narrow_and_dark(browser, url, picture):
     browser.open(url)
     browser.wait("document.documentElement.dataset.ready !== undefined")
     browser.wait("document.documentElement.dataset.charted !== undefined")
-    bad = browser.run(contrast_script)
-    check("dark: contrast of 4.5", not bad, bad)
+    checks.all_colours(browser, "dark")
     picture("dark")
     browser.size(1280, 900)
-    bad = browser.run(contrast_script)
-    check("light: contrast of 4.5", not bad, bad)
+    checks.all_colours(browser, "light")
     browser.size(400, 800)
     browser.open(url)
     browser.wait("document.documentElement.dataset.ready !== undefined")
     browser.wait("document.documentElement.dataset.charted !== undefined")
-    width = browser.run("document.documentElement.scrollWidth")
-    check("400 px: no horizontal scroll", width <= 400, width)
-    small = browser.run("""[...document.querySelectorAll("svg text")].filter((node) => {
-        const box = node.getBoundingClientRect(), view = node.ownerSVGElement.viewBox.baseVal.width;
-        return box.width > 0 && parseFloat(getComputedStyle(node).fontSize) *
-            node.ownerSVGElement.getBoundingClientRect().width / (view || 400) < 11.5;
-    }).length""")
-    check("400 px: text of 12 px", small == 0, small)
-    unnamed = browser.run("""[...document.querySelectorAll("input, select")].filter((node) =>
-        !node.labels.length && !node.getAttribute("aria-label")).length""")
-    check("every control has a label", unnamed == 0, unnamed)
+    checks.narrow(browser, "the page")
+    order = browser.run("""["#answer", "#settings", "#charts"].map((name) =>
+        document.querySelector(name).getBoundingClientRect().top)""")
+    check("400 px: the settings follow the answer", order == sorted(order), order)
     picture("narrow")
 
 
@@ -296,8 +276,8 @@ def main():
             work(browser, url, folder)
     finally:
         browser.close()
-    print("FAILED" if failed else "passed", failed)
-    return 1 if failed else 0
+    print("FAILED" if checks.failed else "passed", checks.failed)
+    return 1 if checks.failed else 0
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ TEST_CASE("calibrate: fields that a capture measured by themselves are taken ove
   source.measurements.fields = {{"host.event", "measured.json", 2e-6},
                                 {"host.release", "measured.json", 5},  // seconds: another unit
                                 {"host.tea", "measured.json", 1e-6}};
-  Wanted wanted;
+  CalibrateOptions wanted;
   wanted.base = std::string(REHEARSE_SOURCE_DIR) + "/calibration/a100-80.textproto";
   wanted.name = "mine";
   const auto done = calibrate::calibrate({source}, *machine, wanted);

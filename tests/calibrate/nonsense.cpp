@@ -6,10 +6,10 @@
 
 #include "sim/calibrate/runs/factors.h"
 #include "sim/calibrate/trace/doubts.h"
-#include "sim/calibrate/trace/kineto_writer.h"
 #include "sim/cluster/device/kernel.h"
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/locate.h"
+#include "tests/calibrate/kineto_writer.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -62,8 +62,8 @@ MeasuredTrace recorded(const ExpectedStep& step, const std::string& device = a10
   return measured_trace(*file, "own.json");
 }
 
-Wanted from_a100() {
-  Wanted wanted;
+CalibrateOptions from_a100() {
+  CalibrateOptions wanted;
   wanted.base = root + "/calibration/a100-80.textproto";
   wanted.name = "mine";
   return wanted;
@@ -99,7 +99,7 @@ const std::vector<std::int64_t> many_sizes = {1024, 1536, 2048, 3072,  4096,  51
                                               7168, 8192, 9216, 10240, 11264, 12288};
 
 Calibration fitted_to(SourceFile table, bool force = false) {
-  Wanted wanted = from_a100();
+  CalibrateOptions wanted = from_a100();
   wanted.force = force;
   const auto done = calibrate::calibrate({std::move(table)}, plan().machine, wanted);
   REQUIRE(done);

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "sim/calibrate/fit/fit.h"
-#include "sim/calibrate/trace/kineto_writer.h"
 #include "sim/calibrate/trace/step_document.h"
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/locate.h"
+#include "tests/calibrate/kineto_writer.h"
 
 using namespace sim;
 using namespace sim::calibrate;
@@ -110,7 +110,7 @@ TEST_CASE("trace: a fit finds each of fourteen parameters that a recorded step w
   // The error of the replay itself: the step rebuilt with the measured kernels.
   CHECK(comparison.rebuilt_s == Approx(seconds(happened.step_time)).epsilon(0.01));
 
-  Wanted wanted;
+  CalibrateOptions wanted;
   wanted.base = root + "/calibration/a100-80.textproto";
   wanted.name = "found";
   const auto done = calibrate_traces({compared}, {}, file.plan, site, wanted);

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "sample.h"
-#include "sim/engine/fast_engine.h"
+#include "sim/engine/run/fast_engine.h"
 #include "tests/program/draw.h"
 
 using namespace sim;

@@ -415,8 +415,8 @@ struct Recorder final : engine::Observer {
   std::map<std::pair<int, int>, std::vector<Operation>> operations;
   std::map<int, std::vector<std::array<std::int64_t, 5>>> memory_events;
 
-  void operation(int c, program::Stream stream, std::string_view name, const engine::Place&,
-                 Time start, Time waited, Time end) override {
+  void operation(int c, program::Stream stream, std::string_view name,
+                 const engine::ProgramLocation&, Time start, Time waited, Time end) override {
     operations[{c, static_cast<int>(stream)}].emplace_back(std::string(name), start.ps, waited.ps,
                                                            end.ps);
   }
@@ -543,9 +543,9 @@ TEST_CASE("engine: one class stands for its tensor and data parallel peers exact
         engine::run(all, sample::times(all, c.launch_us), sample::memory(all), Options{});
     CHECK(a.step_time == b.step_time);
     CHECK(a.warm_up_time == b.warm_up_time);
-  CHECK(a.first_step_time == b.first_step_time);
-  CHECK(a.step == b.step);
-  CHECK(a.steady == b.steady);
+    CHECK(a.first_step_time == b.first_step_time);
+    CHECK(a.step == b.step);
+    CHECK(a.steady == b.steady);
     CHECK(a.bubble == Approx(b.bubble));
     for (std::size_t i = 0; i < b.classes.size(); ++i) {
       const auto at = all.mesh.coordinates(static_cast<int>(i));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sample.h"
-#include "sim/engine/fast_engine.h"
+#include "sim/engine/run/fast_engine.h"
 
 namespace sample {
 

@@ -1,5 +1,7 @@
-// loaders.cpp — fuzzes what makes clusters, profiles, campaigns, failures, variants, residuals and
-// rates out of files: the rules that join fields. The first byte says which.
+// loaders.cpp — fuzzes what makes clusters, profiles, campaigns, failures, variants, residuals,
+// searches, grids, drafts and rates out of files: the rules that join fields. The first byte says
+// which.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,6 +11,9 @@
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/cluster/node_rates.h"
 #include "sim/input/plan/campaign.h"
+#include "sim/input/plan/draft.h"
+#include "sim/input/plan/grid.h"
+#include "sim/input/plan/search.h"
 #include "sim/input/plan/whatif.h"
 #include "sim/input/profile/profile.h"
 #include "sim/input/profile/residuals.h"
@@ -19,6 +24,14 @@ namespace {
 template <class T>
 void check(const sim::Result<T>& result) {
   if (!result && result.errors().empty()) __builtin_trap();
+}
+
+// The first points too: a point is made only when it is asked for.
+sim::Result<sim::input::Grid> grid(const std::string& path) {
+  auto loaded = sim::input::load_grid(path);
+  for (std::size_t i = 0; loaded && i < std::min<std::size_t>(loaded->size(), 3); ++i)
+    loaded->point(i);
+  return loaded;
 }
 
 }  // namespace
@@ -52,6 +65,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 'v':
       check(parse_vary(text));
+      break;
+    case 's':
+      check(load_search(file.path()));
+      break;
+    case 'd':
+      check(read_draft(text, "input"));
+      break;
+    case 'g':
+      check(grid(file.path()));
       break;
     default:
       check(sim::allocator::parse_options(text));

@@ -16,7 +16,7 @@ shift
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$root/build/fuzz
 [ $# -ge 1 ] || set -- huggingface textproto loaders plan_file tables topology_import launch_file \
-  calibrate_readers memory_trace memory_pickle records
+  calibrate_readers memory_trace memory_pickle records page_request
 
 mkdir -p "$build"
 [ -f "$build/build.ninja" ] || CC=clang CXX=clang++ cmake -S "$root" -B "$build" -G Ninja \

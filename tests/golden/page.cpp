@@ -143,6 +143,32 @@ TEST_CASE("golden: the page of a run draws its pipeline, its memory and its time
   CHECK(count(section(opened.dom, "how busy the links are</h2>"), "<line") >= 64);
 }
 
+TEST_CASE("golden: reports are readable in light, in dark and on 400 px, and small") {
+  const std::string folder = scratch("page-readable");
+  REQUIRE(run("./rehearse report llama-2-7b-64 global_batch=64 -o run.html -q", folder).code == 0);
+  REQUIRE(run("./rehearse report llama-3.1-70b-64 -o oom.html -q", folder).code == 2);
+  REQUIRE(run("./rehearse report llama-3.1-70b-512 schedule=zb-1p -o split.html -q", folder).code ==
+          0);
+  REQUIRE(run("./rehearse report gpt3-175b-1024 llama-3.1-70b-512 mixtral-8x7b-64 -o several.html "
+              "-q",
+              folder)
+              .code == 0);
+  REQUIRE(run("./rehearse sweep model=llama-2-7b cluster=dgx-h100 gpus=16 global_batch=32 "
+              "sequence=4096 tp=1,2,4 pp=1,2 micro_batch=1,2 -o out --report sweep.html -q",
+              folder)
+              .code == 0);
+  for (const char* page : {"run.html", "oom.html", "split.html"})
+    CHECK(fs::file_size(folder + "/" + page) < 400'000);
+  CHECK(text_of(folder + "/several.html").find("llama-3.1-70b-512") != std::string::npos);
+  if (!has_browser(folder)) return;
+  const golden::Finished tried =
+      run("timeout 300 python3 \"" REHEARSE_SOURCE_DIR
+          "/tests/browser/report_test.py\" run.html oom.html split.html several.html sweep.html",
+          folder);
+  INFO(tried.out << tried.err);
+  CHECK(tried.code == 0);
+}
+
 TEST_CASE("golden: the page of plan draws every plan that was replayed, and says what was cut") {
   const std::string folder = scratch("page-plan");
   const std::string command =

@@ -8,10 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <vector>
 
 #include "tests/input/mixture_counts.h"
+#include "tests/input/support.h"
 #include "tests/picture.h"
 
 namespace sim::input {
@@ -277,184 +280,36 @@ TEST_CASE("huggingface: sizes are checked before they are multiplied") {
 }
 
 TEST_CASE("huggingface: dense types of the transformers library have their published counts") {
-  // The shapes as in each model's config.json, the counts as its safetensors index gives them.
-  struct Model {
-    const char* name;
-    const char* keys;
-    std::int64_t parameters;
-  };
-  const Model published[] = {
-      {"Qwen3-8B",
-       R"("model_type": "qwen3", "num_hidden_layers": 36, "hidden_size": 4096, "head_dim": 128,
-       "intermediate_size": 12288, "num_attention_heads": 32, "num_key_value_heads": 8,
-       "vocab_size": 151936, "tie_word_embeddings": false)",
-       8'190'735'360},
-      {"Phi-3-mini",
-       R"("model_type": "phi3", "num_hidden_layers": 32, "hidden_size": 3072, "hidden_act": "silu",
-       "intermediate_size": 8192, "num_attention_heads": 32, "num_key_value_heads": 32,
-       "vocab_size": 32064, "sliding_window": 2047)",
-       3'821'079'552},
-      {"phi-4",
-       R"("model_type": "phi3", "num_hidden_layers": 40, "hidden_size": 5120,
-       "sliding_window": null,
-       "intermediate_size": 17920, "num_attention_heads": 40, "num_key_value_heads": 10,
-       "vocab_size": 100352)",
-       14'659'507'200},
-      {"gemma-2b",
-       R"("model_type": "gemma", "num_hidden_layers": 18, "hidden_size": 2048, "hidden_act": "gelu",
-       "intermediate_size": 16384, "num_attention_heads": 8, "num_key_value_heads": 1,
-       "vocab_size": 256000)",
-       2'506'172'416},
-      {"gemma-7b",
-       R"("model_type": "gemma", "num_hidden_layers": 28, "hidden_size": 3072, "head_dim": 256,
-       "intermediate_size": 24576, "num_attention_heads": 16, "num_key_value_heads": 16,
-       "vocab_size": 256000)",
-       8'537'680'896},
-      {"gemma-2-9b",
-       R"("model_type": "gemma2", "num_hidden_layers": 42, "hidden_size": 3584, "head_dim": 256,
-       "hidden_activation": "gelu_pytorch_tanh", "intermediate_size": 14336,
-       "num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 256000)",
-       9'241'705'984},
-      {"gemma-3-1b",
-       R"("model_type": "gemma3_text", "num_hidden_layers": 26, "hidden_size": 1152,
-       "head_dim": 256, "intermediate_size": 6912, "num_attention_heads": 4,
-       "num_key_value_heads": 1, "vocab_size": 262144, "sliding_window": 512)",
-       999'885'952},
-      {"SmolLM3-3B",
-       R"("model_type": "smollm3", "num_hidden_layers": 36, "hidden_size": 2048,
-       "intermediate_size": 11008, "num_attention_heads": 16, "num_key_value_heads": 4,
-       "vocab_size": 128256)",
-       3'075'098'624},
-      {"MiniCPM-2B",
-       R"("model_type": "minicpm", "num_hidden_layers": 40, "hidden_size": 2304,
-       "intermediate_size": 5760, "num_attention_heads": 36, "num_key_value_heads": 36,
-       "vocab_size": 122753)",
-       2'724'880'896},
-      {"granite-3.1-8b",
-       R"("model_type": "granite", "num_hidden_layers": 40, "hidden_size": 4096,
-       "intermediate_size": 12800, "num_attention_heads": 32, "num_key_value_heads": 8,
-       "vocab_size": 49155, "tie_word_embeddings": true)",
-       8'170'848'256},
-      {"Baichuan2-7B",
-       R"("model_type": "baichuan", "num_hidden_layers": 32, "hidden_size": 4096,
-       "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 125696,
-       "max_position_embeddings": 4096)",
-       7'505'973'248},
-      {"internlm2-7b",
-       R"("model_type": "internlm2", "num_hidden_layers": 32, "hidden_size": 4096, "bias": false,
-       "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
-       "vocab_size": 92544)",
-       7'737'708'544},
-      {"starcoder2-3b",
-       R"("model_type": "starcoder2", "num_hidden_layers": 30, "hidden_size": 3072,
-       "intermediate_size": 12288, "num_attention_heads": 24, "num_key_value_heads": 2,
-       "vocab_size": 49152, "use_bias": true, "hidden_act": "gelu_pytorch_tanh",
-       "norm_type": "layer_norm", "sliding_window": 4096)",
-       3'030'371'328},
-      {"stablelm-2-1_6b",
-       R"("model_type": "stablelm", "num_hidden_layers": 24, "hidden_size": 2048,
-       "intermediate_size": 5632, "num_attention_heads": 32, "num_key_value_heads": 32,
-       "vocab_size": 100352, "use_qkv_bias": true)",
-       1'644'515'328},
-      {"gpt-neox-20b",
-       R"("model_type": "gpt_neox", "num_hidden_layers": 44, "hidden_size": 6144,
-       "intermediate_size": 24576, "num_attention_heads": 64, "vocab_size": 50432,
-       "hidden_act": "gelu_fast")",
-       20'554'567'680},
-      {"pythia-6.9b",
-       R"("model_type": "gpt_neox", "num_hidden_layers": 32, "hidden_size": 4096,
-       "intermediate_size": 16384, "num_attention_heads": 32, "vocab_size": 50432)",
-       6'857'302'016},
-      {"opt-6.7b",
-       R"("model_type": "opt", "num_hidden_layers": 32, "hidden_size": 4096, "ffn_dim": 16384,
-       "num_attention_heads": 32, "vocab_size": 50272, "max_position_embeddings": 2048,
-       "word_embed_proj_dim": 4096, "activation_function": "relu")",
-       6'658'473'984},
-      {"gpt-j-6b",
-       R"("model_type": "gptj", "n_layer": 28, "n_embd": 4096, "n_head": 16, "n_positions": 2048,
-       "n_inner": null, "rotary_dim": 64, "vocab_size": 50400, "activation_function": "gelu_new",
-       "attn_pdrop": 0.0, "resid_pdrop": 0.0, "tie_word_embeddings": false)",
-       6'050'882'784},
-      {"phi-2",
-       R"("model_type": "phi", "num_hidden_layers": 32, "hidden_size": 2560,
-       "hidden_act": "gelu_new",
-       "intermediate_size": 10240, "num_attention_heads": 32, "num_key_value_heads": 32,
-       "partial_rotary_factor": 0.4, "qk_layernorm": false, "resid_pdrop": 0.1,
-       "vocab_size": 51200)",
-       2'779'683'840},
-      {"c4ai-command-r-v01",
-       R"("model_type": "cohere", "num_hidden_layers": 40, "hidden_size": 8192,
-       "intermediate_size": 22528, "num_attention_heads": 64, "num_key_value_heads": 64,
-       "use_qk_norm": false, "vocab_size": 256000, "logit_scale": 0.0625)",
-       34'980'831'232},
-      {"c4ai-command-r-plus",
-       R"("model_type": "cohere", "num_hidden_layers": 64, "hidden_size": 12288,
-       "intermediate_size": 33792, "num_attention_heads": 96, "num_key_value_heads": 8,
-       "use_qk_norm": true, "vocab_size": 256000)",
-       103'810'674'688},
-      {"c4ai-command-r7b",
-       R"("model_type": "cohere2", "num_hidden_layers": 32, "hidden_size": 4096,
-       "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
-       "sliding_window": 4096, "sliding_window_pattern": 4, "vocab_size": 256000)",
-       8'028'033'024},
-      {"falcon-7b",
-       R"("model_type": "falcon", "num_hidden_layers": 32, "hidden_size": 4544,
-       "num_attention_heads": 71, "multi_query": true, "parallel_attn": true, "bias": false,
-       "alibi": false, "new_decoder_architecture": false, "vocab_size": 65024)",
-       6'921'720'704},
-      {"falcon-40b",
-       R"("model_type": "falcon", "num_hidden_layers": 60, "hidden_size": 8192,
-       "num_attention_heads": 128, "num_kv_heads": 8, "parallel_attn": true, "bias": false,
-       "alibi": false, "new_decoder_architecture": true, "vocab_size": 65024)",
-       41'303'293'952},
-      {"mpt-7b",
-       R"("model_type": "mpt", "n_layers": 32, "d_model": 4096, "n_heads": 32, "expansion_ratio": 4,
-       "max_seq_len": 2048, "no_bias": true, "vocab_size": 50432, "resid_pdrop": 0,
-       "attn_config": {"alibi": true, "attn_pdrop": 0, "qk_ln": false})",
-       6'649'286'656},
-      {"bloom",
-       R"("model_type": "bloom", "n_layer": 70, "n_embed": 14336, "num_attention_heads": 112,
-       "hidden_dropout": 0.0, "attention_dropout": 0.0, "vocab_size": 250880, "seq_length": 2048)",
-       176'247'271'424},
-      {"bloom-7b1",
-       R"("model_type": "bloom", "n_layer": 30, "n_embed": 4096, "num_attention_heads": 32,
-       "vocab_size": 250880)",
-       7'069'016'064},
-      {"OLMo-1B",
-       R"("model_type": "olmo", "num_hidden_layers": 16, "hidden_size": 2048,
-       "intermediate_size": 8192, "num_attention_heads": 16, "vocab_size": 50304,
-       "tie_word_embeddings": true)",
-       1'176'764'416},
-      {"OLMo-7B",
-       R"("model_type": "olmo", "num_hidden_layers": 32, "hidden_size": 4096,
-       "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 50304,
-       "tie_word_embeddings": false)",
-       6'888'095'744},
-      {"OLMo-2-7B",
-       R"("model_type": "olmo2", "num_hidden_layers": 32, "hidden_size": 4096,
-       "intermediate_size": 11008, "num_attention_heads": 32, "num_key_value_heads": 32,
-       "vocab_size": 100352)",
-       7'298'617'344},
-      {"stablelm-2-12b",
-       R"("model_type": "stablelm", "num_hidden_layers": 40, "hidden_size": 5120,
-       "intermediate_size": 13824, "num_attention_heads": 32, "num_key_value_heads": 8,
-       "use_parallel_residual": true, "qk_layernorm": true, "vocab_size": 100352)",
-       12'143'185'920},
-      {"internlm-7b",
-       R"("model_type": "internlm", "num_hidden_layers": 32, "hidden_size": 4096, "bias": true,
-       "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 103168)",
-       7'321'948'160},
-  };
+  // The shapes as in each model's config.json, the counts as its source publishes them.
+  const auto published =
+      nlohmann::json::parse(contents(support::in_repository("tests/input/published_counts.json")));
   std::string all;
-  for (const Model& one : published) {
-    INFO(one.name);
-    const std::string text = std::string("{") + one.keys + "}";
-    const auto model = parse_huggingface(text, std::string(one.name) + ".json");
+  std::set<std::string> dense{"llama", "mistral", "qwen2"}, mixtures;  // those of models/
+  for (const auto& one : published) {
+    const auto name = one["name"].get<std::string>();
+    INFO(name);
+    const auto model = parse_huggingface(one["config"].dump(), name + ".json");
     INFO((model ? std::string() : model.errors()[0].message));
     REQUIRE(model);
-    CHECK(model::parameters(*model) == one.parameters);
+    const std::int64_t counted =
+        model::parameters(*model) + one.value("uncounted", std::int64_t{0});
+    CHECK(counted == one["parameters"].get<std::int64_t>());
+    // A published number in billions, with the digits that its source prints.
+    if (const std::string digits = one.value("published", ""); !digits.empty()) {
+      const std::size_t point = digits.find('.');
+      const int places =
+          point == std::string::npos ? 0 : static_cast<int>(digits.size() - point - 1);
+      CHECK(fmt::format("{:.{}f}", static_cast<double>(counted) / 1e9, places) == digits);
+    }
+    (model->is_mixture() ? mixtures : dense).insert(one["config"]["model_type"]);
     all += members(*model);
   }
+  for (const sample::MixtureCount& mixture : sample::mixture_counts) {
+    const auto file = nlohmann::json::parse(contents(models + mixture.name + ".json"));
+    mixtures.insert(file.value("model_type", "text"));
+  }
+  CHECK(dense.size() >= 45);
+  CHECK(mixtures.size() >= 25);
   picture::same("input/pictures/architectures.txt", all);
   // 9.4 billion in the embeddings, 331.6 billion beside them [arXiv:2406.11704, table 1].
   const auto nemotron = parse_huggingface(
@@ -543,8 +398,11 @@ TEST_CASE("huggingface: models of other kinds are refused by name") {
       "internlm2, gemma, gemma2, gemma3_text, starcoder2, nemotron, stablelm, gpt_neox, opt, "
       "gptj, phi, cohere, cohere2, falcon, bloom, mpt, olmo, olmo2, mixtral, qwen3, qwen3_moe, "
       "deepseek_v2, deepseek_v3, gpt_oss, "
-      "grok-1, llama4_text, bailing_moe, bailing_moe_v2, dots1, ernie4_5_moe, exaone4, glm4_moe, "
-      "hunyuan_v1_dense, hunyuan_v1_moe, kimi_k2, minimax_m2, olmo3, seed_oss";
+      "grok-1, llama4_text, apertus, aria_text, bailing_moe, bailing_moe_v2, codegen, dbrx, "
+      "deepseek, dots1, ernie4_5, ernie4_5_moe, exaone, exaone4, flex_olmo, glm, glm4, glm4_moe, "
+      "gpt_bigcode, gpt_neo, granitemoe, hunyuan_v1_dense, hunyuan_v1_moe, internlm3, kimi_k2, "
+      "minimax_m2, olmo3, olmoe, orion, phimoe, qwen, qwen2_moe, seed_oss, smallthinker, xglm, "
+      "xverse";
   CHECK(problems(with("\"vocab_size\"", "\"num_local_experts\": 8, \"vocab_size\"")) ==
         "m.json:7:24: num_local_experts says that this model is a mixture of experts, but llama is "
         "read as a dense network\n");

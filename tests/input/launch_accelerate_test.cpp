@@ -35,7 +35,7 @@ TEST_CASE("launch: accelerate says how parameters are sharded and gathered") {
   CHECK(full.sharding.data_parallel == DataParallelism::fsdp1);
   CHECK(full.sharding.fsdp.reshard_after_forward);
   CHECK(full.sharding.fsdp.forward_prefetch == 0);
-  CHECK(full.sharding.fsdp.backward_prefetch == 1);
+  CHECK(full.sharding.fsdp.backward_prefetch == 0);  // a missing key is None
   CHECK(full.policy.recompute == sim::program::Recompute::none);
   for (const char* keeps :
        {"  fsdp_sharding_strategy: SHARD_GRAD_OP\n", "  fsdp_sharding_strategy: 2\n",
@@ -55,7 +55,8 @@ TEST_CASE("launch: accelerate says how parameters are sharded and gathered") {
 TEST_CASE("launch: accelerate's hybrid shards ask for the number of copies") {
   const auto said = [](const std::string& strategy) {
     const auto file = accelerate(
-        "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: " + strategy + "\n");
+        "distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n  fsdp_sharding_strategy: " +
+        strategy + "\n");
     REQUIRE(file);
     std::string all;
     for (const std::string& note : file->notes) all += note + "\n";
@@ -94,8 +95,14 @@ TEST_CASE("launch: accelerate's types and kinds of jobs") {
   };
   CHECK(precision("bf16") == Precision::bf16);
   CHECK(precision("fp16") == Precision::fp16);
-  CHECK(precision("'no'") == Precision::fp32);
-  CHECK_FALSE(plan_of("distributed_type: MULTI_GPU\n").sharding.distributed_optimizer);
+  // The Trainer's own bf16 or fp16 replaces 'no' and a missing key.
+  for (const char* open :
+       {"distributed_type: MULTI_GPU\nmixed_precision: 'no'\n", "distributed_type: MULTI_GPU\n"})
+    CHECK(support::contains(support::problems(accelerate(open)), "write precision="));
+  const sim::program::Plan many =
+      plan_of("distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 16\n");
+  CHECK_FALSE(many.sharding.distributed_optimizer);
+  CHECK_FALSE(many.numerics.fp32_gradients);
   for (const auto& [text, said] :
        {std::pair{"distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: NO_SHARD\n",
                   "write distributed_type: MULTI_GPU"},

@@ -111,7 +111,8 @@ TEST_CASE(
 
 TEST_CASE("launch: torchtitan's layers keep their parameters behind a forward pass, or do not") {
   const auto reshards = [](const std::string& rest) {
-    const auto file = titan("[parallelism]\ntensor_parallel_degree = 2\n" + rest);
+    const auto file = titan("[parallelism]\ntensor_parallel_degree = 2\n" + rest +
+                            "[activation_checkpoint]\nmode = \"full\"\n");
     CAPTURE(rest, support::problems(file));
     REQUIRE(file);
     return file->plan->sharding.fsdp.reshard_after_forward;
@@ -124,6 +125,27 @@ TEST_CASE("launch: torchtitan's layers keep their parameters behind a forward pa
   CHECK_FALSE(reshards(stages));
   CHECK_FALSE(reshards(stages + key + "\"default\"\n"));
   CHECK(reshards(stages + key + "\"always\"\n"));
+}
+
+TEST_CASE("launch: torchtitan recomputes every n-th layer, and every second one by default") {
+  const auto choices = [](const std::string& rest) {
+    const auto file = titan("[parallelism]\ntensor_parallel_degree = 2\n" + rest);
+    CAPTURE(rest, support::problems(file));
+    REQUIRE(file);
+    return file->plan->policy.choices;
+  };
+  using sim::program::LayerChoice;
+  const auto second = choices("");
+  REQUIRE(second.size() == 32);
+  CHECK(std::ranges::count(second, LayerChoice::recompute) == 16);
+  CHECK(second[0] == LayerChoice::keep);
+  const auto fourth =
+      choices("[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"4\"\n");
+  CHECK(std::ranges::count(fourth, LayerChoice::recompute) == 8);
+  CHECK(choices("[activation_checkpoint]\nmode = \"none\"\n").empty());
+  // The layers of a stage are not counted here.
+  CHECK(support::contains(support::problems(titan("[parallelism]\npipeline_parallel_degree = 2\n")),
+                          "write recompute="));
 }
 
 TEST_CASE("launch: what is wrong in a configuration of torchtitan is said with its place") {

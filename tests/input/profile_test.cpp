@@ -81,7 +81,8 @@ TEST_CASE("input: a profile carries what its file says") {
   CHECK(file->communication.nccl.ll_intel.more.bytes_per_second == 20'400'000'000);
   CHECK(file->communication.nccl.tree_factor.simple[22] == 0.9);
   CHECK(file->communication.nccl.speeds_one_node.front().bytes_per_second == 40'000'000'000);
-  CHECK(file->communication.achieved.tree_many_nodes.back().fraction == 1.0);
+  CHECK(file->communication.nccl.plain_tree == 0.85);
+  CHECK_FALSE(file->communication.nccl.plain_tree_early);
   CHECK_FALSE(file->communication.buffers.lazy);
 }
 

@@ -55,24 +55,4 @@ TEST_CASE("model: the vocabulary is padded to a multiple of 128 x tp") {
   CHECK(padded_vocab(1, 1, 1) == 1);
 }
 
-TEST_CASE("model: the ranks of a job hold every parameter and whole copies of the small ones") {
-  for (const Architecture& a : {llama_8b(), llama_70b(), gpt(48, 6144, 64)})
-    for (const std::int64_t tp : {1, 2, 4, 8}) {
-      CAPTURE(a.hidden, tp);
-      const std::int64_t vocab = padded_vocab(a.vocab, tp);
-      const std::int64_t half = a.layers / 2;
-      const std::int64_t alone = rank_parameters(a, {a.layers, tp, true, true}, vocab);
-      // Norms, output biases and positions are whole on each of the tp ranks.
-      const std::int64_t norm = a.norm == Norm::layer ? 2 * a.hidden : a.hidden;
-      const std::int64_t whole = a.layers * (2 * norm + (a.linear_bias ? 2 * a.hidden : 0)) + norm +
-                                 (a.position == Position::learned ? 2048 * a.hidden : 0);
-      const std::int64_t padding = (vocab - a.vocab) * a.hidden * (a.tied_embeddings ? 1 : 2);
-      CHECK(tp * alone == parameters(a) + padding + (tp - 1) * whole);
-      // Two stages hold the same and, where embeddings are tied, the table twice.
-      const std::int64_t split = rank_parameters(a, {half, tp, true, false}, vocab) +
-                                 rank_parameters(a, {a.layers - half, tp, false, true}, vocab);
-      CHECK(split - alone == (a.tied_embeddings ? vocab / tp * a.hidden : 0));
-    }
-}
-
 }  // namespace sim::model

@@ -129,9 +129,16 @@ TEST_CASE("output: a table as JSON has the keys of its columns, as CSV their ord
 }
 
 TEST_CASE("output: columns of a page that repeat few words hold each once") {
-  Rows rows{"t", "", {{"word", "word", "", 0, true}, {"other", "other", "", 0, true}}, {}};
+  Rows rows{"t",
+            "",
+            {{"word", "word", "", 0, true},
+             {"other", "other", "", 0, true},
+             {"half", "half", "", 0},
+             {"side", "side", "", 0, true}},
+            {}};
   for (int i = 0; i < 40; ++i)
-    rows.cells.push_back({i % 2 == 0 ? "even" : "odd", std::to_string(i)});
+    rows.cells.push_back({i % 2 == 0 ? "even" : "odd", std::to_string(i), i < 10 ? 0 : 1,
+                          i < 30 ? "left" : "right"});
   Document document;
   document.blocks.emplace_back(rows);
   const Json columns = to_json(document)["blocks"][0]["columns"];
@@ -139,6 +146,8 @@ TEST_CASE("output: columns of a page that repeat few words hold each once") {
   CHECK(columns[0]["codes"].size() == 40);
   CHECK(columns[0]["codes"][3] == 1);
   CHECK(columns[1]["values"][39] == "39");
+  CHECK(columns[2]["values_runs"] == Json::array({0, 10, 1, 30}));
+  CHECK(columns[3]["codes_runs"] == Json::array({0, 30, 1, 10}));
 }
 
 TEST_CASE("output: text of a document cannot leave the data of its page") {

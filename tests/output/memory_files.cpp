@@ -132,7 +132,7 @@ TEST_CASE("output: pickled integers have the shortest opcode that CPython has fo
 
 TEST_CASE("output: a timeline loses no peak however long it runs") {
   output::MemoryTimeline timeline;
-  const engine::Place place{1, 0, program::PassKind::forward, 0, 0, "block", ""};
+  const engine::ProgramLocation place{1, 0, program::PassKind::forward, 0, 0, "block", ""};
   std::int64_t held = 0;
   // 10^4 changes, one per millisecond; number 7777 has the maximum.
   for (int i = 0; i < 10'000; ++i) {
@@ -178,7 +178,7 @@ TEST_CASE("output: a memory plot has a panel a stage with limit and names of wha
 
 TEST_CASE("output: what is reserved is a band where it moves faster than a pixel") {
   output::MemoryTimeline timeline;
-  const engine::Place place{1, 0, program::PassKind::forward, 0, 0, "layer", "x"};
+  const engine::ProgramLocation place{1, 0, program::PassKind::forward, 0, 0, "layer", "x"};
   // 10^5 changes, one per millisecond; reserved memory alternates between 4 and 8 GiB.
   for (int i = 0; i < 100'000; ++i) {
     const Bytes reserved{i % 2 == 0 ? 8LL << 30 : 4LL << 30};
@@ -212,7 +212,7 @@ TEST_CASE("output: what is reserved is a band where it moves faster than a pixel
 
 TEST_CASE("output: names of steps in a memory plot do not stand on each other") {
   output::MemoryTimeline timeline;
-  engine::Place place{1, 0, program::PassKind::forward, 0, 0, "layer", "x"};
+  engine::ProgramLocation place{1, 0, program::PassKind::forward, 0, 0, "layer", "x"};
   for (int i = 0; i < 200; ++i) {
     place.step = i;
     timeline.memory({0,
@@ -255,7 +255,7 @@ TEST_CASE("output: a memory plot is as it was") {
     who.layers = 4 - c;
     who.capacity = Bytes{(10LL - c) << 30};
     answer.run.classes.push_back(who);
-    engine::Place place{1, 0, program::PassKind::forward, 0, 0, "layer", "x"};
+    engine::ProgramLocation place{1, 0, program::PassKind::forward, 0, 0, "layer", "x"};
     std::int64_t held = 0;
     for (int i = 0; i < 40; ++i) {
       place.step = 1 + i / 20;

@@ -46,7 +46,7 @@ TEST_CASE("output: a trace has one track per stream and nested slices with nanos
   const std::string path = std::string(REHEARSE_BINARY_DIR) + "/perfetto_slices.pftrace";
   output::PerfettoTrace writer({"stage 0", "stage 1"});
   REQUIRE(writer.open(path).empty());
-  const engine::Place place{2, 5, program::PassKind::forward, 0, 7, "layer forward", ""};
+  const engine::ProgramLocation place{2, 5, program::PassKind::forward, 0, 7, "layer forward", ""};
   writer.operation(0, program::Stream::compute, "qkv", place, {1'000'999}, {1'000'999},
                    {2'000'999});
   writer.operation(0, program::Stream::tp, "all-gather", place, {2'000'999}, {2'500'000},
@@ -90,7 +90,7 @@ TEST_CASE(
   const std::string path = std::string(REHEARSE_BINARY_DIR) + "/perfetto_names.pftrace";
   output::PerfettoTrace writer({"stage 0"});
   REQUIRE(writer.open(path).empty());
-  const engine::Place place{1, 0, program::PassKind::forward, 0, 1, "layer forward", ""};
+  const engine::ProgramLocation place{1, 0, program::PassKind::forward, 0, 1, "layer forward", ""};
   for (std::int64_t i = 0; i < 50; ++i) {
     const Time at{i * 3'000'000};
     writer.operation(0, program::Stream::compute, i % 2 == 0 ? "qkv" : "fc1", place, at, at,
@@ -165,7 +165,7 @@ TEST_CASE("output: memory counters follow the category and the totals") {
   output::PerfettoTrace writer({"stage 0"});
   REQUIRE(writer.open(path).empty());
   const auto category = program::Category::activations;
-  const engine::Place place;
+  const engine::ProgramLocation place;
   writer.memory({0, {1000}, category, 512, 0, "x", place, {512}, {2048}, {}});
   writer.memory({0, {2000}, category, 512, 512, "y", place, {1024}, {2048}, {}});
   writer.memory({0, {3000}, category, -512, 0, "x", place, {512}, {2048}, {}});

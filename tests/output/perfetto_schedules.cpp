@@ -88,7 +88,7 @@ std::vector<Row> ordered(const schedule::Schedule& row, const program::Plan& pla
   std::vector<Row> rows;
   for (const schedule::Order& order : row.orders(program::pipeline_shape(plan, microbatches))) {
     Row& own = rows.emplace_back();
-    for (const schedule::Step& step : order) put(own, step.microbatch);
+    for (const schedule::ScheduledPass& step : order) put(own, step.microbatch);
   }
   return rows;
 }
@@ -98,7 +98,7 @@ std::vector<Row> ordered(const schedule::Schedule& row, const program::Plan& pla
 bool says_all(const schedule::Schedule& row, const program::Plan& plan) {
   if (row.by_times || row.output == schedule::Output::together) return false;
   for (const schedule::Order& order : row.orders(program::pipeline_shape(plan, microbatches)))
-    if (std::ranges::any_of(order, &schedule::Step::paired)) return false;
+    if (std::ranges::any_of(order, &schedule::ScheduledPass::paired)) return false;
   return true;
 }
 

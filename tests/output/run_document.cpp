@@ -16,16 +16,17 @@ namespace {
 
 // Kernels of one second each on the compute stream of a rank class, one after the other from
 // `begin` on.
-void run(PassTimeline& to, int rank_class, double begin, std::vector<engine::Place> places) {
-  for (const engine::Place& place : places) {
+void run(PassTimeline& to, int rank_class, double begin,
+         std::vector<engine::ProgramLocation> places) {
+  for (const engine::ProgramLocation& place : places) {
     const Time start{std::llround(begin * 1e12)}, end{std::llround((begin + 1) * 1e12)};
     to.operation(rank_class, program::Stream::compute, "work", place, start, start, end);
     begin += 1;
   }
 }
 
-engine::Place at(PassKind pass, int microbatch, int chunk = 0, int step = 2) {
-  engine::Place place{};
+engine::ProgramLocation at(PassKind pass, int microbatch, int chunk = 0, int step = 2) {
+  engine::ProgramLocation place{};
   place.step = step;
   place.microbatch = microbatch;
   place.pass = pass;

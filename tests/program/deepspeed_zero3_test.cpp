@@ -42,7 +42,7 @@ struct Elements {
 // A layer: qkv 1536 x 1024, projection, fc1 and fc2 of 1024 x 1024, 5632 x 1024, 1024 x 2816, two
 // norms. The ends: a table on either side and a norm. In the order of the model, a quarter of each.
 Elements by_hand(const Plan& plan, const Program& program) {
-  offload::Shape shape;
+  offload::OptimizerShard shape;
   const auto add = [&](std::int64_t whole) { shape.tensors.push_back(whole / 4); };
   add(32000 * 1024);
   for (int layer = 0; layer < 4; ++layer)
@@ -206,8 +206,7 @@ TEST_CASE("program: ZeRO-3 of DeepSpeed reduces a bucket that has no room for th
 }
 
 // Nothing is widened: pinned memory takes the copy in its own type.
-TEST_CASE(
-    "program: ZeRO-3 on the CPU has no use for pageable memory where gradients are in fp32") {
+TEST_CASE("program: ZeRO-3 on the CPU has no use for pageable memory where gradients are in fp32") {
   for (const bool wide : {false, true}) {
     Plan plan = offloaded();
     plan.numerics.fp32_gradients = wide;

@@ -16,23 +16,24 @@ namespace sim::program {
 namespace {
 
 using schedule::Pass;
+using schedule::PipelineShape;
 using schedule::Schedule;
-using schedule::Shape;
-using schedule::Step;
+using schedule::ScheduledPass;
 
-void for_each_walk(const std::function<void(const Schedule&, const Shape&,
+void for_each_walk(const std::function<void(const Schedule&, const PipelineShape&,
                                             std::vector<std::vector<StageAction>>)>& check) {
   for (const Schedule& schedule : schedule::catalog())
     for (int p = 1; p <= 4; ++p)
       for (int m = 1; m <= 9; ++m)
         for (int v = 1; v <= 3; ++v) {
-          const Shape shape{p, m, v};
+          const PipelineShape shape{p, m, v};
           if (!schedule.problem(shape).empty()) continue;
           CAPTURE(schedule.name, p, m, v);
           std::vector<std::vector<StageAction>> walks;
           const std::vector<schedule::Order> orders = schedule.orders(shape);
           for (int stage = 0; stage < p; ++stage)
-            walks.push_back(walk(schedule, shape, orders[static_cast<std::size_t>(stage)], stage));
+            walks.push_back(
+                expand_order(schedule, shape, orders[static_cast<std::size_t>(stage)], stage));
           check(schedule, shape, walks);
         }
 }
@@ -44,31 +45,31 @@ bool goes_back(Pass pass) {
 }  // namespace
 
 TEST_CASE("program: gradients of a chunk begin in the first pass that adds to them") {
-  for_each_walk(
-      [](const Schedule&, const Shape&, const std::vector<std::vector<StageAction>>& walks) {
-        for (const std::vector<StageAction>& acts : walks) {
-          // Gradients of layers: combined and weight passes. Gradients of the model's ends:
-          // combined and input passes.
-          std::map<std::pair<int, bool>, std::vector<Position>> positions;
-          for (const StageAction& act : acts) {
-            if (act.kind != StageAction::Kind::pass) continue;
-            const Pass pass = act.step.pass;
-            if (pass == Pass::backward || pass == Pass::weight)
-              positions[{act.step.chunk, false}].push_back(act.position);
-            if (goes_back(pass)) positions[{act.step.chunk, true}].push_back(act.position);
-          }
-          for (const auto& [of, list] : positions)
-            for (std::size_t i = 0; i < list.size(); ++i) {
-              CHECK(list[i].first == (i == 0));
-              CHECK(list[i].last == (i + 1 == list.size()));
-            }
+  for_each_walk([](const Schedule&, const PipelineShape&,
+                   const std::vector<std::vector<StageAction>>& walks) {
+    for (const std::vector<StageAction>& acts : walks) {
+      // Gradients of layers: combined and weight passes. Gradients of the model's ends:
+      // combined and input passes.
+      std::map<std::pair<int, bool>, std::vector<Position>> positions;
+      for (const StageAction& act : acts) {
+        if (act.kind != StageAction::Kind::pass) continue;
+        const Pass pass = act.step.pass;
+        if (pass == Pass::backward || pass == Pass::weight)
+          positions[{act.step.chunk, false}].push_back(act.position);
+        if (goes_back(pass)) positions[{act.step.chunk, true}].push_back(act.position);
+      }
+      for (const auto& [of, list] : positions)
+        for (std::size_t i = 0; i < list.size(); ++i) {
+          CHECK(list[i].first == (i == 0));
+          CHECK(list[i].last == (i + 1 == list.size()));
         }
-      });
+    }
+  });
 }
 
 // By wire: the kind of message, its direction, and the stages.
 TEST_CASE("program: every message that is sent is received, in the same order") {
-  for_each_walk([](const Schedule& schedule, const Shape& shape,
+  for_each_walk([](const Schedule& schedule, const PipelineShape& shape,
                    const std::vector<std::vector<StageAction>>& walks) {
     using Wire = std::tuple<bool, bool, int, int>;  // gradient, upward, from, to
     std::map<Wire, std::vector<int>> sent, received;
@@ -83,7 +84,7 @@ TEST_CASE("program: every message that is sent is received, in the same order") 
         // A batch sends the output of the pass before it.
         std::size_t made = i;
         while (acts[made].kind != StageAction::Kind::pass && made > 0) --made;
-        const Step& sender = schedule.wire.batched ? acts[made].step : act.step;
+        const ScheduledPass& sender = schedule.wire.batched ? acts[made].step : act.step;
         const int from = sender.microbatch, into = act.step.microbatch;
         if (act.messages & send_forward) sent[{false, up, stage, behind}].push_back(from);
         if (act.messages & send_backward) sent[{true, up, stage, ahead}].push_back(from);
@@ -97,19 +98,19 @@ TEST_CASE("program: every message that is sent is received, in the same order") 
 }
 
 TEST_CASE("program: a pass has its input before it runs, from a message or at a turn") {
-  for_each_walk([](const Schedule& schedule, const Shape& shape,
+  for_each_walk([](const Schedule& schedule, const PipelineShape& shape,
                    const std::vector<std::vector<StageAction>>& walks) {
     for (int stage = 0; stage < shape.stages; ++stage) {
       std::map<std::tuple<int, int, int, bool>, int> there;  // chunk, microbatch, slice, gradient
       for (const StageAction& act : walks[static_cast<std::size_t>(stage)]) {
-        const auto key = [&](const Step& step, bool gradient) {
+        const auto key = [&](const ScheduledPass& step, bool gradient) {
           return std::tuple(step.chunk, step.microbatch, step.slice, gradient);
         };
         if (act.messages & receive_forward) ++there[key(act.step, false)];
         if (act.messages & receive_backward) ++there[key(act.step, true)];
         if (act.kind == StageAction::Kind::turn) ++there[key(act.next, goes_back(act.step.pass))];
         if (act.kind != StageAction::Kind::pass) continue;
-        const schedule::Place own{stage, act.step.chunk};
+        const schedule::StageChunk own{stage, act.step.chunk};
         if (act.step.pass == Pass::forward && !is_first(schedule.placement, shape, own))
           CHECK(there[key(act.step, false)] == 1);
         if (goes_back(act.step.pass) && schedule.gradients_travel &&
@@ -123,7 +124,7 @@ TEST_CASE("program: a pass has its input before it runs, from a message or at a 
 // All stages run collectives over all stages in the same order.
 TEST_CASE("program: shares of a vocabulary meet in one order on all stages") {
   int shared = 0;
-  for_each_walk([&](const Schedule& schedule, const Shape& shape,
+  for_each_walk([&](const Schedule& schedule, const PipelineShape& shape,
                     const std::vector<std::vector<StageAction>>& walks) {
     if (schedule.output == schedule::Output::last_part) return;
     using Meeting = std::pair<StageAction::Kind, int>;

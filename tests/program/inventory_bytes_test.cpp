@@ -21,7 +21,7 @@ using Values = std::map<std::string, double, std::greater<>>;
 
 // Bytes of a rank's keys, with the repetition that the exchange of heads needs.
 double repeated_width(const Plan& plan) {
-  const sim::context::Shape shape = context_shape(plan);
+  const sim::context::AttentionShape shape = context_shape(plan);
   const sim::context::Method& method = context_method(plan);
   return static_cast<double>(method.groups(shape) * method.exchanging(shape) * shape.head_dim);
 }

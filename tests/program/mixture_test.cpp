@@ -8,7 +8,7 @@
 #include <string>
 
 #include "sample.h"
-#include "sim/program/layers/experts/routes.h"
+#include "sim/program/ir/routes.h"
 
 namespace {
 

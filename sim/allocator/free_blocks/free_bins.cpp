@@ -17,8 +17,8 @@ void FreeBins::clear() {
     own.count = 0;
     own.others.clear();
   }
-  words_ = {};
-  summary_ = 0;
+  std::ranges::fill(words_, 0);
+  std::ranges::fill(summary_, 0);
   size_ = 0;
 }
 
@@ -43,7 +43,6 @@ void FreeBins::drop_empty() {
 
 // Inserts a bin in the order of sizes. Larger bins move up by one rank.
 int FreeBins::add_bin(Units size) {
-  assert(!full());
   const int b = static_cast<int>(bins_.size());
   const int rank = first_rank_from(size);
   bins_.push_back({size, 0, {}, {}});
@@ -53,13 +52,15 @@ int FreeBins::add_bin(Units size) {
   if (static_cast<std::size_t>(b) % together == 0) ranks_.emplace_back().fill(-1);
   ranks_.back()[static_cast<std::size_t>(b) % together] = rank;
 
-  const auto w = static_cast<std::size_t>(rank / word_bits);
+  make_words();
+  const std::size_t w = word_of(rank);
   const auto update = [&](std::size_t v, std::uint64_t marks) {
     words_[v] = marks;
-    const std::uint64_t bit = UINT64_C(1) << v;
-    summary_ = marks != 0 ? summary_ | bit : summary_ & ~bit;
+    std::uint64_t& summary = summary_[v / word_bits];
+    const std::uint64_t bit = bit_of(static_cast<int>(v));
+    summary = marks != 0 ? summary | bit : summary & ~bit;
   };
-  for (std::size_t v = (by_rank_.size() - 1) / word_bits; v > w; --v)
+  for (std::size_t v = word_of(b); v > w; --v)
     update(v, words_[v] << 1 | words_[v - 1] >> (word_bits - 1));
   const std::uint64_t below = (UINT64_C(1) << (rank % word_bits)) - 1;
   update(w, (words_[w] & below) | (words_[w] & ~below) << 1);
@@ -73,6 +74,12 @@ int FreeBins::add_bin(Units size) {
   return b;
 }
 
+// Makes room in the bitmaps for all ranks.
+void FreeBins::make_words() {
+  words_.resize(by_rank_.size() / word_bits + 1);
+  summary_.resize(words_.size() / word_bits + 1);
+}
+
 // Makes an empty hash table for `bins` bins.
 void FreeBins::make_table(std::size_t bins) {
   std::size_t entries = 64;
@@ -81,10 +88,11 @@ void FreeBins::make_table(std::size_t bins) {
 }
 
 FreeBins::FreeBins(std::span<const std::int64_t> sizes) {
-  const std::size_t count = std::min<std::size_t>(sizes.size(), most);
+  const std::size_t count = sizes.size();
   make_table(count);
   bins_.resize(count);
   by_rank_.resize(count);
+  make_words();
   ranks_.resize((count + together - 1) / together);
   if (!ranks_.empty()) ranks_.back().fill(-1);
   for (std::size_t b = 0; b < count; ++b) {

@@ -1,8 +1,13 @@
-// free_bins.h — free blocks by (size, address) while they have few sizes: see free_list.h.
+// free_bins.h — the free blocks of one sub-pool, ordered by (size, address).
+//
+// The allocator searches it in every allocation and changes it in every free. Best fit is the first
+// entry that is large enough; among equal sizes the lowest address comes first. The machine of a
+// sub-pool (sub_pools/) uses it as well.
 //
 // A training step requests the same sizes again and again. Every size that was ever free has a bin.
 // Bins are ranked by size, and a bitmap marks the ranks of non-empty bins. The smallest size that
-// fits is therefore the next set bit: no search. FreeList and the sub-pool machine use this class.
+// fits is therefore the next set bit: no search. A second bitmap marks the words of the first that
+// are not 0.
 //
 // Invariants
 //  (1) The addresses of a bin fall: the lowest is its last entry. That entry is stored in the bin
@@ -27,14 +32,12 @@ class FreeBins {
   using Position = FreePosition;  // {bin, index in the bin}
 
   static constexpr int word_bits = 64;
-  static constexpr int most = word_bits * word_bits;  // largest number of bins
 
   FreeBins() { table_.assign(64, {}); }
-  // Creates empty bins of these sizes (bytes), at most `most`. REQUIRES: sizes rise strictly.
+  // Creates empty bins of these sizes (bytes). REQUIRES: sizes rise strictly.
   explicit FreeBins(std::span<const std::int64_t> sizes);
 
-  // Whether no further size can get a bin.
-  bool full() const { return by_rank_.size() == most; }
+  int bins() const { return static_cast<int>(by_rank_.size()); }
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
   void clear();  // removes all entries; the bins stay
@@ -45,6 +48,7 @@ class FreeBins {
     const int rank = next_rank(rank_of(p.group) + 1);
     return rank < 0 ? Position{} : lowest_of(rank);
   }
+  bool at_end(Position p) const { return p.group < 0; }
   // REQUIRES: !empty().
   Position last() const { return {by_rank_[static_cast<std::size_t>(last_rank())], 0}; }
 
@@ -59,12 +63,17 @@ class FreeBins {
   Position find(std::int64_t size, std::int64_t address) const;
 
   // Adds an entry. It may remove empty bins: positions and bin numbers are invalid afterwards.
-  // REQUIRES: !full(), unless the size has a bin.
+  // REQUIRES: size is a multiple of size_unit, 0 < size <= largest_free_size.
   void insert(std::int64_t size, std::int64_t address, BlockId block);
   void erase(Position p);
+  // Replaces the key and the block of the entry at p.
+  void move(Position p, std::int64_t size, std::int64_t address, BlockId block) {
+    erase(p);
+    insert(size, address, block);
+  }
 
   // The same by bin number, for callers that remember the bin of a size. These calls never remove a
-  // bin. bin_of creates a missing bin; REQUIRES: !full(), unless the size has a bin.
+  // bin. bin_of creates a missing bin.
   int bin_of(std::int64_t size) {
     const int b = lookup(size / size_unit);
     return b >= 0 ? b : add_bin(size / size_unit);
@@ -122,23 +131,31 @@ class FreeBins {
   int add_bin(Units size);
   void enter(Units size, int bin);
   void make_table(std::size_t bins);
+  void make_words();
   void drop_empty();
   int first_rank_from(Units units) const;  // binary search, for sizes without a bin
 
   // The first marked rank from `rank` on; -1 if there is none.
   int next_rank(int rank) const {
-    if (rank >= most) return -1;
-    const std::size_t w = word_of(rank);
+    std::size_t w = word_of(rank);
+    if (w >= words_.size()) return -1;
     const std::uint64_t here = words_[w] >> (static_cast<unsigned>(rank) % word_bits);
     if (here != 0) return rank + std::countr_zero(here);
-    const std::uint64_t later = w + 1 < word_bits ? summary_ >> (w + 1) : 0;
-    if (later == 0) return -1;
-    const auto v = w + 1 + static_cast<std::size_t>(std::countr_zero(later));
-    return static_cast<int>(v) * word_bits + std::countr_zero(words_[v]);
+    if (++w == words_.size()) return -1;
+    std::uint64_t later = summary_[w / word_bits] >> (w % word_bits);
+    for (std::size_t s = w / word_bits; later == 0; later = summary_[s], w = s * word_bits)
+      if (++s == summary_.size()) return -1;
+    w += static_cast<std::size_t>(std::countr_zero(later));
+    return static_cast<int>(w) * word_bits + std::countr_zero(words_[w]);
   }
   int last_rank() const {
-    const int w = word_bits - 1 - std::countl_zero(summary_);
-    return w * word_bits + word_bits - 1 - std::countl_zero(words_[static_cast<std::size_t>(w)]);
+    std::size_t s = summary_.size() - 1;
+    while (summary_[s] == 0) --s;
+    const std::size_t w = s * word_bits + last_bit(summary_[s]);
+    return static_cast<int>(w * word_bits + last_bit(words_[w]));
+  }
+  static std::size_t last_bit(std::uint64_t word) {
+    return static_cast<std::size_t>(word_bits - 1 - std::countl_zero(word));
   }
   static std::size_t word_of(int rank) { return static_cast<unsigned>(rank) / word_bits; }
   static std::uint64_t bit_of(int rank) {
@@ -146,12 +163,12 @@ class FreeBins {
   }
   void mark(int rank) {
     words_[word_of(rank)] |= bit_of(rank);
-    summary_ |= UINT64_C(1) << word_of(rank);
+    summary_[word_of(rank) / word_bits] |= bit_of(static_cast<int>(word_of(rank)));
   }
   void unmark(int rank) {
     std::uint64_t& word = words_[word_of(rank)];
     word &= ~bit_of(rank);
-    if (word == 0) summary_ &= ~(UINT64_C(1) << word_of(rank));
+    if (word == 0) summary_[word_of(rank) / word_bits] &= ~bit_of(static_cast<int>(word_of(rank)));
   }
   Position lowest_of(int rank) const {
     const int b = by_rank_[static_cast<std::size_t>(rank)];
@@ -164,10 +181,10 @@ class FreeBins {
   // new bin changes many ranks, and the loop over a group compiles to vector instructions.
   static constexpr std::size_t together = 16;
   std::vector<std::array<int, together>> ranks_;
-  std::array<std::uint64_t, word_bits> words_{};
-  std::uint64_t summary_ = 0;  // bit w: words_[w] is not 0
-  std::vector<Named> table_;   // hash table; its size is a power of two, at most half full
-  int shift_ = 32 - 6;         // 32 - log2 of the table's size
+  std::vector<std::uint64_t> words_ = {0};    // bit r: the bin of rank r is not empty
+  std::vector<std::uint64_t> summary_ = {0};  // bit w: words_[w] is not 0
+  std::vector<Named> table_;  // hash table; its size is a power of two, at most half full
+  int shift_ = 32 - 6;        // 32 - log2 of the table's size
   int size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// free_entry.h — the block ids, size units and positions that all lists of free blocks share.
+// free_entry.h — the block ids, size units and positions that all users of free blocks share.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr std::int64_t largest_free_size = std::int64_t{1} << 62;
 
 // A position in a list of free blocks. It is valid until the list changes.
 struct FreePosition {
-  int group = -1;  // number of the chunk or bin; -1: the end
+  int group = -1;  // number of the bin; -1: the end
   int index = 0;
 };
 

@@ -11,9 +11,9 @@ using Kind = SubPoolStep::Kind;
 
 namespace {
 
-// A bin number in 16 bits: FreeBins::most bins fit.
+// A bin number in 16 bits.
 std::int16_t number(int bin) {
-  static_assert(FreeBins::most <= INT16_MAX);
+  assert(bin <= INT16_MAX);
   return static_cast<std::int16_t>(bin);
 }
 

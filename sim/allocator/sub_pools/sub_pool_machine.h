@@ -36,6 +36,8 @@ using NodeId = std::int32_t;
 // A sub-pool and its code. Sizes and addresses in bytes.
 class SubPoolMachine {
  public:
+  static constexpr int most_sizes = 4096;  // of free blocks: steps store them in 16 bits
+
   struct Slack {
     std::int64_t allocated = 0, active = 0;  // active includes freed blocks in use by streams
   };
@@ -69,7 +71,7 @@ class SubPoolMachine {
   void play_rest(std::int64_t cycles);
 
   // Whether free blocks of new sizes can still be stored.
-  bool room_for_sizes() const { return !free_.full(); }
+  bool room_for_sizes() const { return free_.bins() < most_sizes; }
   // The largest slack so far; its two fields have separate maxima.
   Slack most_slack() const { return most_slack_; }
   NodeId held(int tensor, std::int64_t cycle) const { return registers_[place_of(tensor, cycle)]; }

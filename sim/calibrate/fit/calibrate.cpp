@@ -39,7 +39,7 @@ std::vector<std::string> source_lines(const std::vector<SourceFile>& sources, co
 }
 
 device::Provenance provenance(const Calibration& done, const input::Machine& machine,
-                              const Wanted& wanted, const device::Provenance& of_base) {
+                              const CalibrateOptions& wanted, const device::Provenance& of_base) {
   device::Provenance out;
   out.device = machine.gpu.name;
   out.date = wanted.date;
@@ -139,7 +139,7 @@ Diagnostics nothing_fitted(const Calibration& calibration) {
 }  // namespace
 
 Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Machine& machine,
-                              const Wanted& wanted) {
+                              const CalibrateOptions& wanted) {
   Result<input::ProfileDraft> base = input::ProfileDraft::load(wanted.base);
   if (!base) return base.errors();
   std::vector<KernelSample> kernels;

@@ -23,7 +23,7 @@ struct SourceFile {
   Measurements measurements;
 };
 
-struct Wanted {
+struct CalibrateOptions {
   std::string base;  // path of the profile to start from
   std::string name;  // of the new profile
   std::string date;  // "": the newest date of the sources, else the base's
@@ -43,7 +43,7 @@ struct Calibration {
 std::vector<std::string> doubts(const Calibration& calibration);
 
 Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Machine& machine,
-                              const Wanted& wanted);
+                              const CalibrateOptions& wanted);
 
 // Number of parameters that moved. 0: the profile equals its base.
 std::size_t fitted(const Calibration& calibration);

@@ -114,8 +114,8 @@ void fit_network(const input::Machine& machine, const std::vector<CollectiveSamp
 
 // Returns the blocks of a fit that are in doubt to their values of `base` and lists them in
 // `fit.kept`. Residuals stay those of the fit that was found. The reasons:
-//  - of one source, measurements that the fit did not see are predicted worse than by the base
-//    (several sources may be several machines: their table of unseen errors tells);
+//  - with one source, the fit predicts measurements that it did not see worse than the base does.
+//    Several sources may be several machines, so only their unseen errors are reported;
 //  - the residual after the fit is above 25 %;
 //  - a level ended at its bound, such as a rate at the peak of the GPU;
 //  - fewer distinct shapes than parameters that moved;

@@ -10,76 +10,28 @@
 
 #include "sim/calibrate/fit/fit.h"
 #include "sim/calibrate/fit/minimum.h"
+#include "sim/calibrate/fit/network_samples.h"
 #include "sim/calibrate/fit/physical_ramps.h"
-#include "sim/calibrate/rows/row_text.h"
-#include "sim/cluster/network/network.h"
 
 namespace sim::calibrate {
 
 namespace {
 
-constexpr std::size_t least_samples = 5;
 constexpr double noise = 0.05;
 constexpr double worse_noise = 0.002;  // scale of an error beyond the base's
 constexpr double tolerance = 1e-3;     // relative, since durations are whole picoseconds
 constexpr int evaluations = 4000;
 constexpr int rounds = 2;  // of linearisation
-constexpr std::int64_t host_timed_from = 16 << 20;
-
-struct Item {
-  const CollectiveSample* sample;
-  topology::Cluster cluster;
-  network::Groups groups;
-  double weight() const {
-    return static_cast<double>(
-        std::clamp<std::int64_t>(sample->count, 1, static_cast<std::int64_t>(least_samples)));
-  }
-};
-using Items = std::vector<Item>;
-
-// Prediction of the network for one sample.
-struct Said {
-  double latency = 0, rate = 0;
-  std::string algorithm;
-  double seconds(double bytes) const { return latency + bytes / rate; }
-};
-
-// Predicts every sample. Samples of one cluster share a network. std::nullopt: the network cannot
-// predict it.
-std::vector<std::optional<Said>> ask(const Items& items,
-                                     const network::CommunicationProfile& profile) {
-  const auto shared = std::make_shared<const network::CommunicationProfile>(profile);
-  std::map<std::tuple<int, int, int, std::int64_t>, std::unique_ptr<network::Network>> networks;
-  std::vector<std::optional<Said>> said;
-  for (const Item& item : items) {
-    const topology::Node& node = item.cluster.node;
-    auto& network = networks[{item.cluster.nodes, node.gpus, node.nics, node.nic.bytes_per_second}];
-    if (!network) network = std::make_unique<network::Network>(item.cluster, shared);
-    const Result<network::Answer> answer =
-        network->answer(item.sample->kind, item.groups, item.sample->bytes);
-    if (answer && answer->algorithm_bandwidth > 0) {
-      said.push_back(Said{seconds(answer->latency), answer->algorithm_bandwidth,
-                          std::string(answer->algorithm)});
-    } else {
-      said.emplace_back();
-    }
-  }
-  return said;
-}
-
-double log_error(const Item& item, const Said& said) {
-  return std::log(item.sample->seconds / said.seconds(static_cast<double>(item.sample->bytes.n)));
-}
 
 // Linear model of the network around the current parameters: ln(rate) and latency of each sample.
 struct Surrogate {
   std::vector<FittedParameter> moving;
   std::vector<double> priors, at;
-  std::vector<Said> base;                                // of the samples
+  std::vector<PredictedTime> base;                       // of the samples
   std::vector<std::vector<double>> elasticity, latency;  // parameter -> sample
   std::vector<double> allowed;                           // error that each sample may have
   std::vector<bool> first;                               // parameters that a run moves first
-  const Items* items = nullptr;
+  const NetworkSamples* items = nullptr;
 
   double objective(const double* x) const {
     double sum = 0;
@@ -90,7 +42,7 @@ struct Surrogate {
       logs[p] = at[p] > 0 && x[p] > 0 ? std::log(x[p] / at[p]) : 0;
     }
     for (std::size_t s = 0; s < base.size(); ++s) {
-      Said said = base[s];
+      PredictedTime said = base[s];
       double log_rate = 0;
       for (std::size_t p = 0; p < moving.size(); ++p) {
         log_rate += elasticity[p][s] * logs[p];
@@ -109,8 +61,9 @@ struct Surrogate {
 // Collectives of a run: fits the parameters marked `first`, then the others. Other sources: all
 // together.
 std::vector<double> minimise(const Surrogate& surrogate) {
-  const bool run = std::any_of(surrogate.items->begin(), surrogate.items->end(),
-                               [](const Item& item) { return item.sample->groups.has_value(); });
+  const bool run =
+      std::any_of(surrogate.items->begin(), surrogate.items->end(),
+                  [](const NetworkSample& item) { return item.sample->groups.has_value(); });
   std::vector<double> x = surrogate.at;
   for (const bool turn : {true, false}) {
     if (!run && turn) continue;
@@ -135,93 +88,6 @@ std::vector<double> minimise(const Surrogate& surrogate) {
   return x;
 }
 
-// Places the sample's ranks on nodes of the machine, as many per node as the sample has.
-std::optional<Item> place(const CollectiveSample& sample, const input::Machine& machine,
-                          std::string& why) {
-  Item item{&sample, machine.cluster, {}};
-  if (sample.groups) {
-    item.groups = *sample.groups;
-    return item;
-  }
-  topology::Node& node = item.cluster.node;
-  int nodes = sample.nodes;
-  if (nodes == 0) nodes = topology::nodes_of(sample.ranks, node.gpus);
-  const int per_node = (sample.ranks + nodes - 1) / nodes;
-  if (per_node > node.gpus || sample.ranks % nodes != 0) {
-    why = fmt::format("more ranks on a node than {} has GPUs", machine.cluster.name);
-    return std::nullopt;
-  }
-  item.cluster.nodes = std::max(nodes, 1);
-  if (sample.nics > 0) {
-    node.nics = sample.nics;
-    node.nic = {static_cast<std::int64_t>(sample.nic_bits_per_second / 8)};
-  }
-  if (!topology::problems(item.cluster).empty()) {
-    why = fmt::format("a layout that {} cannot be given", machine.cluster.name);
-    return std::nullopt;
-  }
-  std::vector<int> ranks;
-  for (int n = 0; n < nodes; ++n)
-    for (int g = 0; g < per_node; ++g) ranks.push_back(n * node.gpus + g);
-  item.groups.ranks = {ranks};
-  return item;
-}
-
-// Samples measured on this kind of machine. `passed` counts the others by reason.
-Items usable(const input::Machine& machine, const std::vector<CollectiveSample>& samples,
-             std::map<std::string, std::int64_t>& passed) {
-  Items items;
-  // The memory size of the GPU does not affect collectives, so it is cut from the name.
-  const std::string gpu = machine.gpu.name.substr(0, machine.gpu.name.rfind('-'));
-  for (const CollectiveSample& sample : samples) {
-    if (kinship(sample.gpu, gpu) != Kinship::same) {
-      ++passed[fmt::format("collectives of another GPU ({})", sample.gpu)];
-      continue;
-    }
-    if (sample.waits) {
-      passed["collectives that wait for other ranks: their times have no floor"] += sample.count;
-      continue;
-    }
-    if (sample.host_timed && sample.bytes.n < host_timed_from) {
-      ++passed["collectives below 16 MiB, timed from the host"];
-      continue;
-    }
-    if (sample.host_timed && sample.kind != collective::Kind::all_reduce) {
-      ++passed["gathers and scatters timed from the host, with the copies of their lists"];
-      continue;
-    }
-    std::string why;
-    auto item = place(sample, machine, why);
-    if (item) {
-      items.push_back(std::move(*item));
-    } else {
-      ++passed[why];
-    }
-  }
-  return items;
-}
-
-// Keeps samples that the network predicts with the algorithm that the source forced.
-std::vector<Said> answered(Items& items, const network::CommunicationProfile& profile,
-                           std::map<std::string, std::int64_t>& passed) {
-  const std::vector<std::optional<Said>> all = ask(items, profile);
-  Items kept;
-  std::vector<Said> said;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::string& forced = items[i].sample->algorithm;
-    if (!all[i]) {
-      ++passed["collectives that the network does not answer"];
-    } else if (!forced.empty() && !starts_with(forced, all[i]->algorithm)) {
-      ++passed["collectives whose algorithm was forced to another"];
-    } else {
-      kept.push_back(items[i]);
-      said.push_back(*all[i]);
-    }
-  }
-  items = std::move(kept);
-  return said;
-}
-
 // The draft with one value moved by a part of its prior. Unchanged if no such step passes the
 // checks.
 input::ProfileDraft nearby(const input::ProfileDraft& draft, const std::string& path, double prior,
@@ -238,7 +104,7 @@ input::ProfileDraft nearby(const input::ProfileDraft& draft, const std::string& 
 
 // Builds the linear model: moves each parameter a little and predicts all samples again.
 Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft& draft,
-                     const Items& items, const std::vector<Said>& said,
+                     const NetworkSamples& items, const std::vector<PredictedTime>& said,
                      const std::vector<double>& allowed, std::vector<FittedParameter>& all) {
   Surrogate out;
   out.items = &items;
@@ -261,7 +127,7 @@ Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft&
       const input::ProfileDraft moved = nearby(draft, path, prior, p);
       const double step = moved.get(path) - p.value;
       std::vector<double> elasticity(items.size()), latency(items.size());
-      const auto after = ask(items, moved.communication());
+      const auto after = predict(items, moved.communication());
       for (std::size_t s = 0; s < items.size() && step != 0; ++s) {
         if (!after[s] || after[s]->algorithm != said[s].algorithm) continue;
         const double bytes = static_cast<double>(items[s].sample->bytes.n);
@@ -272,7 +138,7 @@ Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft&
         if (std::abs(after[s]->seconds(bytes) / said[s].seconds(bytes) - 1) > 5e-4)
           p.samples += static_cast<std::size_t>(items[s].weight());
       }
-      p.fitted = p.samples >= least_samples && p.base >= p.lower && p.base <= p.upper;
+      p.fitted = p.samples >= least_network_samples && p.base >= p.lower && p.base <= p.upper;
       if (p.fitted) {
         out.moving.push_back(p);
         out.priors.push_back(prior);
@@ -287,13 +153,13 @@ Surrogate linearised(const input::ProfileDraft& base, const input::ProfileDraft&
   return out;
 }
 
-std::string group_of(const Item& item) {
+std::string group_of(const NetworkSample& item) {
   return fmt::format("{}, {}", collective::name(item.sample->kind),
                      item.cluster.nodes == 1 ? "one node" : "several nodes");
 }
 
-void add_residuals(const Items& items, const std::vector<Said>& before,
-                   const std::vector<std::optional<Said>>& after, Fit& out) {
+void add_residuals(const NetworkSamples& items, const std::vector<PredictedTime>& before,
+                   const std::vector<std::optional<PredictedTime>>& after, Fit& out) {
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < items.size(); ++i)
     if (after[i])
@@ -320,9 +186,9 @@ void add_residuals(const Items& items, const std::vector<Said>& before,
 }
 
 // Cross-validation on the linear model: fits some samples, predicts the others.
-void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
+void cross_validate(const Surrogate& all, const NetworkSamples& items, Fit& out) {
   std::map<std::string, std::size_t> sources;
-  for (const Item& item : items) sources.try_emplace(item.sample->source, sources.size());
+  for (const NetworkSample& item : items) sources.try_emplace(item.sample->source, sources.size());
   const bool by_source = sources.size() > 1;
   const std::size_t folds = by_source ? sources.size() : std::min<std::size_t>(5, items.size());
   Fit::Unseen unseen;
@@ -331,7 +197,7 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
   unseen.split = by_source ? "one source left out" : fmt::format("{} folds of one source", folds);
   for (std::size_t fold = 0; fold < folds; ++fold) {
     Surrogate some = all;
-    Items seen;
+    NetworkSamples seen;
     std::vector<std::size_t> indices, left;
     for (std::size_t i = 0; i < items.size(); ++i) {
       const std::size_t of = by_source ? sources[items[i].sample->source] : i % folds;
@@ -343,7 +209,7 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
       for (const std::size_t i : which) to.push_back(from[i]);
     };
     Surrogate test = all;
-    Items tested;
+    NetworkSamples tested;
     pick(items, seen, indices);
     pick(items, tested, left);
     pick(all.base, some.base, indices);
@@ -356,7 +222,7 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
     some.items = &seen;
     const std::vector<double> x = minimise(some);
     for (std::size_t k = 0; k < left.size(); ++k) {
-      Said said = all.base[left[k]];
+      PredictedTime said = all.base[left[k]];
       const double was = log_error(tested[k], said);
       for (std::size_t p = 0; p < all.moving.size(); ++p) {
         if (all.at[p] > 0 && x[p] > 0)
@@ -376,8 +242,9 @@ void cross_validate(const Surrogate& all, const Items& items, Fit& out) {
 }
 
 // Error that each sample may have: that of the base. With several sources there is no such bound.
-std::vector<double> allowed_errors(const Items& items, const std::vector<Said>& before) {
-  const bool several = std::any_of(items.begin(), items.end(), [&](const Item& item) {
+std::vector<double> allowed_errors(const NetworkSamples& items,
+                                   const std::vector<PredictedTime>& before) {
+  const bool several = std::any_of(items.begin(), items.end(), [&](const NetworkSample& item) {
     return item.sample->source != items.front().sample->source;
   });
   std::vector<double> allowed;
@@ -388,7 +255,7 @@ std::vector<double> allowed_errors(const Items& items, const std::vector<Said>& 
 }
 
 // Whether any sample has a larger error than allowed.
-bool is_worse(const Items& items, const std::vector<std::optional<Said>>& answers,
+bool is_worse(const NetworkSamples& items, const std::vector<std::optional<PredictedTime>>& answers,
               const std::vector<double>& allowed) {
   for (std::size_t i = 0; i < items.size(); ++i)
     if (!answers[i] || std::abs(log_error(items[i], *answers[i])) > allowed[i] + tolerance)
@@ -399,13 +266,13 @@ bool is_worse(const Items& items, const std::vector<std::optional<Said>>& answer
 // The point furthest from the base towards `fitted` at which no sample's error exceeds its bound.
 // All parameters move together first, then each one alone.
 input::ProfileDraft nowhere_worse(const input::ProfileDraft& base,
-                                  const input::ProfileDraft& fitted, const Items& items,
+                                  const input::ProfileDraft& fitted, const NetworkSamples& items,
                                   const std::vector<FittedParameter>& moved,
                                   const std::vector<double>& allowed) {
   constexpr int parts = 8;
   const auto fits = [&](const input::ProfileDraft& draft) {
     return network::check(draft.communication()).empty() &&
-           !is_worse(items, ask(items, draft.communication()), allowed);
+           !is_worse(items, predict(items, draft.communication()), allowed);
   };
   const auto between = [&](const FittedParameter& p, int part) {
     return p.base + (fitted.get(p.path) - p.base) * part / parts;
@@ -435,9 +302,9 @@ input::ProfileDraft nowhere_worse(const input::ProfileDraft& base,
 }
 
 // Distinct sizes, kinds and groups of ranks.
-std::size_t distinct_shapes(const Items& items, bool of_tables) {
+std::size_t distinct_shapes(const NetworkSamples& items, bool of_tables) {
   std::set<std::tuple<collective::Kind, int, int, std::int64_t>> shapes;
-  for (const Item& item : items)
+  for (const NetworkSample& item : items)
     if (!of_tables || !item.sample->groups)
       shapes.insert(
           {item.sample->kind, item.sample->ranks, item.cluster.nodes, item.sample->bytes.n});
@@ -448,24 +315,24 @@ std::size_t distinct_shapes(const Items& items, bool of_tables) {
 
 void fit_network(const input::Machine& machine, const std::vector<CollectiveSample>& samples,
                  Fit& out) {
-  Items items = usable(machine, samples, out.passed);
+  NetworkSamples items = usable_samples(machine, samples, out.passed);
   const input::ProfileDraft base = out.profile;
-  const std::vector<Said> before = answered(items, base.communication(), out.passed);
+  const std::vector<PredictedTime> before = keep_answered(items, base.communication(), out.passed);
   if (items.empty()) return;
   out.shapes["communication"] = distinct_shapes(items, false);
-  if (std::ranges::any_of(items, [](const Item& item) { return !item.sample->groups; }))
+  if (std::ranges::any_of(items, [](const NetworkSample& item) { return !item.sample->groups; }))
     out.shapes_of_tables["communication"] = distinct_shapes(items, true);
   input::ProfileDraft best = base;
-  const auto cost = [&](const std::vector<std::optional<Said>>& answers) {
+  const auto cost = [&](const std::vector<std::optional<PredictedTime>>& answers) {
     double sum = 0;
     for (std::size_t i = 0; i < items.size(); ++i)
       sum += answers[i] ? std::min(std::abs(log_error(items[i], *answers[i])), 1.0) : 1.0;
     return sum;
   };
-  double best_cost = cost(ask(items, base.communication()));
+  double best_cost = cost(predict(items, base.communication()));
   const std::vector<double> allowed = allowed_errors(items, before);
   std::vector<FittedParameter> all;
-  std::vector<Said> here = before;
+  std::vector<PredictedTime> here = before;
   input::ProfileDraft draft = base;
   for (int round = 0; round < rounds; ++round) {
     std::vector<FittedParameter> now;
@@ -478,7 +345,7 @@ void fit_network(const input::Machine& machine, const std::vector<CollectiveSamp
     const std::vector<double> x = minimise(surrogate);
     for (std::size_t p = 0; p < x.size(); ++p) draft.set(surrogate.moving[p].path, x[p]);
     make_physical(draft);
-    const auto answers = ask(items, draft.communication());
+    const auto answers = predict(items, draft.communication());
     const double reached = cost(answers);
     if (reached >= best_cost) break;
     best_cost = reached;
@@ -494,7 +361,7 @@ void fit_network(const input::Machine& machine, const std::vector<CollectiveSamp
   }
   out.profile = best;
   out.parameters.insert(out.parameters.end(), all.begin(), all.end());
-  add_residuals(items, before, ask(items, best.communication()), out);
+  add_residuals(items, before, predict(items, best.communication()), out);
 }
 
 }  // namespace sim::calibrate

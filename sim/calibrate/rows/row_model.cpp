@@ -10,10 +10,11 @@
 
 #include "sim/base/ascii.h"
 #include "sim/calibrate/rows/row_reading.h"
-#include "sim/input/fields/places.h"
+#include "sim/input/models/family.h"
 #include "sim/input/models/huggingface.h"
 #include "sim/input/models/names.h"
 #include "sim/input/text/locate.h"
+#include "sim/model/words.h"
 
 namespace sim::calibrate {
 
@@ -79,9 +80,7 @@ void parts_of(Reading& reading, const model::Architecture& a) {
   const auto part = [&](std::string_view field, const auto& value) {
     reading.defaults.push_back(fmt::format("architecture.{}={}", field, value));
   };
-  const auto word = [&](std::string_view field, auto value) {
-    part(field, input::names_of(value)[static_cast<std::size_t>(value)]);
-  };
+  const auto word = [&](std::string_view field, auto value) { part(field, model::word(value)); };
   word("norm", a.norm);
   word("position", a.position);
   word("activation", a.activation);
@@ -107,6 +106,10 @@ void parts_of(Reading& reading, const model::Architecture& a) {
 bool named_network(Reading& reading, bool gated) {
   const std::string type = input::model_type_called(cell(reading.row, "model"));
   if (type.empty()) return false;
+  if (const std::string why = input::family_refusal(type); !why.empty()) {
+    reading.refuse(why);
+    return false;
+  }
   const auto size = [&](const char* column) {
     return leading_number(cell(reading.row, column)).value_or(0);
   };
@@ -116,11 +119,7 @@ bool named_network(Reading& reading, bool gated) {
                                                   .heads = size("heads"),
                                                   .kv_heads = size("kv_heads"),
                                                   .vocab = size("vocab")});
-  if (!network) {
-    const std::string& why = network.errors().front().message;
-    if (contains(why, "not simulated")) reading.refuse(why);
-    return false;
-  }
+  if (!network) return false;
   if ((network->activation == model::Activation::swiglu) != gated) return false;
   parts_of(reading, *network);
   return true;

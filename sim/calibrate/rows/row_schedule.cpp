@@ -74,6 +74,20 @@ int layer_interval(const std::string& text) {
   return std::regex_search(text, found, every) ? std::stoi(found[1]) : 0;
 }
 
+namespace {
+
+// Composer runs a smaller last microbatch. The plan runs the next larger number of microbatches
+// that divides the sequences of a replica, all of one size.
+void even_microbatches(Reading& reading, std::int64_t sequences, int micro_batch) {
+  std::int64_t count = (sequences + micro_batch - 1) / micro_batch;
+  while (sequences % count != 0) ++count;
+  reading.assume("micro_batch", fmt::format("{} microbatches of {} for ones of {} and a rest",
+                                            count, sequences / count, micro_batch));
+  reading.say("micro_batch", sequences / count);
+}
+
+}  // namespace
+
 void read_degrees(Reading& reading) {
   const Row& row = reading.row;
   const auto said = [&](const char* field) {
@@ -129,14 +143,7 @@ void read_degrees(Reading& reading) {
     reading.say("global_batch", batch);
   }
   if (batch % dp != 0 || batch / dp % micro_batch == 0) return;
-  // Composer runs a smaller last microbatch. The plan runs the next larger number of microbatches
-  // that divides the batch, all of one size.
-  const std::int64_t own = batch / dp;
-  std::int64_t count = (own + micro_batch - 1) / micro_batch;
-  while (own % count != 0) ++count;
-  reading.assume("micro_batch", fmt::format("{} microbatches of {} for ones of {} and a rest",
-                                            count, own / count, micro_batch));
-  reading.say("micro_batch", own / count);
+  even_microbatches(reading, batch / dp, micro_batch);
 }
 
 namespace {

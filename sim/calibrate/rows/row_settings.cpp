@@ -25,8 +25,8 @@ struct Scales {
   const char* recipe;  // of `fp8_recipe`; "": the kind that `as` stands for is simulated
 };
 constexpr std::array scales{Scales{"tensorwise", "tensorwise"}, Scales{"fp8-cs", "tensorwise"},
-                            Scales{"current", "tensorwise"}, Scales{"delayed", "delayed"},
-                            Scales{"mxfp8", "mxfp8"},        Scales{"nvfp4", "nvfp4"}};
+                            Scales{"current", "tensorwise"},    Scales{"delayed", "delayed"},
+                            Scales{"mxfp8", "mxfp8"},           Scales{"nvfp4", "nvfp4"}};
 
 void read_fp8(Reading& reading, const std::string& text) {
   reading.say("fp8", true);
@@ -118,10 +118,9 @@ struct Technique {
   const char* word;
   const char* setting;
 };
-constexpr std::array techniques{Technique{"compile", "layer_kernels=compiled"},
-                                Technique{"async tp", "tp_comm_overlap=true"},
-                                Technique{"asynctp", "tp_comm_overlap=true"},
-                                Technique{"vanilla tp", "tp_comm_overlap=false"}};
+constexpr std::array techniques{
+    Technique{"compile", "layer_kernels=compiled"}, Technique{"async tp", "tp_comm_overlap=true"},
+    Technique{"asynctp", "tp_comm_overlap=true"}, Technique{"vanilla tp", "tp_comm_overlap=false"}};
 
 std::string value_text(const nlohmann::json& value) {
   if (value.is_string()) {
@@ -142,7 +141,7 @@ void add_flag(Reading& reading, const std::string& setting) {
   if (reading.says(field) && field != "architecture.vocab") return;
   if (!input::setting_problem(field).empty()) return;
   // Megatron-LM ignores flags of experts and of latent attention in other models.
-  if (input::means_of(field) == input::Means::experts && !reading.is_mixture()) return;
+  if (input::feature_of(field) == input::Feature::experts && !reading.is_mixture()) return;
   rehearse::v1::Plan scratch;
   input::Source source("");
   const input::Setting one{setting, ""};

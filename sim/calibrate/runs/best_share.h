@@ -9,8 +9,8 @@
 
 namespace sim::calibrate {
 
-// A run that a fit did not see: its residual ln(measured / predicted) at the base, and what the
-// whole of the factors found takes away from it.
+// A run that a fit did not see: its residual ln(measured / predicted) with the base profile, and
+// the amount that the fitted factors, taken in full, subtract from it.
 struct UnseenRun {
   double residual = 0, shift = 0;
 };

@@ -63,9 +63,9 @@ struct LeaveOut {
   std::vector<Prediction> unseen;
   // In the same order, by predict_within_sources(): before the fit to runs of their own source.
   std::vector<Prediction> before = {};
-  // With predict_within_sources(): the interval of each row by the runs that were fitted to, each
-  // predicted from the others. Nothing if they are fewer than 3. Else empty.
-  std::vector<std::optional<answer::Spread>> own = {};
+  // Only of predict_within_sources(): the interval of each row, from the errors of the fitted runs,
+  // each predicted from the others. Nothing for a row with fewer than 3 of them.
+  std::vector<std::optional<answer::ResidualRange>> own = {};
 };
 
 // Numbers that runs decided, by file: calibration/fitted.csv.
@@ -82,11 +82,11 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
                            const std::vector<Factor>& factors,
                            const std::vector<FittedNumbers>& fitted);
 
-// Each run predicted from other runs of its own source on the same profile: what users of a new
-// cluster gain when they fit a profile to some of their runs. `some` 0: from the other half, every
-// second row in the order of the tables. Else from so many runs, evenly spread over a source of at
-// least 13; the other rows are marked as unsupported. The fit starts from the factors that all
-// other sources give, and a share of its result is taken (best_share.h).
+// Predicts each run from other runs of its own source on the same profile. This shows the gain of
+// users of a new cluster who fit a profile to some of their own runs. `some` is the number of runs
+// to fit, evenly spread over a source of at least 13 runs; rows of smaller sources are marked as
+// unsupported. 0: the other half, every second row in the order of the tables. The fit starts from
+// the factors that all other sources give, and a share of its result is taken (best_share.h).
 Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
                                         const std::vector<SensitiveRow>& given,
                                         const std::vector<Factor>& factors,
@@ -101,11 +101,9 @@ Result<std::vector<FittedNumbers>> find_fitted_numbers();
 // the errors before and after the fit. `result.unseen` has intervals (add_intervals of validate.h).
 // `before`: the interval of each row's time before a fit to runs of
 // its source, for the comparison with `result.own`.
-output::Document leave_out_document(const std::vector<Row>& rows,
-                                    const std::vector<SensitiveRow>& given, const LeaveOut& result,
-                                    const std::vector<std::string>& groups,
-                                    const std::vector<FittedNumbers>& fitted,
-                                    const std::string& column,
-                                    const std::vector<std::optional<answer::Spread>>& before);
+output::Document leave_out_document(
+    const std::vector<Row>& rows, const std::vector<SensitiveRow>& given, const LeaveOut& result,
+    const std::vector<std::string>& groups, const std::vector<FittedNumbers>& fitted,
+    const std::string& column, const std::vector<std::optional<answer::ResidualRange>>& before);
 
 }  // namespace sim::calibrate

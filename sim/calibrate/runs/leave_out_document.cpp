@@ -81,8 +81,8 @@ std::vector<Json> line(const std::string& name, const Tally& tally) {
                                           static_cast<double>(tally.with_interval))};
 }
 
-// What the two columns of errors are called: without a group, or before and after a fit to runs of
-// the group's own.
+// The headings of the two columns of errors: without a group, or before and after a fit to runs of
+// that group.
 struct Names {
   const char *title, *from, *to;
 };
@@ -157,8 +157,8 @@ Rows fitted_numbers(const std::vector<FittedNumbers>& all) {
   return rows;
 }
 
-// What the 90 % intervals by the runs that were fitted to hold of a source's other runs, and their
-// width against that of before.
+// The 90 % intervals that the fitted runs of a source give: how many of its other runs lie inside,
+// and their width relative to the interval before the fit.
 struct OwnIntervals {
   double all = 0, inside = 0;
   std::vector<double> widths;
@@ -166,13 +166,13 @@ struct OwnIntervals {
 
 // "" without such intervals. Sources count the same.
 std::string own_intervals(const std::vector<Row>& rows, const LeaveOut& result,
-                          const std::vector<std::optional<answer::Spread>>& before) {
+                          const std::vector<std::optional<answer::ResidualRange>>& before) {
   std::map<std::string, OwnIntervals> sources;
   for (std::size_t i = 0; i < result.own.size(); ++i) {
     const auto residual = time_residual(rows[i], result.unseen[i]);
     if (!residual || !result.own[i]) continue;
     OwnIntervals& source = sources[cell(rows[i], "source_group")];
-    const answer::Spread& own = *result.own[i];
+    const answer::ResidualRange& own = *result.own[i];
     ++source.all;
     source.inside += own.low <= *residual && *residual <= own.high;
     if (before[i])
@@ -192,12 +192,10 @@ std::string own_intervals(const std::vector<Row>& rows, const LeaveOut& result,
 
 }  // namespace
 
-output::Document leave_out_document(const std::vector<Row>& rows,
-                                    const std::vector<SensitiveRow>& given, const LeaveOut& result,
-                                    const std::vector<std::string>& groups,
-                                    const std::vector<FittedNumbers>& fitted,
-                                    const std::string& column,
-                                    const std::vector<std::optional<answer::Spread>>& before) {
+output::Document leave_out_document(
+    const std::vector<Row>& rows, const std::vector<SensitiveRow>& given, const LeaveOut& result,
+    const std::vector<std::string>& groups, const std::vector<FittedNumbers>& fitted,
+    const std::string& column, const std::vector<std::optional<answer::ResidualRange>>& before) {
   std::map<std::string, Tally> tallies;
   Tally all;
   for (std::size_t i = 0; i < rows.size(); ++i) {

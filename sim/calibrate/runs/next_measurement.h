@@ -15,7 +15,7 @@
 
 namespace sim::calibrate {
 
-// The best first, at most five. `fit` has its factors, runs, noise and profile.
+// At most five measurements, the best first. `fit` has factors, runs, noise and profile.
 std::vector<NextMeasurement> next_measurements(const RunsToFit& runs, const RunFit& fit,
                                                const Eigen::MatrixXd& posterior);
 

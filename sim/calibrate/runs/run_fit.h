@@ -49,8 +49,8 @@ struct LeftOut {
   std::string row_id, reason;
 };
 
-// A measurement that somebody could make next, and the share of the variance of the runs' predicted
-// times that it would take away, 0 to 1.
+// A measurement to make next, and its effect: the share by which it would reduce the variance of
+// the runs' predicted times, 0 to 1.
 struct NextMeasurement {
   std::string what;  // "one run with tp 8"
   double reduction = 0;
@@ -64,12 +64,12 @@ struct RunFit {
   double share = 1;  // the share by which the fitted factors were multiplied, 0 to 1
   input::ProfileDraft profile;
   std::vector<NextMeasurement> next = {};  // the best first
-  // ln(measured / predicted) of peaks of memory, of the runs that state them. No factor is fitted to
+  // ln(measured / predicted) of peaks of memory, of runs that state them. No factor is fitted to
   // them: intervals of memory are made from them.
   std::vector<double> reserved = {}, allocated = {};
   // 90 % intervals of a run's ln(measured / predicted): before, of the runs that are known; after,
   // of these runs, each predicted from the others. Filled by the command.
-  std::optional<answer::Spread> spread_before = {}, spread_after = {};
+  std::optional<answer::ResidualRange> spread_before = {}, spread_after = {};
 };
 
 // The steps of a log, and the plan that ran.

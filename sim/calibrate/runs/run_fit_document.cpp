@@ -81,7 +81,7 @@ Rows next(const RunFit& fit) {
 // "90 % interval of a step time: -4 to +5 % (these runs), before -15 to +20 % (a100-80)"
 std::string interval_text(const RunFit& fit) {
   if (!fit.spread_after) return "";
-  const auto range = [](const answer::Spread& s) {
+  const auto range = [](const answer::ResidualRange& s) {
     return fmt::format("{:+.0f} to {:+.0f} %", percent(s.low), percent(s.high));
   };
   std::string text =

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "sim/calibrate/tables/spread.h"
+#include "sim/calibrate/tables/error_statistics.h"
 #include "sim/calibrate/tables/timings.h"
 
 namespace sim::calibrate {
@@ -62,7 +62,7 @@ output::Rows by_size(const std::vector<Timing>& timings) {
     double median = 0, p90 = 0, bias = 0;
     std::size_t times = 0;
     for (const auto& [source, errors] : sources) {
-      const Spread s = spread_of(errors);
+      const ErrorStatistics s = statistics_of(errors);
       median += s.median, p90 += s.p90, bias += s.bias, times += s.rows;
     }
     const double n = static_cast<double>(sources.size());
@@ -84,7 +84,7 @@ output::Rows by_source(const std::vector<Timing>& timings, bool host_timed) {
                                          {"gpu", "GPU", "", 0, true},
                                          {"nodes", "nodes"},
                                          {"size", "size", "", 0, true}};
-  for (output::Column column : spread_columns("times", "worst_line")) {
+  for (output::Column column : statistics_columns("times", "worst_line")) {
     if (!column.suffix.empty()) column.digits = 1;
     columns.push_back(std::move(column));
   }
@@ -96,7 +96,7 @@ output::Rows by_source(const std::vector<Timing>& timings, bool host_timed) {
   for (const auto& [key, errors] : groups) {
     const auto& [source, gpu, nodes, size] = key;
     std::vector<Json> cells = {source, gpu, nodes, size_classes[size]};
-    for (Json& cell : spread_cells(spread_of(errors))) cells.push_back(std::move(cell));
+    for (Json& cell : statistics_cells(statistics_of(errors))) cells.push_back(std::move(cell));
     rows.cells.push_back(std::move(cells));
   }
   rows.searched = rows.cells.empty();

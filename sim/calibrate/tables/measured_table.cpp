@@ -11,7 +11,7 @@
 #include "sim/base/ascii.h"
 #include "sim/base/text.h"
 #include "sim/calibrate/rows/row_text.h"
-#include "sim/calibrate/tables/spread.h"
+#include "sim/calibrate/tables/error_statistics.h"
 #include "sim/input/text/textproto.h"
 #include "sim/output/csv.h"
 
@@ -38,15 +38,15 @@ std::optional<double> error_of(const RowAnswer& answer, std::size_t quantity) {
   return *predicted / *measured - 1;
 }
 
-Spread spread(const std::vector<RowAnswer>& answers, std::size_t quantity,
-              const std::string* group) {
+ErrorStatistics spread(const std::vector<RowAnswer>& answers, std::size_t quantity,
+                       const std::string* group) {
   std::vector<std::pair<double, std::size_t>> errors;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (group != nullptr && answers[i].group != *group) continue;
     if (const std::optional<double> error = error_of(answers[i], quantity))
       errors.emplace_back(100 * *error, i + 1);
   }
-  return spread_of(errors);
+  return statistics_of(errors);
 }
 
 std::vector<std::string> groups_of(const std::vector<RowAnswer>& answers) {
@@ -185,15 +185,15 @@ output::Document document_of(const MeasuredTable& kind, const input::Table& tabl
     if (!a.reason.empty()) ++reasons[a.reason];
   std::size_t missing = 0;
   for (const auto& [reason, count] : reasons) missing += count;
-  const std::vector<output::Column> columns = spread_columns("rows", "worst_row");
+  const std::vector<output::Column> columns = statistics_columns("rows", "worst_row");
   output::Rows rows{"", "", columns, {}};
   rows.columns.insert(rows.columns.begin(),
                       {{"", "quantity", "", 0, true}, {"", "rows", "", 0, true}});
   output::Json quantities = output::Json::object();
-  const auto add = [&](std::size_t q, const std::string& name, const Spread& s) {
+  const auto add = [&](std::size_t q, const std::string& name, const ErrorStatistics& s) {
     if (s.rows == 0) return;
     const std::string_view quantity = kind.quantities[q];
-    std::vector<output::Json> cells = spread_cells(s);
+    std::vector<output::Json> cells = statistics_cells(s);
     quantities[std::string(quantity)][name] = output::to_json(columns, cells);
     cells.insert(cells.begin(),
                  {std::string(quantity.substr(quantity.find('_') + 1)), output::Json(name)});

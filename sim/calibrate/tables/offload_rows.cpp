@@ -91,8 +91,8 @@ Result<HostRates> rates_of(const Host& of) {
 // step.
 class PassTimes final : public engine::Observer {
  public:
-  void operation(int rank_class, program::Stream, std::string_view, const engine::Place& place,
-                 Time start, Time, Time end) override {
+  void operation(int rank_class, program::Stream, std::string_view,
+                 const engine::ProgramLocation& place, Time start, Time, Time end) override {
     constexpr int last_step = 2;
     if (rank_class != 0 || place.step != last_step) return;
     if (place.pass == program::PassKind::step) done_ = std::max(done_, end);

@@ -8,7 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/calibrate/tables/spread.h"
+#include "sim/calibrate/tables/error_statistics.h"
 #include "sim/input/profile/table_machine.h"
 #include "sim/output/csv.h"
 
@@ -18,17 +18,17 @@ namespace {
 
 using output::Json;
 
-Spread spread(const std::vector<const Timing*>& lines) {
+ErrorStatistics spread(const std::vector<const Timing*>& lines) {
   std::vector<std::pair<double, std::size_t>> errors;
   for (const Timing* t : lines)
     if (t->reason.empty())
       errors.emplace_back(100 * (t->predicted_us / t->measured_us - 1),
                           static_cast<std::size_t>(t->line));
-  return spread_of(errors);
+  return statistics_of(errors);
 }
 
 // Statistics of all lines, of each half, then of each GPU, network and group in alphabetical order.
-std::vector<std::pair<std::string, Spread>> spreads(const std::vector<Timing>& timings) {
+std::vector<std::pair<std::string, ErrorStatistics>> spreads(const std::vector<Timing>& timings) {
   std::map<std::string, std::vector<const Timing*>> groups;
   std::map<std::string, std::vector<const Timing*>> gpus, fabrics;
   std::vector<const Timing*> halves[2];
@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, Spread>> spreads(const std::vector<Timing>& t
     halves[t.fitted ? 0 : 1].push_back(&t);
     all.push_back(&t);
   }
-  std::vector<std::pair<std::string, Spread>> out = {
+  std::vector<std::pair<std::string, ErrorStatistics>> out = {
       {"all", spread(all)},
       {"all, the half that may be fitted", spread(halves[0])},
       {"all, the half that checks", spread(halves[1])}};
@@ -115,13 +115,13 @@ namespace {
 
 // Statistics by group: in the JSON, and in the text unless collectives have tables of their own.
 void add_groups(const std::vector<Timing>& timings, bool in_text, output::Document& document) {
-  const std::vector<output::Column> columns = spread_columns("times", "worst_line");
+  const std::vector<output::Column> columns = statistics_columns("times", "worst_line");
   output::Rows rows{"", "", columns, {}};
   rows.columns.insert(rows.columns.begin(), {"", "group", "", 0, true});
   Json groups = Json::object();
   for (const auto& [name, s] : spreads(timings)) {
     if (s.rows == 0) continue;
-    std::vector<Json> cells = spread_cells(s);
+    std::vector<Json> cells = statistics_cells(s);
     groups[name] = output::to_json(columns, cells);
     cells.insert(cells.begin(), name);
     rows.cells.push_back(std::move(cells));

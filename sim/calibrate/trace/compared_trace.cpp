@@ -43,7 +43,7 @@ ComparedTrace compared_trace(MeasuredTrace trace, std::shared_ptr<const Expected
 Result<Calibration> calibrate_traces(const std::vector<ComparedTrace>& traces,
                                      const std::vector<SourceFile>& others,
                                      const program::ValidPlan& plan, answer::Site& site,
-                                     const Wanted& wanted) {
+                                     const CalibrateOptions& wanted) {
   const auto with_others = [&](bool again) {
     std::vector<SourceFile> all = sources_of(traces, plan, site, again);
     all.insert(all.end(), others.begin(), others.end());

@@ -30,6 +30,6 @@ ComparedTrace compared_trace(MeasuredTrace trace, std::shared_ptr<const Expected
 Result<Calibration> calibrate_traces(const std::vector<ComparedTrace>& traces,
                                      const std::vector<SourceFile>& others,
                                      const program::ValidPlan& plan, answer::Site& site,
-                                     const Wanted& wanted);
+                                     const CalibrateOptions& wanted);
 
 }  // namespace sim::calibrate

@@ -1,9 +1,8 @@
-// doubts.h — reasons not to fit a profile to a trace: the plan is not the one that ran, or the
-// trace is not one of whole training steps. `calibrate TRACE --plan` calls it and writes no profile
-// if there are any.
+// doubts.h — reasons not to fit a profile to a trace: another plan ran, or the trace has no whole
+// training step. `calibrate TRACE --plan` calls it. If there is a reason, it writes no profile.
 //
-// Where the profiler recorded shapes, a reason says which setting of the plan disagrees, and its
-// value by the trace.
+// If the profiler recorded shapes, a reason names the setting of the plan that is wrong, and the
+// value that the trace shows.
 #pragma once
 
 #include <string>
@@ -14,16 +13,16 @@
 
 namespace sim::calibrate {
 
-// Empty if there are none. The reasons:
-//  - the trace names another GPU than the plan's cluster has
-//  - no kernel of a backward pass is matched: inference
-//  - operations of the plan without a kernel, by more than a quarter of their predicted time:
-//    half a trace, or another plan
-//  - half of the kernel time, or more, matches no operation, or one that is predicted at less than
-//    half or more than twice its time
-//  - the step is predicted at less than half or more than twice its time
-//  - the trace has another number of attention passes: layers, microbatches or recomputation
-//  - products of the trace have shapes that the plan does not have: hidden, tokens, precision
+// Empty if there is no doubt. The reasons:
+//  - The trace names another GPU than that of the plan's cluster.
+//  - No kernel matches a backward pass: the trace is of inference.
+//  - Operations without a kernel make up more than a quarter of the predicted time: the trace is
+//    cut off, or another plan ran.
+//  - At least half of the kernel time matches no operation, or an operation whose predicted time
+//    differs by more than a factor of two.
+//  - The predicted step time differs from the measured one by more than a factor of two.
+//  - The number of attention passes differs: other layers, microbatches or recomputation.
+//  - Matrix products have other shapes: another hidden size, token count or precision.
 std::vector<std::string> doubts(const ComparedTrace& trace, const program::Plan& plan,
                                 const device::Gpu& gpu);
 

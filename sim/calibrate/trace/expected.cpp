@@ -18,7 +18,7 @@ using program::Stream;
 
 struct Seen {
   Time start, met, end;
-  engine::Place place;
+  engine::ProgramLocation place;
 };
 
 // Records the last step of one rank class, by queue.
@@ -26,8 +26,9 @@ class Recorder final : public engine::Observer {
  public:
   explicit Recorder(int rank_class) : rank_class_(rank_class) {}
 
-  void operation(int rank_class, Stream stream, std::string_view, const engine::Place& place,
-                 Time start, Time waited_until, Time end) override {
+  void operation(int rank_class, Stream stream, std::string_view,
+                 const engine::ProgramLocation& place, Time start, Time waited_until,
+                 Time end) override {
     if (rank_class != rank_class_ || place.step < step_) return;
     if (place.step > step_) {
       step_ = place.step;

@@ -69,8 +69,8 @@ bool sizes_agree(const Queues& q, int queue, const Histogram& theirs) {
   return theirs.ranks.count(size->second) > 0;
 }
 
-std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& trace,
-                           const std::vector<Calls>& calls) {
+std::vector<StreamQueue> lanes_of(const ExpectedStep& expected, const MeasuredTrace& trace,
+                                  const std::vector<Calls>& calls) {
   const Queues q = histograms(expected, trace, calls);
   struct Pair {
     double likeness;
@@ -101,13 +101,13 @@ std::vector<Lane> lanes_of(const ExpectedStep& expected, const MeasuredTrace& tr
     if (!taken[p.stream] &&
         2 * lacks[p.queue].shared(q.theirs.at(p.stream)) >= q.theirs.at(p.stream).sum())
       give(p);
-  std::vector<Lane> out;
+  std::vector<StreamQueue> out;
   for (auto& [queue, streams] : lanes)
     out.push_back({static_cast<program::Stream>(queue), std::move(streams)});
   return out;
 }
 
-void match_lane(const Lane& lane, const ExpectedStep& expected, const Calls& calls,
+void match_lane(const StreamQueue& lane, const ExpectedStep& expected, const Calls& calls,
                 std::vector<std::int32_t>& owners) {
   std::vector<AlignItem> ours, theirs;
   std::vector<std::size_t> index;  // indices of the expected operations
@@ -142,7 +142,7 @@ TraceMatch match(const ExpectedStep& expected, const MeasuredTrace& trace) {
   out.lanes = lanes_of(expected, trace, out.calls);
   for (const Calls& calls : out.calls) {
     std::vector<std::int32_t> owners(calls.all.size(), -1);
-    for (const Lane& lane : out.lanes) match_lane(lane, expected, calls, owners);
+    for (const StreamQueue& lane : out.lanes) match_lane(lane, expected, calls, owners);
     auto& of_kernels = out.owners.emplace_back();
     for (const std::uint32_t call : calls.of_kernel) of_kernels.push_back(owners[call]);
   }

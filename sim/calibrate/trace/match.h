@@ -15,13 +15,13 @@
 
 namespace sim::calibrate {
 
-struct Lane {
+struct StreamQueue {
   program::Stream queue{};
   std::vector<int> streams;  // of the trace
 };
 
 struct TraceMatch {
-  std::vector<Lane> lanes;
+  std::vector<StreamQueue> lanes;
   // For each step and each of its kernels the index of the expected operation, or -1.
   std::vector<std::vector<std::int32_t>> owners;
   std::vector<Calls> calls;  // for each step

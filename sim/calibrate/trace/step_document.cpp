@@ -117,7 +117,7 @@ Rows clock_rows(const std::vector<RankClock>& clocks) {
 void draw(const ComparedTrace& compared, output::SliceTrace& out) {
   if (compared.trace.steps.empty()) return;
   const MeasuredStep& step = compared.trace.steps.front();
-  for (const Lane& lane : compared.match.lanes) {
+  for (const StreamQueue& lane : compared.match.lanes) {
     const std::string queue(program::name(lane.queue));
     const int expected = out.track(queue + ", predicted");
     for (const ExpectedOperation& o : compared.expected->operations)

@@ -189,10 +189,10 @@ Diagnostics check(const Profile& profile) {
   c.bytes("memory.libraries", profile.memory.libraries);
   c.bytes("memory.cublas_workspace", profile.memory.cublas_workspace);
   c.bytes("memory.engine_workspace", profile.memory.engine_workspace);
-  c.bytes("memory.unaccounted.least", profile.memory.unaccounted_least);
-  c.bytes("memory.unaccounted.bytes",
-          profile.memory.unaccounted - profile.memory.unaccounted_least);
-  c.bytes("memory.unaccounted.most", profile.memory.unaccounted_most - profile.memory.unaccounted);
+  c.bytes("memory.unexplained.least", profile.memory.unexplained_least);
+  c.bytes("memory.unexplained.bytes",
+          profile.memory.unexplained - profile.memory.unexplained_least);
+  c.bytes("memory.unexplained.most", profile.memory.unexplained_most - profile.memory.unexplained);
   return problems;
 }
 

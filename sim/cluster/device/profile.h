@@ -206,8 +206,8 @@ struct ReservedMemory {
   Bytes cublas_workspace{};  // inside the allocator: per handle and stream, at the first matmul
   Bytes engine_workspace{};  // inside the allocator: TransformerEngine, once per process
   // Memory that none of these explains, fitted to outcomes of measured runs, and its range. least
-  // <= unaccounted <= most.
-  Bytes unaccounted{}, unaccounted_least{}, unaccounted_most{};
+  // <= unexplained <= most.
+  Bytes unexplained{}, unexplained_least{}, unexplained_most{};
 };
 
 struct Profile {

@@ -8,7 +8,8 @@ namespace {
 
 // The number of rings of one speed that fit. A pair of links of bandwidth p carries floor(p /
 // speed) of them in each direction.
-int rings(const NcclModel& model, const topology::Node& node, const Shape& shape, double speed) {
+int rings(const NcclModel& model, const topology::Node& node, const GroupShape& shape,
+          double speed) {
   const double link = rate(model.nvlink_payload);
   switch (node.interconnect) {
     case topology::GpuInterconnect::nvswitch:
@@ -25,9 +26,20 @@ int rings(const NcclModel& model, const topology::Node& node, const Shape& shape
   return static_cast<int>(std::floor(rate(node.pcie) * model.pcie_payload / speed));
 }
 
+// The number of channels between nodes that the NVSwitches carry inside a node. A channel leaves
+// the node at one of its GPUs, so each GPU passes on all channels but its own.
+int channels_inside(const NcclModel& model, const topology::Node& node, const GroupShape& shape,
+                    double speed) {
+  if (node.interconnect != topology::GpuInterconnect::nvswitch || shape.locals == 1)
+    return model.max_channels;
+  const double links = node.nvlinks_per_gpu * rate(model.nvlink_payload);
+  const double gpus = shape.locals;
+  return std::max(1, static_cast<int>(std::floor(links / speed * gpus / (gpus - 1))));
+}
+
 // The second pass of the search for trees: the highest listed speed below twice the speed between
 // nodes, or the first above it, at which all channels fit in the nodes.
-double tree_speed(const NcclModel& model, const topology::Node& node, const Shape& shape,
+double tree_speed(const NcclModel& model, const topology::Node& node, const GroupShape& shape,
                   const SearchGraph& graph) {
   double speed = graph.speed;
   if (shape.nodes != 2 || shape.locals == 1) return speed;
@@ -39,6 +51,16 @@ double tree_speed(const NcclModel& model, const topology::Node& node, const Shap
     speed = next;
   }
   return speed;
+}
+
+// Whether NCCL's tree is plain. A balanced tree needs a second GPU with as short a path to the NIC.
+// GPUs share a NIC if there are fewer NICs than GPUs, or a CPU to which their NICs belong (Grace).
+// Before Hopper NCCL first tries longer paths, so only a single GPU has a plain tree.
+bool is_plain_tree(const NcclModel& model, const topology::Node& node, const GroupShape& shape) {
+  if (shape.nodes == 1) return false;
+  if (shape.locals == 1) return true;
+  const bool share_cpu = node.cpu == topology::HostCpu::arm && node.sockets < node.gpus;
+  return model.plain_tree_early && shape.nics >= shape.locals && !share_cpu;
 }
 
 SearchGraph best(const std::vector<Bandwidth>& speeds, auto count) {
@@ -56,13 +78,15 @@ SearchGraph best(const std::vector<Bandwidth>& speeds, auto count) {
 
 }  // namespace
 
-SearchGraph search_graph(const NcclModel& model, const topology::Node& node, const Shape& shape) {
+SearchGraph search_graph(const NcclModel& model, const topology::Node& node,
+                         const GroupShape& shape) {
   const bool many = shape.nodes > 1;
   SearchGraph graph;
   if (many) {
     const double port = std::min(rate(node.nic), rate(node.pcie) * model.pcie_payload);
     graph = best(model.speeds_network, [&](double speed) {
-      return shape.nics * static_cast<int>(std::floor(port / speed));
+      return std::min(shape.nics * static_cast<int>(std::floor(port / speed)),
+                      channels_inside(model, node, shape, speed));
     });
   } else {
     graph =
@@ -79,6 +103,7 @@ SearchGraph search_graph(const NcclModel& model, const topology::Node& node, con
     graph.launched = std::min(2 * graph.launched, model.max_channels);
   }
   graph.tree_speed = tree_speed(model, node, shape, graph);
+  graph.plain_tree = is_plain_tree(model, node, shape);
   return graph;
 }
 

@@ -41,7 +41,7 @@ Duration host_overhead(const NcclModel& model, topology::HostCpu cpu) {
 }
 
 double latency(const NcclModel& model, const Situation& s, Kind kind, Choice c) {
-  const Shape& shape = s.shape;
+  const GroupShape& shape = s.shape;
   const bool many = shape.nodes > 1;
   const bool simple = c.protocol == Protocol::simple;
   const AlgorithmLatency& local =
@@ -89,12 +89,13 @@ double protocol_bus(const NcclModel& model, const Situation& s, Choice c, double
     return bus;
   }
   bus = std::min(0.92 * bus, channels * rate(model.tree_channel[nodes]));
-  if (c.protocol == Protocol::ll) return std::min(bus / 3.8, ll_most);
+  const double shape = s.graph.plain_tree ? model.plain_tree : 1;
+  if (c.protocol == Protocol::ll) return shape * std::min(bus / 3.8, ll_most);
   if (c.protocol == Protocol::ll128) {
     const double share = nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
-    return std::min(bus * share, channels * rate(model.tree_ll128_channel[nodes]));
+    return shape * std::min(bus * share, channels * rate(model.tree_ll128_channel[nodes]));
   }
-  return bus;
+  return shape * bus;
 }
 
 // The algorithm bandwidth that NCCL assumes for NVLS in a node: one head per GPU, each at the

@@ -12,7 +12,7 @@
 //                 LL min(llMax, bus/2); LL128 min(0.92 bus, C ll128); Simple bus; x n / steps
 //     Tree (AR)   latency: base + 2 [(p-1) intra + floor(log2 N) inter]
 //                 min(0.92 bus, C tree), LL min(that / 3.8, llMax), LL128 min(that x 7/9 or
-//                 120/128, C ll128); x 1/2; Tree x f[protocol][log2(bytes / 64)]
+//                 120/128, C ll128); x 0.85 if plain; x 1/2; x f[protocol][log2(bytes / 64)]
 //     NVLS (AR)   latency: intra; NVLSTree: intra + 2 floor(log2 N) inter; x 5/6 (until 2.27), or
 //                 heads x speed x efficiency x 2 (heads - 1) / heads x n / steps (from 2.28)
 //
@@ -32,7 +32,7 @@ namespace sim::network {
 
 // The properties of a group that the cost model uses.
 struct Situation {
-  Shape shape;
+  GroupShape shape;
   topology::Node node;
   SearchGraph graph;
 };

@@ -20,7 +20,7 @@ constexpr int nobody = -1;  // a GPU of a node whose own links are left out
 // The double binary trees of groups, by their nodes.
 class Trees {
  public:
-  const std::array<collective::Tree, 2>& of(const Spread& spread) {
+  const std::array<collective::Tree, 2>& of(const GroupNodes& spread) {
     const auto [at, added] = by_nodes_.try_emplace(spread.size());
     if (added) at->second = collective::double_binary_tree(static_cast<int>(spread.size()));
     return at->second;
@@ -48,8 +48,8 @@ class Builder {
 
   // Sets the nodes whose own links count from here on; empty: all nodes.
   void show(std::vector<bool> nodes) { shown_ = std::move(nodes); }
-  void ring(int group, const Spread& spread);
-  void tree(int group, const Spread& spread, bool chain);
+  void ring(int group, const GroupNodes& spread);
+  void tree(int group, const GroupNodes& spread, bool chain);
   void sends(int group, const std::vector<int>& ranks, bool around);
   void all_to_all(int group, const std::vector<int>& ranks);
   void pairs(int group, const std::vector<int>& ranks);
@@ -183,7 +183,7 @@ std::vector<std::vector<int>> Builder::direct_rings(const std::vector<int>& gpus
   return rings;
 }
 
-void Builder::ring(int group, const Spread& spread) {
+void Builder::ring(int group, const GroupNodes& spread) {
   Path crossed;
   if (spread.size() == 1) {
     const std::vector<int>& gpus = spread[0].gpus;
@@ -228,7 +228,7 @@ void Builder::ring(int group, const Spread& spread) {
   }
 }
 
-void Builder::tree(int group, const Spread& spread, bool with_chain) {
+void Builder::tree(int group, const GroupNodes& spread, bool with_chain) {
   if (spread.size() == 1) {
     // Both trees are the same chain, so each of its edges carries a byte in each direction.
     Path crossed;
@@ -362,7 +362,7 @@ void Builder::pairs(int group, const std::vector<int>& ranks) {
 }
 
 // Selects one node of each set of nodes whose own links have the same flows of rings and trees.
-std::vector<bool> one_of_alike(Pattern pattern, const std::vector<Spread>& groups,
+std::vector<bool> one_of_alike(Pattern pattern, const std::vector<GroupNodes>& groups,
                                const Routes& routes, Trees& trees) {
   const topology::Node& node = routes.cluster().node;
   std::vector<std::vector<std::int64_t>> put(static_cast<std::size_t>(routes.cluster().nodes));
@@ -397,7 +397,7 @@ std::vector<bool> one_of_alike(Pattern pattern, const std::vector<Spread>& group
 
 }  // namespace
 
-Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
+Traffic traffic(Pattern pattern, const std::vector<GroupNodes>& groups,
                 const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
                 const Achieved& achieved, int send_channels, LinkPlaces& places, Of of) {
   Traffic out;

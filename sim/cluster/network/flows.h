@@ -62,7 +62,7 @@ struct LinkPlaces {
 enum class Of : std::uint8_t { all_nodes, one_of_alike };
 
 // REQUIRES: at least two ranks in each group.
-Traffic traffic(Pattern pattern, const std::vector<Spread>& groups,
+Traffic traffic(Pattern pattern, const std::vector<GroupNodes>& groups,
                 const std::vector<std::vector<int>>& ranks, const topology::Routes& routes,
                 const Achieved& achieved, int send_channels, LinkPlaces& places, Of of);
 

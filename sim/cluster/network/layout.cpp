@@ -91,8 +91,8 @@ GroupsHash hash_of(const std::vector<std::vector<int>>& groups) {
   return {hash.high64, hash.low64};
 }
 
-Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster) {
-  Spread all;
+GroupNodes spread(const std::vector<int>& ranks, const topology::Cluster& cluster) {
+  GroupNodes all;
   std::size_t most = 0;  // nodes
   for (int last = -1; const int rank : ranks) {
     const int node = rank / cluster.node.gpus;
@@ -136,9 +136,9 @@ Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster) {
   return all;
 }
 
-Shape shape_of(const Spread& spread) {
-  Shape shape{0, static_cast<int>(spread.size()), 0, static_cast<int>(spread.front().nics.size()),
-              spread.front().nvlink_rings};
+GroupShape shape_of(const GroupNodes& spread) {
+  GroupShape shape{0, static_cast<int>(spread.size()), 0,
+                   static_cast<int>(spread.front().nics.size()), spread.front().nvlink_rings};
   for (const Locals& locals : spread) {
     shape.ranks += static_cast<int>(locals.gpus.size());
     shape.locals = std::max(shape.locals, static_cast<int>(locals.gpus.size()));

@@ -2,7 +2,7 @@
 // NICs that they own.
 //
 // Groups of one kind have equal sizes but may lie differently (one inside a node, another across
-// two). NCCL decides for each group separately. Groups with the same layout have one Shape.
+// two). NCCL decides for each group separately. Groups with the same layout have one GroupShape.
 #pragma once
 
 #include <compare>
@@ -24,15 +24,15 @@ struct Locals {
 };
 
 // A group's nodes, in the order in which its ranks reach them.
-using Spread = std::vector<Locals>;
+using GroupNodes = std::vector<Locals>;
 
-struct Shape {
+struct GroupShape {
   int ranks = 1;
   int nodes = 1;
   int locals = 1;  // maximum ranks of the group on one node
   int nics = 0;    // minimum NICs that the group owns on a node: its ring channels between nodes
   int nvlink_rings = 0;  // within one node of directly joined GPUs; 0: its rings use PCIe
-  friend auto operator<=>(const Shape&, const Shape&) = default;
+  friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
 };
 
 // Rings through all of these GPUs of a node (numbers in the node) over its direct NVLinks. Each
@@ -45,7 +45,7 @@ std::vector<std::vector<int>> nvlink_rings(const topology::Node& node,
 using GroupsHash = std::pair<std::uint64_t, std::uint64_t>;
 GroupsHash hash_of(const std::vector<std::vector<int>>& groups);
 
-Spread spread(const std::vector<int>& ranks, const topology::Cluster& cluster);
-Shape shape_of(const Spread& spread);
+GroupNodes spread(const std::vector<int>& ranks, const topology::Cluster& cluster);
+GroupShape shape_of(const GroupNodes& spread);
 
 }  // namespace sim::network

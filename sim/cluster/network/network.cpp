@@ -38,7 +38,7 @@ double ramp(const Achieved& a, const Situation& s, Choice choice, Bytes bytes) {
 }
 
 // The number of steps between nodes that pay the fabric's own latency, counted as in cost.h.
-int crossings(const Shape& shape, Kind kind, Algorithm algorithm) {
+int crossings(const GroupShape& shape, Kind kind, Algorithm algorithm) {
   if (shape.nodes == 1) return 0;
   if (algorithm != Algorithm::ring) {
     return 2 * static_cast<int>(std::log2(static_cast<double>(shape.nodes)));
@@ -65,10 +65,17 @@ double ring_share(const Achieved& a, const Situation& s, Kind kind, Choice choic
 
 }  // namespace
 
-// NCCL's formulas with what machines show in place of what NCCL assumes.
-NcclModel measured_model(const NcclModel& nccl, const Achieved& a, bool many) {
+// NCCL's formulas with what machines show in place of what NCCL assumes. Between nodes a channel
+// carries what NVIDIA measured for its newest tables. A plain tree is slower in NCCL's choice only:
+// its links are solved.
+NcclModel measured_model(const NcclModel& nccl, const NcclModel& newest, const Achieved& a,
+                         bool many) {
   NcclModel model = nccl;
   if (many) {
+    model.plain_tree = 1;
+    model.tree_channel = newest.tree_channel;
+    model.tree_ll128_channel = newest.tree_ll128_channel;
+    model.ring_ll128_channel = newest.ring_ll128_channel;
     if (a.nvls_tree_step) model.network.nvls_tree = *a.nvls_tree_step;
     if (a.step) model.nvlink.nvls_tree = a.step->nvls_tree;
     return model;
@@ -112,12 +119,14 @@ double Network::State::nvls_rate(const Layout& layout, std::size_t shape, Some g
   return left * links * shared * profile->achieved.nvls / (1.0 + 1.0 / nvls_heads(s));
 }
 
-// Seconds until the pipeline of NVLSTree is full; other algorithms have NCCL's own latency.
-double Network::State::fill(const Situation& s, Algorithm algorithm, Bytes bytes) const {
-  if (algorithm != Algorithm::nvls_tree) return 0;
+// Seconds until the pipeline of a tree is full; other algorithms have NCCL's own latency.
+double Network::State::fill(const Situation& s, Choice choice, Bytes bytes) const {
   const double nic = std::min(network::rate(s.node.nic) * profile->achieved.network,
                               network::rate(s.node.pcie) * profile->achieved.pcie);
-  return nvls_tree_fill(measured_many, s, nic, bytes);
+  if (choice.algorithm == Algorithm::nvls_tree) return nvls_tree_fill(measured_many, s, nic, bytes);
+  const bool chunks = choice == Choice{Algorithm::tree, Protocol::simple} && s.shape.nodes > 1;
+  if (chunks) return tree_fill(measured_many, s, nic, bytes);
+  return 0;
 }
 
 // A collective in the groups of one shape: NCCL's choice, at the solved speed of the links.
@@ -147,7 +156,7 @@ Result<Answer> Network::State::collective(Layout& layout, std::size_t shape, Kin
   const auto t = terms(many ? measured_many : measured_one, s, kind, choice, buses, bytes);
   assert(t);
   const double factor = many ? a.latency_factor_many_nodes : a.latency_factor_one_node;
-  const double latency = factor * t->latency + fill(s, choice.algorithm, bytes) +
+  const double latency = factor * t->latency + fill(s, choice, bytes) +
                          seconds(many ? a.latency_many_nodes : a.latency_one_node) +
                          crossings(s.shape, kind, choice.algorithm) *
                              seconds(extra + slower(cluster.fabric.transport, bytes));

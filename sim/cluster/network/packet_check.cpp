@@ -157,19 +157,20 @@ Diagnostics refuse(std::string why) {
   return {{"network", std::move(why)}};
 }
 
-struct Asked {
+struct PacketCase {
   std::vector<SentRound> rounds;
   Map map;
   std::vector<std::vector<int>> passed;  // of each message, in order
 };
 
-Result<Asked> ask(const topology::Routes& routes, Kind kind, const Groups& groups, double bytes) {
+Result<PacketCase> ask(const topology::Routes& routes, Kind kind, const Groups& groups,
+                       double bytes) {
   std::size_t gpus = 0;
   for (const std::vector<int>& group : groups.ranks) gpus += group.size();
   if (gpus > 64)  // some thousand messages
     return refuse(
         fmt::format("{} GPUs are more than the 64 that are simulated packet by packet", gpus));
-  Asked asked{rounds_of(routes, kind, groups, bytes), Map(routes), {}};
+  PacketCase asked{rounds_of(routes, kind, groups, bytes), Map(routes), {}};
   PacketQuery& query = asked.map.query;
   double hops = 0;
   for (std::size_t r = 0; r < asked.rounds.size(); ++r) {
@@ -205,14 +206,14 @@ Result<Asked> ask(const topology::Routes& routes, Kind kind, const Groups& group
 
 Result<PacketQuery> packet_query(const topology::Routes& routes, Kind kind, const Groups& groups,
                                  double bytes) {
-  const Result<Asked> asked = ask(routes, kind, groups, bytes);
+  const Result<PacketCase> asked = ask(routes, kind, groups, bytes);
   if (!asked) return asked.errors();
   return asked->map.query;
 }
 
 Result<PacketCheck> packet_check(const topology::Routes& routes, Solver& solver, Kind kind,
                                  const Groups& groups, double bytes) {
-  const Result<Asked> asked = ask(routes, kind, groups, bytes);
+  const Result<PacketCase> asked = ask(routes, kind, groups, bytes);
   if (!asked) return asked.errors();
   const Result<Finish> finish = solver.simulate(asked->map.query);
   if (!finish) return finish.errors();

@@ -98,6 +98,7 @@ void check_nccl(Checker& check, const NcclModel& m) {
   check.rate("nccl.ring_ll128_channel", m.ring_ll128_channel);
   check.rates("nccl.tree_ll128_channel", m.tree_ll128_channel);
   check.rates("nccl.tree_channel", m.tree_channel);
+  check.fraction("nccl.plain_tree", m.plain_tree);
   for (const Protocol p : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
     for (const double f : m.tree_factor[p]) check.fraction("nccl.tree_factor", f);
   }
@@ -213,6 +214,13 @@ const NcclModel& nccl_model(const CommunicationProfile& profile, std::string_vie
   consider(profile.nccl);
   for (const NcclModel& model : profile.other_versions) consider(model);
   return best == nullptr ? *oldest : *best;
+}
+
+const NcclModel& newest_model(const CommunicationProfile& profile) {
+  const NcclModel* newest = &profile.nccl;
+  for (const NcclModel& model : profile.other_versions)
+    if (parts_of(model.version) > parts_of(newest->version)) newest = &model;
+  return *newest;
 }
 
 double at(const Ramp& ramp, Bytes bytes) {

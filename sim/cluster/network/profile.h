@@ -84,6 +84,8 @@ struct NcclModel {
   Bandwidth ring_ll128_channel{};  // 20 Ampere, 36.7 Hopper; per search channel
   PerNodes tree_ll128_channel{};   // 20/20/20; Hopper 36.7/36.7/29.0
   PerNodes tree_channel{};         // 24.0/23.6/17.8; Hopper 38.7/41.4/36.0
+  double plain_tree = 1;           // of a tree's bandwidth, if it is plain (channels.h): 0.85
+  bool plain_tree_early = false;   // Hopper+: a plain tree is tried before longer paths to NICs
   // Tree AR correction by floor(log2(bytes / 64)), 64 B ... 256 MB; 1 outside
   // (treeCorrectionFactor).
   PerProtocol<std::array<double, 23>> tree_factor{};
@@ -199,6 +201,9 @@ std::vector<std::string> check(const CommunicationProfile& profile);
 // The tables of the newest version that is not newer than `version` ("2.27.5"); the oldest ones if
 // all are newer; profile.nccl if `version` is "".
 const NcclModel& nccl_model(const CommunicationProfile& profile, std::string_view version);
+
+// The tables of the newest version.
+const NcclModel& newest_model(const CommunicationProfile& profile);
 
 // The ramp's fraction at this size.
 double at(const Ramp& ramp, Bytes bytes);

@@ -24,12 +24,12 @@ GroupsId Network::State::layout_of(const Groups& groups) {
   entry->second = static_cast<GroupsId>(layouts.size());
   Layout& layout = *layouts.emplace_back(std::make_unique<Layout>());
   layout.ranks = groups.ranks;
-  std::map<Shape, int> numbers;
+  std::map<GroupShape, int> numbers;
   for (std::vector<int>& ranks : layout.ranks) {
     assert(!ranks.empty());
     assert(ranks.size() == groups.ranks.front().size());
     for (int& rank : ranks) rank = topology::gpu_of_rank(cluster, rank);
-    const Shape shape = shape_of(layout.spreads.emplace_back(spread(ranks, cluster)));
+    const GroupShape shape = shape_of(layout.spreads.emplace_back(spread(ranks, cluster)));
     const auto [at, fresh] = numbers.try_emplace(shape, static_cast<int>(numbers.size()));
     if (fresh) layout.situations.push_back(situation(shape));
     layout.shape_of_group.push_back(at->second);
@@ -80,7 +80,7 @@ Traffic Network::State::drawn_traffic(const Layout& layout, Pattern pattern, int
   if (!drawn_routes) drawn_routes = std::make_unique<topology::Routes>(cluster);
   const std::vector<int> nodes = topology::drawn_nodes(cluster, draw);
   std::vector<std::vector<int>> ranks = layout.ranks;
-  std::vector<Spread> spreads;
+  std::vector<GroupNodes> spreads;
   for (std::vector<int>& group : ranks) {
     for (int& gpu : group)
       gpu = nodes[static_cast<std::size_t>(gpu / cluster.node.gpus)] * cluster.node.gpus +

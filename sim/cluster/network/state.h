@@ -54,7 +54,7 @@ struct Rates {
 // Groups of one kind, analysed once.
 struct Layout {
   std::vector<std::vector<int>> ranks;  // the GPUs of each group
-  std::vector<Spread> spreads;
+  std::vector<GroupNodes> spreads;
   std::vector<int> shape_of_group;
   std::vector<Situation> situations;  // one per shape, in order of first appearance
   // An equal layout at another offset, a whole number of symmetry steps of the cluster away; its
@@ -66,7 +66,8 @@ struct Layout {
   std::optional<Traffic> pairs;
 };
 
-NcclModel measured_model(const NcclModel& nccl, const Achieved& achieved, bool many_nodes);
+NcclModel measured_model(const NcclModel& nccl, const NcclModel& newest, const Achieved& achieved,
+                         bool many_nodes);
 std::shared_ptr<const CommunicationProfile> on_transport(
     std::shared_ptr<const CommunicationProfile> profile, const topology::Transport& transport);
 
@@ -75,8 +76,8 @@ struct Network::State {
       : cluster(std::move(c)),
         profile(on_transport(std::move(p), cluster.fabric.transport)),
         believed(nccl_model(*profile, cluster.nccl_version)),
-        measured_one(measured_model(believed, profile->achieved, false)),
-        measured_many(measured_model(believed, profile->achieved, true)),
+        measured_one(measured_model(believed, newest_model(*profile), profile->achieved, false)),
+        measured_many(measured_model(believed, newest_model(*profile), profile->achieved, true)),
         solver(std::move(options)) {
     believed.nic += cluster.fabric.transport.reported_latency;
   }
@@ -85,13 +86,13 @@ struct Network::State {
   std::optional<GroupsId> find_like(GroupsId id, GroupsHash hash);
   Layout& layout(GroupsId id) { return *layouts[static_cast<std::size_t>(id)]; }
   Layout& layout(const Groups& groups) { return layout(layout_of(groups)); }
-  Situation situation(const Shape& shape) const {
+  Situation situation(const GroupShape& shape) const {
     return {shape, cluster.node, search_graph(believed, cluster.node, shape)};
   }
   // Routes among the nodes of this layout; rebuilt larger when a layout needs more nodes.
-  const topology::Routes& routes_for(const std::vector<Spread>& spreads) {
+  const topology::Routes& routes_for(const std::vector<GroupNodes>& spreads) {
     int nodes = 1;
-    for (const Spread& group : spreads) {
+    for (const GroupNodes& group : spreads) {
       for (const Locals& locals : group) nodes = std::max(nodes, locals.node + 1);
     }
     return routes_among(nodes);
@@ -114,7 +115,7 @@ struct Network::State {
   // The slowest of these groups of the shape, as the mean over the draws; no groups: the slowest of
   // all.
   Result<Rate> rate(Layout& layout, Pattern pattern, std::size_t shape, Some groups);
-  double fill(const Situation& situation, Algorithm algorithm, Bytes bytes) const;
+  double fill(const Situation& situation, Choice choice, Bytes bytes) const;
   double nvls_rate(const Layout& layout, std::size_t shape, Some groups) const;
   // NCCL's choice, or that of the transport's tuner.
   Choice choice(const Situation& situation, Kind kind, Bytes bytes) const;

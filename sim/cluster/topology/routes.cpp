@@ -40,6 +40,26 @@ std::vector<Hop> cheapest_tree(const std::vector<std::vector<Hop>>& next, std::s
   }
 }
 
+// The spine that carries the flows of each spine: itself, if it works. The flows of a failed spine
+// take the next one that works, and the others stay where they are. So no failure looks like an
+// improvement, whatever the hash. Empty: all have failed.
+std::vector<int> spines_of_flows(const Cluster& cluster) {
+  std::vector<int> carriers;
+  for (int spine = 0; spine < cluster.fabric.spines; ++spine) {
+    const bool failed = std::ranges::any_of(cluster.conditions, [&](const Condition& c) {
+      return c.spine == spine && c.bandwidth == 0;
+    });
+    carriers.push_back(failed ? -1 : spine);
+  }
+  const std::size_t spines = carriers.size();
+  for (std::size_t i = 2 * spines; i-- > 0;) {
+    int& taken = carriers[i % spines];
+    if (taken < 0) taken = carriers[(i + 1) % spines];
+  }
+  if (spines > 0 && carriers[0] < 0) carriers.clear();
+  return carriers;
+}
+
 }  // namespace
 
 Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node) {
@@ -90,21 +110,7 @@ Routes::Routes(const Cluster& cluster) : cluster_(cluster), layout_(cluster.node
   for (int gpu = 0; gpu < gpus; ++gpu) nics_.of_gpu.push_back(topology::nics_of_gpu(cluster, gpu));
   numbers_.first_measured = link_count();
   if (!cluster.rates.empty()) add_measured();
-  if (cluster.fabric.kind != FabricKind::leaf_spine) return;
-  for (int spine = 0; spine < cluster.fabric.spines; ++spine) {
-    const bool failed = std::ranges::any_of(cluster.conditions, [&](const Condition& c) {
-      return c.spine == spine && c.bandwidth == 0;
-    });
-    working_spines_.push_back(failed ? -1 : spine);
-  }
-  // The flows of a failed spine take the next one that works, and the others stay where they are.
-  // So no failure looks like an improvement, whatever the hash.
-  const std::size_t spines = working_spines_.size();
-  for (std::size_t i = 2 * spines; i-- > 0;) {
-    int& taken = working_spines_[i % spines];
-    if (taken < 0) taken = working_spines_[(i + 1) % spines];
-  }
-  if (spines > 0 && working_spines_[0] < 0) working_spines_.clear();  // all have failed
+  if (cluster.fabric.kind == FabricKind::leaf_spine) working_spines_ = spines_of_flows(cluster);
 }
 
 // If switches form trees, the path to a common parent is found without a search.

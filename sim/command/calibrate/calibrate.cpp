@@ -159,7 +159,7 @@ void add_blocks(output::Document& to, output::Document from) {
 }
 
 void fit_kernels(Call& call) {
-  calibrate::Wanted wanted;
+  calibrate::CalibrateOptions wanted;
   wanted.base = need(input::locate(input::Kind::profile, call.base));
   wanted.name = call.name();
   wanted.date = call.options.text("date");

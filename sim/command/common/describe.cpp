@@ -71,7 +71,7 @@ const char* words_of(const std::string& command) {
   return command == "topo" ? "clusters" : "";
 }
 
-std::string option_words(const Description& description) {
+std::string option_text(const Description& description) {
   std::string text;
   for (const OptionRow& option : description.options) {
     text += (text.empty() ? "--" : " --") + option.name;
@@ -80,7 +80,7 @@ std::string option_words(const Description& description) {
   return text;
 }
 
-std::string command_words() {
+std::string command_text() {
   std::string text;
   for (const Command& command : commands()) text += std::string(command.name) + " ";
   return text + "test bench";
@@ -101,10 +101,10 @@ std::string bash() {
   text += fmt::format(
       "    '') COMPREPLY=($(compgen -W '{} --help --version --json --quiet' -- \"$word\"));"
       " return ;;\n",
-      command_words());
+      command_text());
   for (const Command& command : commands()) {
     text += fmt::format(
-        "    {}) options='{}'{} ;;\n", command.name, option_words(describe(command)),
+        "    {}) options='{}'{} ;;\n", command.name, option_text(describe(command)),
         *words_of(command.name) == 0
             ? ""
             : fmt::format("; names=$(rehearse list {} 2>/dev/null)", words_of(command.name)));

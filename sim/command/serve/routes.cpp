@@ -42,7 +42,7 @@ std::optional<std::string> counts(const Json& json, const char* key) {
 }
 
 // The words of `rehearse plan` for a search; an error names what is missing.
-Result<Arguments> search_words(const Json& json, const PlanRequest& plan) {
+Result<Arguments> search_arguments(const Json& json, const PlanRequest& plan) {
   Arguments words;
   Diagnostics missing;
   for (const char* key : {"model", "cluster"}) {
@@ -157,7 +157,7 @@ void Routes::start_search(const Request& request, const Respond& respond) {
   const Json settings = {{"settings", json.value("settings", Json::array())}};
   const Result<PlanRequest> plan = plan_request(output::line(settings), true);
   if (!plan) return respond(problems(422, plan.errors()));
-  const Result<Arguments> words = search_words(json, *plan);
+  const Result<Arguments> words = search_arguments(json, *plan);
   if (!words) return respond(problems(422, words.errors()));
   while (searches_.size() >= searches_most) {
     const auto old = std::ranges::find_if(searches_, [](const auto& s) { return s.second.status; });

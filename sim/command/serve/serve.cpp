@@ -18,6 +18,7 @@
 #include "sim/base/cores.h"
 #include "sim/base/quantity.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/heartbeat.h"
 #include "sim/command/serve/confinement.h"
 #include "sim/command/serve/guard.h"
 #include "sim/command/serve/http_server.h"
@@ -185,6 +186,7 @@ int run_serve(const Arguments& arguments, Globals globals) {
       .parse(arguments, globals);
   if (globals.json)
     throw Stop{exit_usage, "--json: serve prints its address; the answers of the server are JSON"};
+  end_heartbeat();  // a server is at work until it is stopped
   const Wanted wanted = wanted_of(options);
   try {
     run_server(wanted, globals);

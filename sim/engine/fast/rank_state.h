@@ -99,7 +99,7 @@ struct Pending {
   std::int64_t turn = 0;
   Duration duration{};
   std::string_view label;
-  Place place;  // for observers
+  ProgramLocation place;  // for observers
 };
 
 // Times of a completed operation: when its last peer arrived, and when it ended. `longest` is its

@@ -12,7 +12,7 @@
 #include "sim/cluster/topology/host.h"
 #include "sim/engine/rank/queues.h"
 #include "sim/engine/replay.h"
-#include "sim/program/layers/experts/routes.h"
+#include "sim/program/ir/routes.h"
 
 namespace sim::engine {
 namespace {
@@ -356,8 +356,8 @@ Memory outside_memory(const program::Job& job, const program::Plan& plan, const 
                       std::span<const GpuKind> others) {
   Memory memory;
   memory.total = gpu.memory;
-  memory.less = profile.memory.unaccounted_most - profile.memory.unaccounted;
-  memory.more = profile.memory.unaccounted - profile.memory.unaccounted_least;
+  memory.less = profile.memory.unexplained_most - profile.memory.unexplained;
+  memory.more = profile.memory.unexplained - profile.memory.unexplained_least;
   memory.options = plan.environment.allocator_options;
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
     const program::Program& program = job.classes[i];
@@ -369,8 +369,8 @@ Memory outside_memory(const program::Job& job, const program::Plan& plan, const 
     if (least < gpu.memory) outside.push_back({"smaller GPU", gpu.memory - least});
     outside.push_back({"CUDA context", profile.memory.context});
     if (profile.memory.libraries.n > 0) outside.push_back({"libraries", profile.memory.libraries});
-    if (profile.memory.unaccounted.n > 0)
-      outside.push_back({"unaccounted", profile.memory.unaccounted});
+    if (profile.memory.unexplained.n > 0)
+      outside.push_back({"unexplained", profile.memory.unexplained});
     for (const Stream s : program.communicators) {
       const network::Groups& groups = job.mesh.groups(communicator_of(s));
       outside.push_back({"NCCL " + std::string(name(s)),

@@ -50,8 +50,8 @@ void TimedDriver::unmap(int, std::int64_t, Bytes size) {
   account_.used -= size.n;
 }
 
-Place resolve(const program::Program& program, const Position& position) {
-  Place place;
+ProgramLocation resolve(const program::Program& program, const Position& position) {
+  ProgramLocation place;
   place.step = position.step;
   if (position.passes == nullptr) return place;
   const program::Pass& pass = (*position.passes)[position.pass];
@@ -84,7 +84,7 @@ void RankMemory::watch(Observer& observer, int rank_class) {
 
 void RankMemory::tell(Category category, std::int64_t delta, std::int64_t address,
                       const Position& position) {
-  const Place place = resolve(program_, position);
+  const ProgramLocation place = resolve(program_, position);
   observer_->memory({rank_class_,
                      driver_.cpu(),
                      category,
@@ -174,11 +174,11 @@ void RankMemory::out_of_memory(const Instruction& i, const Position& position) {
 }
 
 bool RankMemory::may_wait(std::int64_t bytes, program::Stream stream) {
-  const std::int64_t left = driver_.free_memory().n;
-  if (left > std::max<std::int64_t>(bytes, 64 << 20) * 2) return false;
+  const std::int64_t left = std::min(driver_.free_memory().n, allocator_.left_below_limit());
+  const bool enough = left >= allocator_.most_from_driver(bytes);
+  if (enough && !allocator_.collects_garbage()) return false;
   allocator_.poll();
-  return allocator_.largest_free_block(static_cast<int>(stream)).n < bytes &&
-         left < bytes + (20 << 20);
+  return !allocator_.serves(bytes, static_cast<int>(stream));
 }
 
 void RankMemory::free(std::uint32_t slot, bool maybe, const Position* position) {

@@ -105,13 +105,14 @@ class TimedDriver : public allocator::Driver {
   Account account_;
 };
 
-// The position of a rank in its program. resolve() turns it into a Place, which takes longer.
+// The position of a rank in its program, for the engine. resolve() turns it into a ProgramLocation,
+// which takes longer.
 struct Position {
   int step = 0;
   const std::vector<program::Pass>* passes = nullptr;
   std::uint32_t pass = 0, call = 0, instruction = 0;
 };
-Place resolve(const program::Program& program, const Position& position);
+ProgramLocation resolve(const program::Program& program, const Position& position);
 
 // Total bytes of some tensors of one stream, in the large and the small pool.
 struct RoomNeeded {
@@ -137,8 +138,9 @@ class RankMemory {
   void move(std::uint32_t from, std::uint32_t to);
   void record_stream(std::uint32_t slot, program::Stream stream);
 
-  // Whether an allocation of `bytes` may have to wait for the device: no cached block fits, and the
-  // device has little free memory. It may be true although no wait is needed, never the reverse.
+  // Whether an allocation of `bytes` may have to wait for the device: no cached block serves it,
+  // and a new segment has no room or makes the allocator give old ones back. It may be true
+  // although no wait is needed, never the reverse.
   bool may_wait(std::int64_t bytes, program::Stream stream);
   const allocator::Allocator& allocator() const { return allocator_; }
   std::int64_t allocated() const { return allocator_.statistics().all.allocated_bytes.current; }

@@ -51,7 +51,7 @@ struct Entry {
   Time issued{};
   Account waiting = Account::other;  // account of the wait for peers
   std::uint16_t label = 0;
-  Place place;  // for observers
+  ProgramLocation place;  // for observers
 };
 
 // The times and accounts of a finished entry, for the streams that wait for it. post: it was ready

@@ -8,17 +8,17 @@ namespace sim::engine {
 using allocator::NodeId;
 using allocator::SubPoolMachine;
 
-SubPoolReplay::Place SubPoolReplay::place_of(std::int32_t tensor, int age) const {
+SubPoolReplay::BlockLocation SubPoolReplay::place_of(std::int32_t tensor, int age) const {
   const auto [sub_pool, number] = codes_.home[static_cast<std::size_t>(tensor)];
   const SubPoolMachine& machine = *sub_pools_[static_cast<std::size_t>(sub_pool)].machine;
-  return Place{sub_pool, machine.held(number, machine.cycle() - age)};
+  return BlockLocation{sub_pool, machine.held(number, machine.cycle() - age)};
 }
 
 // By sub-pool and node: the requested size of each occupied block.
 SubPoolReplay::ByNode<std::int64_t> SubPoolReplay::requested_sizes() const {
   ByNode<std::int64_t> asked;
   for (const Own& own : sub_pools_) asked.emplace_back(own.machine->nodes());
-  const auto ask = [&](const Place& place, std::int64_t bytes) {
+  const auto ask = [&](const BlockLocation& place, std::int64_t bytes) {
     asked[static_cast<std::size_t>(place.sub_pool)][static_cast<std::size_t>(place.node)] = bytes;
   };
   for (const CycleTrace::Held& h : trace_.held)
@@ -65,7 +65,7 @@ void SubPoolReplay::leave(RankState& r, Time begin, std::span<const std::uint32_
     if (own.machine->rests()) own.machine->play_rest(done_ - own.machine->cycle());
   RankMemory::Layout layout;
   const ByNode<std::size_t> pieces = write_segments(layout);
-  const auto piece = [&](const Place& place) {
+  const auto piece = [&](const BlockLocation& place) {
     return pieces[static_cast<std::size_t>(place.sub_pool)][static_cast<std::size_t>(place.node)];
   };
   for (const Permanent& p : permanent_)

@@ -41,7 +41,7 @@ struct SubPoolReplay::Found {
 
 struct SubPoolReplay::Filled {
   std::vector<Own> sub_pools;
-  std::vector<Place> places;  // of occupied blocks, by their ids in the allocator
+  std::vector<BlockLocation> places;  // of occupied blocks, by their ids in the allocator
   std::size_t occupied = 0;
 };
 
@@ -327,7 +327,7 @@ bool SubPoolReplay::hold_tensors(const RankState& r, std::int64_t cycle, const F
                                  Filled& filled) {
   std::size_t held = 0;
   const auto hold = [&](std::int32_t tensor, int age, allocator::BlockId block) {
-    const Place place = filled.places[static_cast<std::size_t>(block)];
+    const BlockLocation place = filled.places[static_cast<std::size_t>(block)];
     const auto [sub_pool, number] = codes_.home[static_cast<std::size_t>(tensor)];
     if (sub_pool != place.sub_pool) return false;
     filled.sub_pools[static_cast<std::size_t>(sub_pool)].machine->hold(number, cycle - age,
@@ -344,7 +344,7 @@ bool SubPoolReplay::hold_tensors(const RankState& r, std::int64_t cycle, const F
       if (!hold(h.tensor, h.age, block)) return false;
       continue;
     }
-    const Place place = filled.places[static_cast<std::size_t>(block)];
+    const BlockLocation place = filled.places[static_cast<std::size_t>(block)];
     permanent_.push_back({slot, r.memory.category(slot), r.memory.recorded(slot),
                           r.memory.requested(slot), place.sub_pool, place.node});
     ++held;

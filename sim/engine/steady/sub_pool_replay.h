@@ -93,7 +93,7 @@ class SubPoolReplay final : public MemoryReplay {
     allocator::NodeId node = -1;
   };
   // The sub-pool and the node of a block.
-  struct Place {
+  struct BlockLocation {
     int sub_pool = -1;
     allocator::NodeId node = -1;
   };
@@ -123,7 +123,7 @@ class SubPoolReplay final : public MemoryReplay {
                       Filled& filled) const;
   bool hold_tensors(const RankState& r, std::int64_t cycle, const Found& found, Filled& filled);
   // Where the block of a tensor is that was allocated `age` cycles ago.
-  Place place_of(std::int32_t tensor, int age) const;
+  BlockLocation place_of(std::int32_t tensor, int age) const;
   template <class T>
   using ByNode = std::vector<std::vector<T>>;
   ByNode<std::int64_t> requested_sizes() const;

@@ -29,9 +29,9 @@ namespace sim::input {
 using Value = std::variant<bool, std::int64_t, double, std::string>;
 std::string text_of(const Value& value);
 
-// Reads and writes the member of program::Plan that belongs to a field. Fields without a Place are
+// Reads and writes the member of program::Plan that belongs to a field. Fields without one are
 // resolved together with other fields (resolve.cpp).
-struct Place {
+struct FieldAccess {
   Value (*get)(const program::Plan&) = nullptr;
   void (*set)(program::Plan&, const Value&) = nullptr;
 
@@ -40,7 +40,7 @@ struct Place {
 
 struct Field {
   std::string_view name;  // name in a setting: "tp", "fsdp.no_sync"
-  Place place = {};
+  FieldAccess place = {};
   std::string_view unit = {};       // "": no unit
   std::string_view otherwise = {};  // default, if not the member's initial value
   // Megatron-LM flags, separated by blanks. "tensor-model-parallel-size=" takes the flag's value;

@@ -1,7 +1,7 @@
 // plan_table_experts.cpp — rows of the field table for plans: experts and latent attention.
 #include <array>
 
-#include "sim/input/fields/places.h"
+#include "sim/input/fields/field_access.h"
 
 namespace sim::input {
 namespace {

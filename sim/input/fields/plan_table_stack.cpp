@@ -2,7 +2,7 @@
 // uneven stages, environment.
 #include <array>
 
-#include "sim/input/fields/places.h"
+#include "sim/input/fields/field_access.h"
 
 namespace sim::input {
 namespace {

@@ -388,8 +388,8 @@ const Framework* framework_called(std::string_view name, std::string_view versio
 }
 
 std::string log_convention(const Framework& framework, std::string_view version) {
-  for (const auto& file : std::views::reverse(framework.files))
-    for (const v1::Log& log : file->log()) {
+  for (auto file = framework.files.rbegin(); file != framework.files.rend(); ++file)
+    for (const v1::Log& log : (*file)->log()) {
       const auto occurs = [&](const std::string& one) { return contains(version, one); };
       if (log.version().empty() || std::ranges::any_of(log.version(), occurs))
         return log.convention();

@@ -39,6 +39,17 @@ std::string word_of_json(const json& value) {
   return value.is_null() ? "null" : value.dump();
 }
 
+// The scalars of a list and of lists in it.
+void list_words(const json& list, std::vector<std::string>& words) {
+  for (const json& one : list) {
+    if (words.size() >= max_launch_values) return;
+    if (one.is_array())
+      list_words(one, words);
+    else
+      words.push_back(word_of_json(one));
+  }
+}
+
 // Flattens an object. The place of a value is the first place of its key in the text.
 void flatten(const json& node, const std::string& prefix, const std::string& text,
              LaunchValues& values) {
@@ -53,14 +64,14 @@ void flatten(const json& node, const std::string& prefix, const std::string& tex
     made.at = std::min(text.find('"' + key + '"'), text.size());
     made.is_list = value.is_array();
     if (value.is_array())
-      for (const json& one : value) made.words.push_back(word_of_json(one));
+      list_words(value, made.words);
     else if (!value.is_object())
       made.words.push_back(word_of_json(value));
   }
 }
 
 std::string place_in(const std::string& text, const std::string& path, const LaunchValue& value) {
-  const shell::Place at = shell::place(text, value.at);
+  const shell::TextPosition at = shell::place(text, value.at);
   return fmt::format("{}:{}:{}", path, at.line, at.column);
 }
 
@@ -143,6 +154,7 @@ DeepSpeedConfig read_deepspeed_config(const std::string& text, const std::string
   }
   const json root = json::parse(text, nullptr, false, true);
   if (!root.is_object()) {
+    config.is_no_json = true;
     config.problems.push_back({path, "not a JSON object: is it DeepSpeed's configuration?"});
     return config;
   }

@@ -20,6 +20,7 @@ namespace sim::input {
 struct DeepSpeedConfig {
   LaunchValues values;  // by path: "zero_optimization.stage"
   Diagnostics problems;
+  bool is_no_json = false;  // the text is no JSON object
 
   std::optional<int> stage;  // ZeRO stage; nothing: the file does not say (0)
   bool fp16 = false, bf16 = false;
@@ -39,5 +40,16 @@ struct DeepSpeedConfig {
 
 // `path`: for diagnostics. All problems at once.
 DeepSpeedConfig read_deepspeed_config(const std::string& text, const std::string& path);
+
+// Settings of DeepSpeed's file for a run of the transformers library's Trainer, which resolves its
+// "auto" values from its own arguments. They set nothing here.
+struct MegatronArguments;
+MegatronArguments read_deepspeed_of_trainer(const std::string& text, const std::string& path);
+
+// A file that a launch file or script names: relative to its folder, or to a folder above it.
+struct NamedFile {
+  std::string path, text;
+};
+std::optional<NamedFile> above(const std::string& launch_file, const std::string& name);
 
 }  // namespace sim::input

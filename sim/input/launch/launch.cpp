@@ -10,7 +10,8 @@
 namespace sim::input {
 namespace {
 
-enum class Format : std::uint8_t { json, toml, yaml, script, none };
+// form: a template of Helm or Jinja, with values to fill in.
+enum class Format : std::uint8_t { json, toml, yaml, script, form, none };
 
 // "[section]" or `key = value`: TOML. A shell writes no blanks around '='.
 bool is_toml(std::string_view line) {
@@ -46,6 +47,7 @@ Format format_of(std::string_view text) {
     const std::size_t first = line.find_first_not_of(" \t");
     if (first == std::string_view::npos || line[first] == '#') continue;
     line.remove_prefix(first);
+    if (line.starts_with("{{") || line.starts_with("{%")) return Format::form;
     if (line.front() == '{' || line.starts_with("//")) return Format::json;
     if (is_toml(line)) return Format::toml;
     return is_yaml(line) ? Format::yaml : Format::none;
@@ -78,6 +80,10 @@ LaunchFile read_launch(const std::string& text, const std::string& path) {
   if (format == Format::none) format = format_of_name(path);
   if (format == Format::yaml) return read_launch_yaml(text, path);
   if (format == Format::toml) return read_torchtitan(text, path);
+  if (format == Format::form)
+    return refused_launch(path,
+                          "a template of Helm or Jinja; fill it in first (helm template), and give "
+                          "the file that it makes");
   if (format == Format::json) return read_deepspeed(text, path);
   return {read_megatron(text, path)};
 }

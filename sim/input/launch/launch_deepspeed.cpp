@@ -1,25 +1,30 @@
 // launch_deepspeed.cpp — reads DeepSpeed's JSON configuration as the launch file. The command line
 // gives the model and the sequence.
 #include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "sim/input/launch/deepspeed_config.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/launch/launch_files.h"
+#include "sim/input/text/textproto.h"
 
 namespace sim::input {
 namespace {
 
 class DeepSpeedReader {
  public:
-  DeepSpeedReader(const DeepSpeedConfig& config, const std::string& path, MegatronArguments& out)
-      : config_(config), path_(path), out_(out) {}
+  // `by_trainer`: the Trainer's arguments are "auto" values, and it says batch and precision.
+  DeepSpeedReader(const DeepSpeedConfig& config, const std::string& path, bool by_trainer,
+                  MegatronArguments& out)
+      : config_(config), path_(path), by_trainer_(by_trainer), out_(out) {}
 
   void run() {
-    batch();
-    precision();
+    if (!by_trainer_) batch();
+    if (!by_trainer_) precision();
     const int stage = config_.stage.value_or(0);
     set(fmt::format("zero={}", stage));
     if (const std::int64_t tp = config_.whole("tensor_parallel.autotp_size"); tp > 1)
@@ -30,7 +35,7 @@ class DeepSpeedReader {
     if (config_.offloads_optimizer) offload(stage);
     // Gradients are accumulated and communicated in the type of the model [runtime/engine.py:
     // get_data_types, communication_data_type].
-    const bool is_short = config_.fp16 || config_.bf16 || config_.auto_precision;
+    const bool is_short = config_.fp16 || config_.bf16 || config_.auto_precision || by_trainer_;
     if (stage >= 2 && is_short) set(fmt::format("fp32_gradients={}", config_.fp32_gradients));
     if (stage == 3) whole_shards(is_short);
   }
@@ -102,15 +107,57 @@ class DeepSpeedReader {
 
   const DeepSpeedConfig& config_;
   const std::string& path_;
+  bool by_trainer_;
   MegatronArguments& out_;
 };
+
+// The notes and problems of the keys, by the launcher file of DeepSpeed.
+void read_keys(const DeepSpeedConfig& config, const std::string& text, const std::string& path,
+               MegatronArguments& out) {
+  out.problems = config.problems;
+  const auto rows = read_rows("deepspeed", config.values, text, path);
+  if (!rows) return;
+  out.notes = rows->notes;
+  out.problems.insert(out.problems.end(), rows->problems.begin(), rows->problems.end());
+}
+
+// The first word in capitals in place of a value: `"stage": ZERO_STAGE`; "" if there is none.
+std::string word_to_fill(const std::string& text) {
+  for (std::size_t at = text.find(": "); at != std::string::npos; at = text.find(": ", at + 1)) {
+    const std::size_t first = at + 2;
+    std::size_t end = first;
+    while (end < text.size() && ((text[end] >= 'A' && text[end] <= 'Z') || text[end] == '_')) ++end;
+    if (end - first > 3 && text.substr(first, end - first).find('_') != std::string::npos)
+      return text.substr(first, end - first);
+  }
+  return "";
+}
+
+// The file of a program that writes its keys in braces: JSON, or YAML with '#' before comments and
+// commas at the end of lists [EleutherAI/gpt-neox configs].
+std::optional<LaunchFile> of_another_program(const DeepSpeedConfig& config, const std::string& text,
+                                             const std::string& path) {
+  if (config.problems.empty()) return read_by_launcher(config.values, text, path);
+  if (!config.is_no_json) return std::nullopt;
+  try {
+    if (yaml_values(text).empty()) return std::nullopt;
+  } catch (const YAML::Exception&) {
+    return std::nullopt;  // the problem of the JSON text stays
+  }
+  if (path.ends_with(".json") && word_to_fill(text).empty()) return std::nullopt;
+  if (const std::string word = word_to_fill(text); !word.empty())
+    return refused_launch(
+        path, fmt::format("a template: {} stands for a value; write the value in its place", word));
+  return read_launch_yaml(text, path);
+}
 
 }  // namespace
 
 LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
   const DeepSpeedConfig config = read_deepspeed_config(text, path);
+  if (auto other = of_another_program(config, text, path)) return std::move(*other);
   LaunchFile file;
-  file.arguments.framework = "";
+  file.arguments.framework = "deepspeed";
   file.arguments.problems = config.problems;
   if (config.values.empty()) {
     if (config.problems.empty()) return refused_launch(path, "an empty JSON object");
@@ -126,13 +173,35 @@ LaunchFile read_deepspeed(const std::string& text, const std::string& path) {
   if (std::ranges::none_of(own, [&](auto key) { return has_path(config.values, key); }))
     return refused_launch(path, fmt::format("not a configuration of DeepSpeed: it has none of {}",
                                             fmt::join(own, ", ")));
-  if (auto rows = read_rows("deepspeed", config.values, text, path)) {
-    file.arguments.notes = std::move(rows->notes);
-    file.arguments.problems.insert(file.arguments.problems.end(), rows->problems.begin(),
-                                   rows->problems.end());
-  }
-  DeepSpeedReader(config, path, file.arguments).run();
+  read_keys(config, text, path, file.arguments);
+  DeepSpeedReader(config, path, false, file.arguments).run();
   return file;
+}
+
+MegatronArguments read_deepspeed_of_trainer(const std::string& text, const std::string& path) {
+  const DeepSpeedConfig config = read_deepspeed_config(text, path);
+  MegatronArguments out;
+  read_keys(config, text, path, out);
+  DeepSpeedReader(config, path, true, out).run();
+  return out;
+}
+
+std::optional<NamedFile> above(const std::string& launch_file, const std::string& name) {
+  namespace fs = std::filesystem;
+  const fs::path named(name);
+  if (name.empty() || named.is_absolute()) return std::nullopt;
+  constexpr int highest = 5;
+  std::error_code error;
+  fs::path folder = fs::absolute(launch_file, error).parent_path();
+  for (int up = 0; up <= highest && !error; ++up) {
+    const std::string path = (folder / named).lexically_normal().string();
+    if (fs::is_regular_file(path, error))
+      if (const Result<std::string> text = read_file(path, max_launch_bytes))
+        return NamedFile{path, *text};
+    if (folder == folder.parent_path()) break;
+    folder = folder.parent_path();
+  }
+  return std::nullopt;
 }
 
 }  // namespace sim::input

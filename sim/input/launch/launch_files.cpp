@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include "sim/base/ascii.h"
 #include "sim/input/fields/fields.h"
+#include "sim/input/launch/adapters.h"
+#include "sim/input/launch/deepspeed_config.h"
 #include "sim/input/schema/launcher.pb.h"
 #include "sim/input/text/locate.h"
 #include "sim/input/text/textproto.h"
@@ -68,8 +71,14 @@ const v1::LauncherKey* row_of(const v1::Launcher& launcher, std::string_view key
 // "meta-llama/Llama-3.1-8B-Instruct" as a name of models/: "llama-3.1-8b".
 std::string model_file(const std::string& name) {
   std::string file = lower(name.substr(name.find_last_of('/') + 1));
+  // A release's month: "-2507".
+  if (const std::size_t dash = file.find_last_of('-');
+      dash != std::string::npos && file.size() - dash == 5 &&
+      file.find_first_not_of("0123456789", dash + 1) == std::string::npos)
+    file.erase(dash);
   for (const char* suffix : {"-instruct", "-base", "-chat", "-hf", "-it", "-pt"})
     if (file.ends_with(suffix)) file.erase(file.size() - std::string_view(suffix).size());
+  if (file.starts_with("meta-")) file.erase(0, 5);
   return file;
 }
 
@@ -92,6 +101,8 @@ class KeyReader {
         left.push_back(path);
     }
     for (const v1::Product& product : launcher_.product()) multiply(product);
+    for (const v1::Absent& absent : launcher_.absent()) fill(absent);
+    if (!modules_.empty()) set(fmt::format("lora_modules={}", fmt::join(modules_, ",")), {{}, at_});
     name_unread(left);
     return std::move(file_);
   }
@@ -100,7 +111,7 @@ class KeyReader {
   MegatronArguments& out() { return file_.arguments; }
 
   std::string where(const LaunchValue& value) const {
-    const shell::Place place = shell::place(text_, value.at);
+    const shell::TextPosition place = shell::place(text_, value.at);
     return fmt::format("{}:{}:{}", path_, place.line, place.column);
   }
 
@@ -126,8 +137,9 @@ class KeyReader {
 
   void read(const v1::LauncherKey& row, const std::string& path, const LaunchValue& value) {
     const std::string text = value.text();
-    const bool is_unknown = text == "auto" || !reference_of(text).empty();
-    if (row.choice_size() > 0) return choose(row, path, value, is_unknown);
+    const bool is_unknown = value.is_unknown || text == "auto" || !reference_of(text).empty();
+    const bool is_path = row.deepspeed() && !chosen_by(row, text);
+    if (row.choice_size() > 0 && !is_path) return choose(row, path, value, is_unknown);
     const bool is_off = (is_off_word(text) && !value.is_list) ||
                         (text == "0" && !row.zero_counts()) ||
                         (text == "-1" && row.minus_is_default());
@@ -137,9 +149,67 @@ class KeyReader {
     if (row.has_note())
       return out().notes.push_back(fmt::format("{} is not simulated: {}", path, row.note()));
     if (row.model()) return name_model(path, value);
+    if (row.modules()) return name_modules(path, value);
+    if (row.deepspeed()) return follow_deepspeed(path, value, is_unknown);
+    if (row.has_adds()) {
+      return name_modules(path, {{row.adds()}, value.at});
+    }
     if (is_unknown) return ask(row.set(), path, value);
     for (const std::string& setting : row.set())
       set(setting.ends_with('=') ? setting + text : setting, value);
+  }
+
+  static bool chosen_by(const v1::LauncherKey& row, const std::string& text) {
+    return std::ranges::any_of(row.choice(), [&](const v1::Choice& choice) {
+      return std::ranges::count(choice.is(), lower(text)) > 0;
+    });
+  }
+
+  bool is_on(const std::string& key) const {
+    const auto at = values_.lower_bound(key);
+    for (auto it = at; it != values_.end() && it->first.starts_with(key); ++it)
+      if ((it->first.size() == key.size() || it->first[key.size()] == '.') &&
+          !is_off_word(it->second.text()))
+        return true;
+    return false;
+  }
+
+  void fill(const v1::Absent& absent) {
+    if (std::ranges::any_of(absent.key(), [this](const auto& key) { return is_on(key); })) return;
+    if (absent.has_with() && !is_on(absent.with())) return;
+    for (const std::string& setting : absent.set()) {
+      const std::string field = setting.substr(0, setting.find('=') + 1);
+      if (std::ranges::none_of(out().settings,
+                               [&](const Setting& one) { return one.text.starts_with(field); }))
+        set(setting, {});
+    }
+  }
+
+  void name_modules(const std::string& path, const LaunchValue& value) {
+    const AdapterModules named = adapter_modules(value.words);
+    modules_.insert(named.modules.begin(), named.modules.end());
+    at_ = value.at;
+    for (const std::string& other : named.others)
+      out().notes.push_back(
+          fmt::format("{}: an adapter beside {} is not simulated", path, other.substr(0, 80)));
+  }
+
+  void follow_deepspeed(const std::string& path, const LaunchValue& value, bool is_unknown) {
+    const std::string name = value.text();
+    const auto file = is_unknown ? std::nullopt : above(path_, name);
+    if (!file) {
+      out().missing.push_back(
+          {"zero",
+           {where(value),
+            fmt::format("{} is {}, which is not found from the folder of this file; write zero= "
+                        "with its stage",
+                        path, name.substr(0, 80))}});
+      return;
+    }
+    MegatronArguments said = read_deepspeed_of_trainer(file->text, file->path);
+    for (Setting& setting : said.settings) out().settings.push_back(std::move(setting));
+    std::ranges::move(said.notes, std::back_inserter(out().notes));
+    std::ranges::move(said.problems, std::back_inserter(out().problems));
   }
 
   void choose(const v1::LauncherKey& row, const std::string& path, const LaunchValue& value,
@@ -185,26 +255,45 @@ class KeyReader {
                       path, value.text().substr(0, 80))}});
   }
 
+  // The whole number of a key; nothing if it is missing, or no number from 1 to 2^24.
+  std::optional<std::int64_t> whole(const std::string& key) const {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return std::nullopt;
+    const std::string& text = found->second.text();
+    std::int64_t n = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    const bool is_whole = error == std::errc{} && end == text.data() + text.size();
+    return is_whole && n >= 1 && n <= 1 << 24 ? std::optional(n) : std::nullopt;
+  }
+
+  bool holds(const v1::KeyIs& condition) const {
+    const auto found = values_.find(condition.key());
+    std::string word = found == values_.end() ? "" : lower(found->second.text());
+    if (is_off_word(word)) word.clear();
+    return std::ranges::count(condition.is(), word) > 0;
+  }
+
   void multiply(const v1::Product& product) {
-    std::int64_t all = 1;
-    const LaunchValue* first = nullptr;
-    const auto take = [&](const std::string& key, bool required) {
+    if (!std::ranges::all_of(product.when(), [this](const auto& one) { return holds(one); }))
+      return;
+    constexpr std::int64_t most = std::int64_t{1} << 32;
+    std::int64_t all = std::max<std::int64_t>(product.times(), 1);
+    for (const std::string& key : product.key()) {
+      const auto n = whole(key);
+      if (!n || all > most) return;
+      all *= *n;
+    }
+    for (const std::string& key : product.or_one()) {
       const auto found = values_.find(key);
-      if (found == values_.end() || is_off_word(found->second.text())) return !required;
-      const std::string& text = found->second.text();
-      std::int64_t n = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-      if (error != std::errc{} || end != text.data() + text.size()) return false;
-      if (n < 1 || n > 1 << 24 || all > 1 << 24) return false;
-      all *= n;
-      if (!first) first = &found->second;
-      return true;
-    };
-    for (const std::string& key : product.key())
-      if (!take(key, true)) return;
-    for (const std::string& key : product.or_one())
-      if (!take(key, false)) return;
-    if (first) set(fmt::format("{}={}", product.setting(), all), *first);
+      const bool is_missing = found == values_.end() || is_off_word(found->second.text());
+      const auto n = is_missing ? std::optional<std::int64_t>(1) : whole(key);
+      if (!n || all > most) return;
+      all *= *n;
+    }
+    all /= std::max<std::int64_t>(product.divide(), 1);
+    if (const std::int64_t unit = whole(product.round_to()).value_or(1); all <= most)
+      all = (all + unit - 1) / unit * unit;
+    set(fmt::format("{}={}", product.setting(), all), values_.find(product.key(0))->second);
   }
 
   void name_unread(const std::vector<std::string>& left) {
@@ -222,26 +311,65 @@ class KeyReader {
   const std::string& text_;
   const std::string& path_;
   LaunchFile file_;
+  std::set<std::string> modules_;  // with adapters: "linear_qkv"
+  std::size_t at_ = 0;             // place of the last key that names some
 };
 
 int effects_of(const v1::LauncherKey& row) {
   return static_cast<int>(row.set_size() > 0) + static_cast<int>(row.choice_size() > 0) +
          static_cast<int>(row.has_note()) + static_cast<int>(row.has_refuse()) +
          static_cast<int>(row.harmless()) + static_cast<int>(row.together()) +
-         static_cast<int>(row.model());
+         static_cast<int>(row.model()) + static_cast<int>(row.modules()) +
+         static_cast<int>(row.has_adds()) +
+         static_cast<int>(row.deepspeed() && row.choice_size() == 0);
+}
+
+bool is_included(const std::string& name) {
+  return std::ranges::any_of(launchers(), [&](const auto& one) {
+    return std::ranges::count(one.second.also(), name) > 0;
+  });
 }
 
 }  // namespace
 
-std::optional<LaunchFile> read_by_launcher(const LaunchValues& values, const std::string& text,
+std::optional<LaunchFile> read_by_launcher(const LaunchValues& given, const std::string& text,
                                            const std::string& path) {
-  for (const auto& [name, launcher] : launchers()) {
-    if (!signs(launcher, values)) continue;
-    if (launcher.has_refuse())
-      return refused_launch(path, fmt::format("{}: {}", launcher.line(), launcher.refuse()));
-    return KeyReader(launcher, values, text, path).run();
+  // Some programs accept '-' for '_' in the names of keys.
+  LaunchValues values;
+  for (const auto& [key, value] : given) {
+    std::string name = key;
+    std::ranges::replace(name, '-', '_');
+    values.emplace(std::move(name), value);
   }
-  return std::nullopt;
+  const std::string name = launcher_of(values);
+  if (name.empty()) return std::nullopt;
+  const v1::Launcher& launcher = launchers().find(name)->second;
+  if (launcher.has_refuse())
+    return refused_launch(path, fmt::format("{}: {}", launcher.line(), launcher.refuse()));
+  return KeyReader(launcher, values, text, path).run();
+}
+
+std::string launcher_of(const LaunchValues& values) {
+  std::string found;
+  for (const auto& [name, launcher] : launchers())
+    if (signs(launcher, values) && (found.empty() || is_included(found))) found = name;
+  return found;
+}
+
+std::pair<std::string, std::size_t> launcher_of(std::span<const shell::Word> words) {
+  for (const auto& [name, launcher] : launchers())
+    for (const std::string& command : launcher.command()) {
+      std::size_t i = 0, start = 0;
+      bool same = true;
+      while (same && start < command.size()) {
+        const std::size_t end = std::min(command.find(' ', start), command.size());
+        same = i < words.size() && words[i].text == command.substr(start, end - start);
+        start = end + 1;
+        ++i;
+      }
+      if (same) return {name, i};
+    }
+  return {};
 }
 
 std::optional<MegatronArguments> read_rows(std::string_view name, const LaunchValues& values,
@@ -287,6 +415,7 @@ Diagnostics launcher_problems(const std::string& path) {
     check(row, row.set());
     for (const v1::Choice& choice : row.choice()) check(choice, choice.set());
   }
+  for (const v1::Absent& absent : launcher.absent()) check(absent, absent.set());
   check(launcher, launcher.always());
   for (const std::string& name : launcher.also())
     if (!launchers().contains(name))

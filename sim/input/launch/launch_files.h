@@ -7,8 +7,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/input/launch/launch.h"
@@ -25,6 +27,13 @@ std::optional<LaunchFile> read_by_launcher(const LaunchValues& values, const std
 // there is no such file.
 std::optional<MegatronArguments> read_rows(std::string_view launcher, const LaunchValues& values,
                                            const std::string& text, const std::string& path);
+
+// The launcher whose `sign` these keys have; of several, one that no other launcher includes. "" if
+// there is none.
+std::string launcher_of(const LaunchValues& values);
+
+// The launcher whose `command` starts at a word of a script, and its number of words.
+std::pair<std::string, std::size_t> launcher_of(std::span<const shell::Word> words);
 
 // The effect that the launcher file of a program gives to a key.
 enum class KeyEffect : std::uint8_t { simulated, noted, refused, harmless, unknown };

@@ -3,12 +3,16 @@
 
 #include <array>
 #include <boost/property_tree/ini_parser.hpp>
+#include <charconv>
+#include <cstdint>
 #include <map>
 #include <sstream>
 
 #include "sim/base/ascii.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/launch/launch_files.h"
+#include "sim/input/models/huggingface.h"
+#include "sim/input/text/locate.h"
 
 namespace sim::input {
 namespace {
@@ -115,19 +119,47 @@ void titan_rows(const TitanValues& values, const std::string& text, MegatronArgu
   out.problems.insert(out.problems.end(), rows->problems.begin(), rows->problems.end());
 }
 
+// The number of layers of the model; 0 if models/ has no file for it.
+std::int64_t titan_layers(const TitanValues& values) {
+  const std::string name = titan_model(values.of("model.name"), values.of("model.flavor"));
+  const Result<std::string> path = locate(Kind::model, name, "");
+  if (!path) return 0;
+  const auto network = load_huggingface(*path);
+  return network ? network->layers : 0;
+}
+
+// Selective by default, of every second layer [torchtitan v0.1.0 to v0.2.2 job_config.py:
+// ActivationCheckpoint].
 void titan_recompute(const TitanValues& values, MegatronArguments& out) {
-  const std::string mode = values.of("activation_checkpoint.mode");
-  if (mode.empty() || mode == "none") return;
+  const std::string given = values.of("activation_checkpoint.mode");
+  const std::string mode = given.empty() ? "selective" : given;
   const std::string place = values.place("activation_checkpoint.mode");
-  out.settings.push_back({"recompute=" + mode, place});
-  if (mode != "selective") return;
-  const std::string option = values.of("activation_checkpoint.selective_ac_option");
-  if (option.empty() || option == "op")
-    out.settings.push_back({"recompute_modules=operators", place});
-  else
-    out.notes.push_back(
-        "activation_checkpoint.selective_ac_option: every second layer is not "
-        "simulated; selective recomputes attention");
+  const std::string stated = values.of("activation_checkpoint.selective_ac_option");
+  const std::string option = stated.empty() ? "2" : stated;
+  if (mode != "selective" || option == "op") {
+    out.settings.push_back({"recompute=" + mode, place});
+    if (mode == "selective") out.settings.push_back({"recompute_modules=operators", place});
+    return;
+  }
+  int step = 0;
+  std::from_chars(option.data(), option.data() + option.size(), step);
+  const std::int64_t layers = titan_layers(values);
+  const bool is_pipeline = values.of("parallelism.pipeline_parallel_degree") > "1";
+  if (step < 1 || layers == 0 || is_pipeline) {
+    out.missing.push_back(
+        {"recompute",
+         {place,
+          fmt::format("every layer of number {} is recomputed (selective_ac_option), of a "
+                      "pipeline or of a model that models/ does not have; write recompute= or "
+                      "layer_choices=",
+                      option.substr(0, 20))}});
+    return;
+  }
+  std::string choices;
+  for (std::int64_t layer = 1; layer <= layers; ++layer)
+    choices += fmt::format("{}{}", layer > 1 ? "," : "", layer % step == 0 ? "recompute" : "keep");
+  out.settings.push_back({"recompute=none", place});
+  out.settings.push_back({"layer_choices=" + choices, place});
 }
 
 // fp8 is a converter since 2025 and was a switch before. Its options later moved to their own

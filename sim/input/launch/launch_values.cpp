@@ -1,8 +1,11 @@
 #include "sim/input/launch/launch_values.h"
 
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <optional>
 
 #include "sim/base/ascii.h"
@@ -10,6 +13,16 @@
 
 namespace sim::input {
 namespace {
+
+// The scalars of a list and of lists in it: [[["flash"], 12]] has "flash" and "12".
+void gather_list(const YAML::Node& list, int depth, std::vector<std::string>& words) {
+  if (depth > max_launch_depth) return;
+  for (const auto& element : list) {
+    if (words.size() >= max_launch_values) return;
+    if (element.IsScalar()) words.push_back(element.Scalar());
+    if (element.IsSequence()) gather_list(element, depth + 1, words);
+  }
+}
 
 void gather_yaml(const YAML::Node& node, const std::string& prefix, int depth,
                  LaunchValues& values) {
@@ -27,10 +40,7 @@ void gather_yaml(const YAML::Node& node, const std::string& prefix, int depth,
   value.at = node.Mark().pos > 0 ? static_cast<std::size_t>(node.Mark().pos) : 0;
   value.is_list = node.IsSequence();
   if (node.IsScalar()) value.words.push_back(node.Scalar());
-  if (node.IsSequence())
-    for (const auto& element : node)
-      if (element.IsScalar() && value.words.size() < max_launch_values)
-        value.words.push_back(element.Scalar());
+  if (node.IsSequence()) gather_list(node, depth, value.words);
   values[prefix] = std::move(value);
 }
 
@@ -55,7 +65,8 @@ class Resolver {
   explicit Resolver(const LaunchValues& values) : values_(values) {}
 
   // The text with all references that have an answer replaced.
-  std::string resolve(std::string_view text, int depth = 0) const {
+  // `key`: the path of the value, for relative references.
+  std::string resolve(std::string_view text, std::string_view key, int depth = 0) const {
     std::string out;
     for (std::size_t i = 0; i < text.size();) {
       const std::size_t start = std::min(text.find("${", i), text.size());
@@ -65,7 +76,7 @@ class Resolver {
       if (end == std::string_view::npos) return std::string(text);
       const std::string_view whole = text.substr(start, end - start);
       const std::optional<std::string> found =
-          depth < deepest ? answer(whole.substr(2, whole.size() - 3), depth) : std::nullopt;
+          depth < deepest ? answer(whole.substr(2, whole.size() - 3), key, depth) : std::nullopt;
       out += found ? *found : std::string(whole);
       i = end;
     }
@@ -75,10 +86,10 @@ class Resolver {
  private:
   static constexpr int deepest = 8;
 
-  // The answer of "oc.env:TP,4", "oc.decode:X", "oc.select:KEY,X" or "KEY"; nothing if only the
-  // run can give it.
-  std::optional<std::string> answer(std::string_view inner, int depth) const {
-    const std::string body = resolve(inner, depth + 1);
+  // The answer of "oc.env:TP,4", "oc.decode:X", "oc.select:KEY,X", "TP:4", "multiply:4,2" or "KEY";
+  // nothing if only the run can give it.
+  std::optional<std::string> answer(std::string_view inner, std::string_view key, int depth) const {
+    const std::string body = resolve(inner, key, depth + 1);
     const std::size_t colon = body.find(':');
     const std::string resolver = body.substr(0, colon == std::string::npos ? 0 : colon);
     const std::string rest = colon == std::string::npos ? body : body.substr(colon + 1);
@@ -90,11 +101,52 @@ class Resolver {
     }
     if (resolver == "oc.env" || resolver == "env")
       return has_default ? std::optional(trimmed(rest.substr(comma + 1))) : std::nullopt;
+    if (is_variable(resolver)) return trimmed(rest);
+    if (has_default && !resolver.empty() && resolver != "oc.select")
+      return calculated(resolver, trimmed(rest.substr(0, comma)), trimmed(rest.substr(comma + 1)));
     if (!resolver.empty() && resolver != "oc.select") return std::nullopt;
-    const auto value = values_.find(trimmed(rest.substr(0, comma)));
+    const std::string path = absolute(trimmed(rest.substr(0, comma)), key);
+    auto value = values_.find(path);
+    // A file of a group of Hydra names its own keys below the group: ${training.model.seed}.
+    if (value == values_.end() && path.find('.') != std::string::npos)
+      value = values_.find(path.substr(path.find('.') + 1));
     if (value != values_.end() && !value->second.is_list)
-      return resolve(value->second.text(), depth + 1);
+      return resolve(value->second.text(), value->first, depth + 1);
     return has_default ? std::optional(trimmed(rest.substr(comma + 1))) : std::nullopt;
+  }
+
+  // An environment variable with its default [AMD-AGI/Primus: ${PRIMUS_SEQ_LENGTH:2048}].
+  static bool is_variable(std::string_view name) {
+    return name.size() > 1 && std::ranges::all_of(name, [](char c) {
+             return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+           });
+  }
+
+  // The path that ".b" or "..b" means in the value of `key`: beside it, or one level higher.
+  static std::string absolute(const std::string& path, std::string_view key) {
+    const std::size_t dots = path.find_first_not_of('.');
+    if (dots == 0 || dots == std::string::npos) return path;
+    for (std::size_t up = 0; up < dots; ++up)
+      key = key.substr(0,
+                       key.find_last_of('.') == std::string_view::npos ? 0 : key.find_last_of('.'));
+    return key.empty() ? path.substr(dots) : fmt::format("{}.{}", key, path.substr(dots));
+  }
+
+  // [NVIDIA/NeMo-Framework-Launcher launcher_scripts/main.py: multiply, divide_ceil, divide_floor]
+  static std::optional<std::string> calculated(std::string_view resolver, const std::string& a,
+                                               const std::string& b) {
+    const auto number = [](const std::string& text) {
+      std::int64_t n = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+      const bool is_whole = error == std::errc{} && end == text.data() + text.size();
+      return is_whole && n > 0 && n < 1 << 30 ? std::optional(n) : std::nullopt;
+    };
+    const auto x = number(a), y = number(b);
+    if (!x || !y) return std::nullopt;
+    if (resolver == "multiply") return std::to_string(*x * *y);
+    if (resolver == "divide_ceil") return std::to_string((*x + *y - 1) / *y);
+    if (resolver == "divide_floor") return std::to_string(*x / *y);
+    return std::nullopt;
   }
 
   const LaunchValues& values_;
@@ -114,7 +166,7 @@ void resolve_references(LaunchValues& values) {
   const Resolver resolver(given);
   for (auto& [path, value] : values)
     for (std::string& word : value.words)
-      if (word.find("${") != std::string::npos) word = resolver.resolve(word);
+      if (word.find("${") != std::string::npos) word = resolver.resolve(word, path);
 }
 
 bool is_true_word(std::string_view text) {

@@ -20,6 +20,7 @@ struct LaunchValue {
   std::vector<std::string> words;
   std::size_t at = 0;  // byte offset in the file
   bool is_list = false;
+  bool is_unknown = false;  // a shell's variable that the script does not define
 
   const std::string& text() const {
     static const std::string none;

@@ -1,5 +1,5 @@
 // launch_yaml.cpp — reads YAML configurations: Megatron-LM (MODEL_ARGS), NeMo, Megatron-Bridge,
-// accelerate.
+// FlagScale and Primus; the others by their launcher files.
 //
 // Keys become Megatron-LM flags of the same meaning. The Translator then reads them.
 //
@@ -11,10 +11,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <span>
 #include <sstream>
 
 #include "sim/base/ascii.h"
+#include "sim/input/launch/accelerate.h"
+#include "sim/input/launch/adapters.h"
 #include "sim/input/launch/launch.h"
 #include "sim/input/launch/launch_files.h"
 #include "sim/input/launch/launch_values.h"
@@ -24,13 +28,26 @@
 namespace sim::input {
 namespace {
 
+// A word without the quotes of a shell around it, which YAML keeps inside its own, and without the
+// brackets and commas of a list in a text: "[moe_act, mlp]".
+std::string plain_word(std::string word, bool is_list) {
+  const bool quoted = word.size() > 1 && word.front() == word.back() &&
+                      (word.front() == '\'' || word.front() == '"');
+  if (quoted) word = word.substr(1, word.size() - 2);
+  if (is_list) std::erase_if(word, [](char c) { return c == '[' || c == ']' || c == ','; });
+  return word;
+}
+
 // Adds a flag as if the command line had `--name value`.
 void give(Launch& launch, const std::string& name, const LaunchValue& value) {
   Given given;
   given.flag = {"--" + name, value.at, {}};
   for (const std::string& text : value.words) {
     std::istringstream parts(text);
-    for (std::string part; parts >> part;) given.values.push_back(word_of(part, value.at));
+    const bool is_list = text.starts_with('[') && text.ends_with(']') &&
+                         text.find_first_of("abcdefghijklmnopqrstuvwxyz") == 1;
+    for (std::string part; parts >> part;)
+      given.values.push_back(word_of(plain_word(part, is_list), value.at));
   }
   launch.flags[name] = std::move(given);
 }
@@ -171,6 +188,25 @@ void activation(const LaunchValues& values, Launch& launch) {
     give(launch, "swiglu", {{}, gated->at, false});
 }
 
+// The width of a gated MLP by FlagScale's keys [FlagOpen/FlagScale flagscale/runner/auto_tuner/
+// utils.py: multiple_of, hidden_dim_multiplier].
+void width(const LaunchValues& values, Launch& launch) {
+  const auto number = [&](const char* key) {
+    const auto found = values.find(key);
+    return found == values.end() ? 0.0 : std::strtod(found->second.text().c_str(), nullptr);
+  };
+  const double unit = number("model.multiple_of"), hidden = number("model.hidden_size");
+  if (launch.flags.contains("ffn-hidden-size") || !launch.flags.contains("swiglu")) return;
+  if (!(unit >= 1 && unit < 1 << 20 && hidden >= 1 && hidden < 1 << 20)) return;
+  double width = std::floor(4 * hidden * 2 / 3);
+  if (const double factor = number("model.hidden_dim_multiplier"); factor > 0 && factor < 16)
+    width = std::floor(width * factor);
+  width = unit * std::ceil(width / unit);
+  const LaunchValue& by = values.find("model.multiple_of")->second;
+  give(launch, "ffn-hidden-size",
+       {{std::to_string(static_cast<std::int64_t>(width))}, by.at, false});
+}
+
 void precision(const std::string& path, const LaunchValue& value, Launch& launch) {
   const std::string name = lower(value.text());
   if (name.find("bf16") != std::string::npos) give(launch, "bf16", {{}, value.at, false});
@@ -228,7 +264,7 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
     if (path == "trainer.precision" || path.starts_with("mixed_precision")) {
       precision(path, value, launch);
     } else if (path == "model.optim.name") {
-      if (value.text() == "distributed_fused_adam")
+      if (value.text() == "distributed_fused_adam" || value.text() == "mcore_distributed_optim")
         give(launch, "use-distributed-optimizer", {{}, value.at, false});
     } else if (path.starts_with("model.tokenizer.") || path.starts_with("tokenizer.") ||
                path.starts_with("data.tokenizer.")) {
@@ -246,95 +282,79 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
     }
   }
   activation(values, launch);
+  width(values, launch);
+  // NeMo's switch for the formats below it.
+  if (const auto fp8 = values.find("model.fp8");
+      fp8 != values.end() && is_off_word(fp8->second.text()))
+    for (const char* format : {"fp8-hybrid", "fp8-e4m3"}) launch.flags.erase(format);
+  if (const auto offload = values.find("model.cpu_offloading");
+      offload != values.end() && is_off_word(offload->second.text()))
+    launch.flags.erase("cpu-offloading-num-layers");
+  if (values.contains("system.hetero.enable_hetero") &&
+      is_true_word(values.find("system.hetero.enable_hetero")->second.text()))
+    launch.program = "train_heterogeneous.py";
+  std::erase_if(left, [](const std::string& key) {
+    return key == "model.multiple_of" || key == "model.hidden_dim_multiplier";
+  });
   if (const auto amp = values.find("model.megatron_amp_O2");
       amp != values.end() && is_true_word(amp->second.text()) && launch.flags.contains("bf16"))
     give(launch, "accumulate-allreduce-grads-in-fp32", {{}, amp->second.at, false});
   return launch;
 }
 
-// --- Hugging Face accelerate ---------------------------------------------------------------
-
-LaunchFile of_accelerate(const LaunchValues& values, const std::string& text,
-                         const std::string& path) {
-  LaunchFile file;
-  if (auto rows = read_rows("accelerate", values, text, path)) file.arguments = std::move(*rows);
-  file.arguments.framework = "";
-  MegatronArguments& out = file.arguments;
-  const auto of = [&](const std::string& key) {
-    const auto found = values.find(key);
-    return found == values.end() ? std::string() : found->second.text();
-  };
-  const auto set = [&](std::string setting) { out.settings.push_back({std::move(setting), path}); };
-  if (!of("num_processes").empty()) set("gpus=" + of("num_processes"));
-  const std::string mixed = of("mixed_precision");
-  set(mixed == "fp16" ? "precision=fp16" : mixed == "bf16" ? "precision=bf16" : "precision=fp32");
-  const std::string kind = of("distributed_type");
-  if (kind == "FSDP") {
-    const std::string strategy = of("fsdp_config.fsdp_sharding_strategy");
-    const bool second = of("fsdp_config.fsdp_version") == "2";
-    set(second ? "data_parallel=fsdp2" : "data_parallel=fsdp1");
-    const bool keeps = strategy == "SHARD_GRAD_OP" || strategy == "2" ||
-                       lower(of("fsdp_config.fsdp_reshard_after_forward")) == "false" ||
-                       of("fsdp_config.fsdp_reshard_after_forward") == "SHARD_GRAD_OP";
-    if (keeps) set("fsdp.reshard_after_forward=false");
-    if (strategy.find("HYBRID") != std::string::npos)
-      out.notes.push_back(
-          fmt::format("{}: say how many copies there are: fsdp.replicas=, for "
-                      "example the nodes",
-                      strategy));
-    if (strategy == "NO_SHARD" || strategy == "3")
-      out.problems.push_back({path,
-                              "fsdp_sharding_strategy NO_SHARD is DDP; write "
-                              "distributed_type: MULTI_GPU"});
-    if (is_true_word(of("fsdp_config.fsdp_activation_checkpointing"))) set("recompute=full");
-    if (is_true_word(of("fsdp_config.fsdp_offload_params")))
-      out.problems.push_back({path,
-                              "fsdp_offload_params: parameters on the CPU are not "
-                              "simulated; remove it to see the run without it"});
-    if (is_true_word(of("fsdp_config.fsdp_forward_prefetch"))) set("fsdp.forward_prefetch=1");
-    if (of("fsdp_config.fsdp_backward_prefetch") == "NO_PREFETCH") set("fsdp.backward_prefetch=0");
-  } else if (kind == "DEEPSPEED") {
-    const std::string stage = of("deepspeed_config.zero_stage");
-    if (!stage.empty()) set("zero=" + stage);
-    if (stage == "3") set("deepspeed_optimizer=true");
-    if (!is_off_word(of("deepspeed_config.offload_optimizer_device"))) {
-      set("optimizer_cpu_offload=true");
-      if (stage != "3") set("precision_aware_optimizer=true");
-    }
-  } else if (kind == "MULTI_GPU") {
-    set("distributed_optimizer=false");
-  } else {
-    out.problems.push_back({path, fmt::format("distributed_type {} is not read; write FSDP, "
-                                              "DEEPSPEED or MULTI_GPU",
-                                              kind.substr(0, 40))});
-  }
-  out.notes.push_back("layers run fused kernels; layer_kernels=eager simulates PyTorch's own");
-  return file;
-}
-
 // The values below a key, with the rest of their paths, and all values elsewhere.
-LaunchValues below(const LaunchValues& values, std::string_view prefix) {
+LaunchValues below(const LaunchValues& values, std::string_view prefix, std::string_view to = "") {
   LaunchValues inner;
   for (const auto& [key, value] : values)
-    inner[key.starts_with(prefix) ? key.substr(prefix.size()) : key] = value;
+    inner[key.starts_with(prefix) ? fmt::format("{}{}", to, key.substr(prefix.size())) : key] =
+        value;
   return inner;
 }
 
-// NeMo, Megatron-Bridge and FlagScale name keys as Megatron-LM names its flags.
+// NeMo, Megatron-Bridge and FlagScale name keys as Megatron-LM names its flags. One key is enough
+// that no other program has, or two that some have.
 bool is_of_megatron(const LaunchValues& values) {
-  constexpr std::array<std::string_view, 9> own = {"tensor_model_parallel_size",
-                                                   "pipeline_model_parallel_size",
-                                                   "micro_batch_size",
-                                                   "encoder_seq_length",
-                                                   "num_layers",
-                                                   "num_query_groups",
-                                                   "use_distributed_optimizer",
-                                                   "recompute_granularity",
-                                                   "seq_length"};
-  return std::ranges::any_of(values, [&](const auto& entry) {
-    const std::string key = last_part(entry.first);
-    return entry.first != key && std::ranges::count(own, key) > 0;
-  });
+  constexpr std::array<std::string_view, 7> own = {
+      "tensor_model_parallel_size", "pipeline_model_parallel_size",
+      "micro_batch_size",           "encoder_seq_length",
+      "num_query_groups",           "use_distributed_optimizer",
+      "recompute_granularity"};
+  int found = 0;
+  for (const auto& [path, value] : values) {
+    const std::string key = last_part(path);
+    if (path == key || !in_any(sections, path)) continue;
+    if (std::ranges::count(own, key) > 0) found += 2;
+    if (key == "num_layers" || key == "seq_length") ++found;
+  }
+  return found >= 2;
+}
+
+// Adapters of NeMo 1 (`model.peft`) and Megatron-Bridge (`peft`).
+void nemo_adapters(const LaunchValues& values, const std::string& path, MegatronArguments& out) {
+  const auto of = [&](const char* key) -> const LaunchValue* {
+    const auto found = values.find(key);
+    return found == values.end() || is_off_word(found->second.text()) ? nullptr : &found->second;
+  };
+  const LaunchValue* scheme = of("model.peft.peft_scheme");
+  const LaunchValue* rank = of("peft.dim");
+  const LaunchValue* modules = of("peft.target_modules");
+  if (scheme && lower(scheme->text()) == "lora") {
+    rank = of("model.peft.lora_tuning.adapter_dim");
+    modules = of("model.peft.lora_tuning.target_modules");
+  } else if (scheme || has_path(values, "model.adapter_tuning") ||
+             has_path(values, "model.ia3_tuning") || has_path(values, "model.p_tuning")) {
+    out.problems.push_back(
+        {path, "only adapters of LoRA are simulated (model.peft.peft_scheme: lora)"});
+    return;
+  } else if (!rank && !modules) {
+    return;
+  }
+  out.settings.push_back({"adapters=true", path});
+  if (rank) out.settings.push_back({"lora_rank=" + rank->text(), path});
+  if (!modules) return;
+  const AdapterModules named = adapter_modules(modules->words);
+  if (!named.modules.empty())
+    out.settings.push_back({fmt::format("lora_modules={}", fmt::join(named.modules, ",")), path});
 }
 
 std::string unread_configuration(const LaunchValues& values) {
@@ -361,9 +381,21 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
     return refused_launch(fmt::format("{}:{}:{}", path, error.mark.line + 1, error.mark.column + 1),
                           fmt::format("not YAML: {}", error.msg));
   }
-  if (has_path(values, "distributed_type")) return of_accelerate(values, text, path);
+  // A job of MosaicML's platform has the configuration below `parameters`.
+  if (has_path(values, "parameters") && has_path(values, "command"))
+    values = below(values, "parameters.");
+  if (has_path(values, "distributed_type")) return read_accelerate(values, text, path);
   if (auto file = read_by_launcher(values, text, path)) return std::move(*file);
   if (has_path(values, "train.system")) values = below(values, "train.");
+  // Primus [AMD-AGI/Primus examples/megatron/configs]: keys of Megatron-LM in `overrides`.
+  constexpr std::string_view primus = "modules.pre_trainer.overrides.";
+  if (has_path(values, "modules.pre_trainer.overrides") &&
+      values["modules.pre_trainer.framework"].text() == "megatron") {
+    values = below(values, primus, "model.");
+    // [AMD-AGI/Primus primus/configs/modules/megatron/trainer_base.yaml: bf16]
+    if (!values.contains("model.bf16") && !values.contains("model.fp16"))
+      values["model.bf16"] = {{"true"}, 0};
+  }
   const shell::Script script;
   std::vector<std::string> left;
   Launch launch;
@@ -381,6 +413,10 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   }
   LaunchFile file;
   file.arguments = Translator(launch, script, text, path).run();
+  nemo_adapters(values, path, file.arguments);
+  std::erase_if(left, [](const std::string& key) {
+    return key.starts_with("model.peft.") || key.starts_with("peft.");
+  });
   if (!left.empty()) {
     constexpr std::size_t most = 24;
     const std::size_t shown = std::min(left.size(), most);

@@ -15,66 +15,6 @@
 namespace sim::input {
 namespace {
 
-// Name parts of programs that train something other than a GPT, or do not train.
-struct Other {
-  std::string_view part, what;
-};
-constexpr std::array others{
-    Other{"bert", "BERT"},
-    Other{"t5", "T5"},
-    Other{"ict", "a retriever"},
-    Other{"retro", "RETRO"},
-    Other{"realm", "a retriever"},
-    Other{"mamba", "a network with state-space layers"},
-    Other{"hybrid", "a network with state-space layers"},
-    Other{"vision", "a vision network"},
-    Other{"vit", "a vision network"},
-    Other{"vlm", "a multimodal network"},
-    Other{"llava", "a multimodal network"},
-    Other{"multimodal", "a multimodal network"},
-    Other{"mimo", "a multimodal network"},
-    Other{"diffusion", "a diffusion network"},
-    Other{"prefix_lm", "a network whose attention sees a prefix whole"},
-    Other{"train_rl", "by reinforcement learning"},
-    Other{"grpo", "by reinforcement learning"},
-    Other{"ppo", "by reinforcement learning"},
-    Other{"dpo", "by preferences"},
-    Other{"inference", "nothing"},
-    Other{"generat", "nothing"},
-    Other{"server", "nothing"},
-    Other{"eval", "nothing"},
-    Other{"evaluat", "nothing"},
-    Other{"convert", "nothing"},
-    Other{"create", "nothing"},
-    Other{"preprocess", "nothing"},
-    Other{"checkpoint", "nothing"},
-    Other{"export", "nothing"},
-    Other{"quantize", "nothing"},
-    Other{"prune", "nothing"},
-    Other{"mmlu", "nothing"},
-};
-
-// True if the name contains `part` as a word.
-bool has_part(std::string_view program, std::string_view part) {
-  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
-  for (std::size_t at = program.find(part); at != std::string_view::npos;
-       at = program.find(part, at + 1)) {
-    const bool starts = at == 0 || !letter(program[at - 1]);
-    const std::size_t end = at + part.size();
-    if (starts && (part.size() > 4 || end == program.size() || !letter(program[end]))) return true;
-  }
-  return false;
-}
-
-// The name with its two parent folders: "examples/multimodal/train.py".
-std::string with_folders(const std::string& word, const std::string& name) {
-  std::size_t start = word.size();
-  for (int up = 0; up < 3 && start != std::string::npos && start > 0; ++up)
-    start = word.rfind('/', start - 1);
-  if (!word.ends_with(name)) return name;
-  return word.substr(start == std::string::npos || start == word.size() ? 0 : start + 1);
-}
-
 bool is_off(const std::string& value) {
   return value == "0" || value == "none" || value == "None" || value == "False" ||
          value == "false" || value == "null";
@@ -122,7 +62,7 @@ std::optional<std::int64_t> Translator::number(const Given* given) const {
 }
 
 std::string Translator::where(const shell::Word& word) const {
-  const shell::Place place = shell::place(text_, word.at);
+  const shell::TextPosition place = shell::place(text_, word.at);
   return fmt::format("{}:{}:{}", path_, place.line, place.column);
 }
 
@@ -174,56 +114,6 @@ void Translator::gather_notes() {
   }
 }
 
-void Translator::program() {
-  // If the program's name has no "gpt" or "llama", its folders count too.
-  std::string name = launch_.program;
-  if (name.find("gpt") == std::string::npos && name.find("llama") == std::string::npos)
-    name = with_folders(launch_.program_word.text, name);
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  for (const Other& other : others)
-    if (has_part(name, other.part))
-      return refuse(launch_.program_word, fmt::format("{} trains {}, and only GPTs are simulated",
-                                                      launch_.program, other.what));
-  if (!name.empty() && name.find("gpt") == std::string::npos &&
-      name.find("llama") == std::string::npos)
-    say(fmt::format("{} is read as a program that trains a GPT with Megatron-LM's arguments",
-                    launch_.program));
-  if (launch_.started > 1)
-    say(fmt::format("the script trains {} times; the first one is simulated", launch_.started));
-  for (const shell::Word& word : launch_.lost) {
-    if (word.text.starts_with("$(") || word.text.starts_with('`'))
-      refuse(word, fmt::format("{} gives flags that only the run knows; write them in the script",
-                               word.text.substr(0, 80)));
-    else
-      say(fmt::format("{}: nothing in the script says what {} holds; it is taken as empty",
-                      where(word), word.text));
-  }
-  // Files that set up a shell do not affect a run.
-  constexpr std::array<std::string_view, 6> of_shells = {"activate", "conda",   "bashrc",
-                                                         "/etc/",    "profile", "modules"};
-  const bool launches = !launch_.program.empty() || !launch_.flags.empty();
-  for (const shell::Word& word : script_.sourced) {
-    if (std::any_of(of_shells.begin(), of_shells.end(), [&](std::string_view part) {
-          return word.text.find(part) != std::string::npos;
-        }))
-      continue;
-    const std::string unread = fmt::format("{} is not read", word.text.substr(0, 80));
-    if (launches)
-      say(fmt::format("{}: {}", where(word), unread));
-    else
-      refuse(word, unread + ", and nothing else launches a run; put it beside the script");
-  }
-  if (launches || !out_.problems.empty()) return;
-  std::string lost;
-  for (const shell::Word& word : launch_.lost)
-    lost += fmt::format("{} {}", lost.empty() ? "; nobody says what is in" : ",", word.text);
-  out_.problems.push_back(
-      {path_, fmt::format("none of its commands trains with arguments of Megatron-LM "
-                          "(--num-layers, --micro-batch-size, ...){}",
-                          lost)});
-}
-
 void Translator::flag(const std::string& name, const Given& given) {
   const FlagMeaning meaning = flag_meaning(name);
   switch (meaning.effect) {
@@ -259,6 +149,11 @@ bool Translator::legacy() const {
 
 MegatronArguments Translator::run() {
   program();
+  if (!launch_.by.empty()) {
+    rows();
+    return std::move(out_);
+  }
+  if (is_unknown_program()) return std::move(out_);
   for (const auto& [name, given] : launch_.flags) flag(name, given);
   describe_model(*this);
   world();
@@ -266,6 +161,7 @@ MegatronArguments Translator::run() {
   recomputation();
   offloaded_modules();
   cuda_graphs();
+  schedule_of_fork();
   replicas();
   cross_entropy();
   attention();
@@ -315,12 +211,17 @@ void Translator::cross_entropy() {
 }
 
 void Translator::attention() {
+  if (!has("use-flash-attn-v1") && !has("use-flash-attn-triton")) attention_kernel();
+  windows();
+  context();
+}
+
+void Translator::attention_kernel() {
   const bool flash = find({"use-flash-attn", "use-flash-attn-v2", "use-flash-attn-builder"});
   const Given* implementation = find("transformer-impl");
   const bool local = (implementation && implementation->value() == "local") ||
                      value("spec") == "local" || legacy();
   bool unfused = false;
-  if (has("use-flash-attn-v1") || has("use-flash-attn-triton")) return;
   if (const Given* backend = find("attention-backend"); backend && backend->value() != "auto") {
     const std::string name = backend->value().substr(backend->value().find('.') + 1);
     if ((name == "unfused" || name == "local") && has("multi-latent-attention"))
@@ -338,8 +239,6 @@ void Translator::attention() {
   }
   if (const Given* masked = find("no-masked-softmax-fusion"); masked && unfused)
     note(*masked, "the scores' softmax is one kernel");
-  windows();
-  context();
 }
 
 // --window-size: tokens before and after a query. --window-attn-skip-freq n: every n-th layer
@@ -463,7 +362,8 @@ void Translator::sharding() {
     for (const char* setting :
          {"distributed_optimizer=true", "overlap_grad_reduce=true", "overlap_param_gather=true"})
       set(*all, setting);
-  if (const Given* offload = find("cpu-optimizer")) set(*offload, "precision_aware_optimizer=true");
+  if (const Given* offload = find("cpu-optimizer"); offload && !has("deepspeed"))
+    set(*offload, "precision_aware_optimizer=true");
   const Given* fsdp = find({"use-megatron-fsdp", "use-custom-fsdp"});
   if (!fsdp) return;
   const std::string strategy = value("data-parallel-sharding-strategy");

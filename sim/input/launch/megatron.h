@@ -59,6 +59,9 @@ struct Launch {
   std::map<std::string, shell::Word, std::less<>> environment;
   std::vector<shell::Word> lost;  // words with unknown arguments: $EXTRA_ARGS
   int started = 0;                // number of training commands; the first is used
+  // Launcher (workloads/launchers) with the meanings of the flags; "": flags of Megatron-LM.
+  std::string by;
+  shell::Word file;  // the YAML that the command names instead of flags; no text: none
 };
 Launch find_launch(const shell::Script& script);
 

@@ -38,8 +38,10 @@ constexpr std::string_view together =
     "activations-checkpoint-num-layers checkpoint-num-layers recompute-modules "
     "checkpoint-activations num-workers use-flash-attn use-flash-attn-v2 use-flash-attn-builder "
     "cross-entropy-loss-fusion cross-entropy-fusion-impl attention-backend transformer-impl "
-    "num-query-groups group-query-attention "
-    "num-key-value-heads n-head-kv normalization RMSNorm position-embedding-type "
+    "num-query-groups group-query-attention attention-head-type "
+    "num-key-value-heads num-attention-heads-kv n-head-kv use-rms-norm "
+    "no-tie-embed-logits "
+    "normalization RMSNorm position-embedding-type "
     "use-rotary-position-embeddings use-llama2-rotary-position-embeddings "
     "use-mistral-rotary-position-embeddings no-position-embedding use-alibi-mask "
     "disable-bias-linear disable-bias-linear-fc glu-activation squared-relu quick-geglu "
@@ -54,13 +56,17 @@ constexpr std::string_view together =
     "window-size window-attn-skip-freq cpu-offloading fine-grained-activation-offloading "
     "offload-modules enable-cuda-graph external-cuda-graph cuda-graph-impl cuda-graph-scope "
     "cuda-graph-modules full-iteration-cuda-graph num-micro-batches-per-dp "
-    "micro-batch-size-per-dp moe-layer-recompute topk expert-interval moe-expert-parallel-size";
+    "micro-batch-size-per-dp moe-layer-recompute topk expert-interval moe-expert-parallel-size "
+    "enable-zero-bubble zero-bubble-v-schedule zero-bubble-v-schedule-mem-setup "
+    "zero-bubble-max-pending-backward enable-zbh1-pipeline enable-vocab-parallel "
+    "disable-backward-fusion use-interlaced-schedule enable-layer-redistribution "
+    "final-stage-num-layers";
 
 // "--x is not simulated: ...".
 constexpr std::array noted{
     Family{"qk-l2-norm qk-norm", "the norms of queries and keys are left out"},
     Family{"fp32-residual-connection", "residuals are simulated in 16 bits"},
-    Family{"sliding-window", "attention is simulated over all tokens"},
+    Family{"sliding-window sliding-window-size", "attention is simulated over all tokens"},
     Family{"distribute-saved-activations distribute-checkpointed-activations "
            "partition-activations",
            "what recomputation keeps is whole on every rank"},
@@ -95,6 +101,14 @@ constexpr std::array noted{
            "no-layer-norm-fusion no-optimizer-fusion",
            "the fused kernels are simulated"},
     Family{"apply-residual-connection-post-layernorm", "residuals are taken before the norms"},
+    Family{"parallel-attn parallel-layernorm", "attention and the MLP run one after the other"},
+    Family{"no-paired-barrier measure-activation-memory enable-zb-runtime "
+           "zero-bubble-adaptive-memory-limit-percentile enable-optimizer-post-validation "
+           "enable-zbh1-exact-semantics "
+           "no-pre-communication-optimization offload-overlap-sr",
+           "stages wait for messages only"},
+    Family{"recompute-lgd", "layers are recomputed as --recompute-granularity says"},
+    Family{"disable-te-fused-rope", "rotation is one kernel"},
     Family{"openai-gelu onnx-safe", "GELU is one kernel"},
     Family{"no-tp-comm-split-ag no-tp-comm-split-rs tp-comm-overlap-cfg tp-comm-overlap-rs-dgrad "
            "disable-tp-comm-bulk-dgrad disable-tp-comm-bulk-wgrad disable-tp-comm-overlap-ag "
@@ -193,6 +207,13 @@ constexpr std::array refused{
     Family{"offload-optimizer-states",
            "moving optimizer states to the CPU between steps is not simulated; remove it, or write "
            "--optimizer-cpu-offload, which is"},
+    Family{"interleave-group-size", "write microbatch_group= instead"},
+    Family{"num-seq-splits", "passes of parts of a sequence are not simulated with this schedule"},
+    Family{"cpu-offload offload-continuous-buffers",
+           "the moves of activations of PipeOffload are not simulated; write "
+           "--cpu-offloading-num-layers"},
+    Family{"use-post-ln", "norms after each half alone are not simulated"},
+    Family{"use-mics", "MiCS is not simulated"},
     Family{"prefixlm", "attention that sees a prefix whole is not simulated"},
     Family{"enable-mhc-connections", "hyper-connections are not simulated"},
     Family{"gtp-weight-remat-size", "splitting weights over a further dimension is not simulated"},
@@ -201,8 +222,12 @@ constexpr std::array refused{
     Family{"pipeline-model-parallel-split-rank encoder-pipeline-model-parallel-size "
            "encoder-tensor-model-parallel-size",
            "an encoder is not simulated"},
-    Family{"enable-zbh1-pipeline enable-zbh1-exact-semantics",
+    Family{"enable-1f1b-v",
            "write schedule= with the name of a schedule (rehearse list schedules)"},
+    Family{"allow-padding-num-layers", "layers that only fill a stage are not simulated"},
+    Family{"offload-chunk-num",
+           "the moves of activations of PipeOffload are not simulated; write "
+           "--cpu-offloading-num-layers"},
     Family{"force-ds-sequence-parallel ds-sequence-parallel-fpdt",
            "DeepSpeed's sequence parallelism in pieces is not simulated"},
     Family{"hybrid-override-pattern hybrid-layer-pattern hybrid-attention-ratio hybrid-mlp-ratio "

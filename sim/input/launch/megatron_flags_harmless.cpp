@@ -20,7 +20,7 @@ constinit const std::string_view harmless_flags =
     "ammo-convert-te-to-local-spec ammo-load-classic-megatron-to-mcore ammo-quant-cfg analyzer "
     "app-tag-run-name app-tag-run-version apply-layernorm-1p apply-wd-to-qk-layernorm "
     "async-ckpt-cpu-priority async-ckpt-io-priority async-ckpt-use-cpu-shm async-save "
-    "async-strategy attention-head-type auto-detect-ckpt-format basemodel-type "
+    "async-strategy auto-detect-ckpt-format basemodel-type "
     "batch-invariant-backend batch-p2p-comm batch-p2p-sync begin-of-special-token-id "
     "bert-embedder-type bert-load bert-no-binary-head beta-fast beta-slow "
     "biencoder-projection-dim biencoder-shared-query-context-model binary-mask block-data-path "
@@ -296,6 +296,25 @@ constinit const std::string_view harmless_flags =
     "vision-tower wandb-entity wandb-exp-name wandb-id wandb-name wandb-offline wandb-project "
     "wandb-save-dir warmup wd-incr-steps weight-decay weight-decay-incr-style wsd-decay-steps "
     "yaml-cfg yarn-beta-fast yarn-beta-slow yarn-correction-range-round-to-int "
-    "yarn-original-max-position-embeddings z-loss-weight";
+    "yarn-original-max-position-embeddings z-loss-weight "
+    // Forks: bigcode-project, Zyphra, epfLLM, argonne-lcf, llm-jp, sail-sg (tests/input/names).
+    "adjust-word-embedding-init barrier-with-L1-time blend-sample-in-corpus constant-fraction "
+    "constant-lr data-file-list distributed-timeout dshampooadamw-eps "
+    "dshampooadamw-max-preconditioner-dim dshampooadamw-precondition-freq "
+    "dshampooadamw-use-decoupled-weight-decay enable-manual-profiling eval-harness-interval "
+    "eval-harness-tasks fragment-fim-rate hf-autotokenizer-model inv-sqrt-cooldown-fraction "
+    "inv-sqrt-scale lima-dropout load-iters lr-constant-fraction lr-constant-plus-cooldown "
+    "lr-constant-plus-cooldown-frac lr-constant-tokens lr-cooldown-fraction lr-cooldown-tokens "
+    "lr-finder metrics multiprocessing-context muon-ns-steps muonadamw-beta1 muonadamw-beta2 "
+    "model-name muonadamw-eps muonclip-alpha muonclip-t no-new-tokens num-cycles rotary-theta "
+    "router-profiling-interval router-profiling-path routing-mode "
+    "sanity-check-dataloader-interval scalar-loss-mask schedule-timer-end schedule-timer-start "
+    "schedulefree-for-each shuffle-sample-in-corpus skip-iters sophiag-beta1 sophiag-beta2 "
+    "sophiag-rho structured-logs structured-logs-dir time timescale tokenizer-file trace-dir "
+    "train-iters-to-skip train-range-to-skip use-balancing-loss use-bias vocab-extra-ids-list "
+    "wandb-api-key wandb-entity-name wandb-log-interval wandb-logger wandb-project-name "
+    "wandb-resume word-embedding-init-std z-loss-strength data-path2 "
+    "zero-bubble-pipeline-timers-start-iter zero-bubble-pipeline-timers-end-iter "
+    "enable-exactly-numeric-match profile-memory-iter offload-time auto-offload-time";
 
 }  // namespace sim::input

@@ -3,6 +3,7 @@
 #include <array>
 #include <cctype>
 
+#include "sim/input/launch/launch_files.h"
 #include "sim/input/launch/megatron.h"
 #include "sim/input/launch/megatron_flags.h"
 #include "sim/input/launch/shell/directives.h"
@@ -149,6 +150,17 @@ void environment(const shell::Script& script, Launch& launch) {
         launch.environment.try_emplace(word.text.substr(0, equals), word);
 }
 
+// The launcher that has a sign among these flags; "" if none has.
+std::string launcher_by_flags(const Flags& flags) {
+  LaunchValues values;
+  for (const auto& [name, given] : flags) {
+    std::string key = name;
+    std::replace(key.begin(), key.end(), '-', '_');
+    values[key].words.emplace_back("given");
+  }
+  return launcher_of(values);
+}
+
 // Arguments without a program: all words of the text, and of variables that contain flags. If
 // Megatron-LM knows none of them, they belong to another program.
 void pasted(const shell::Script& script, Launch& launch) {
@@ -161,10 +173,35 @@ void pasted(const shell::Script& script, Launch& launch) {
   read_flags(words, 0, words.size(), launch, launch.flags);
   for (const char* name : {"nnodes", "nproc-per-node"})
     if (auto node = launch.flags.extract(name)) launch.launcher.insert(std::move(node));
+  if (!trains(launch.flags)) launch.by = launcher_by_flags(launch.flags);
+  if (!launch.by.empty()) return;
   const auto known = [](const auto& flag) {
     return flag_meaning(flag.first).effect != FlagEffect::unknown;
   };
   if (std::ranges::none_of(launch.flags, known)) launch.flags.clear();
+}
+
+// The training command that starts at word `i`; nothing if none does.
+std::optional<Launch> launch_at(const shell::Command& command, std::size_t i) {
+  const auto& words = command.words;
+  Launch one;
+  const auto [by, size] = launcher_of(std::span(words).subspan(i));
+  if (!by.empty()) {
+    one.by = by;
+    one.program = words[i].text;
+    one.program_word = words[i];
+    take(command, i + size - 1, one);
+    if (i + size < words.size() && words[i + size].text.find(".y") != std::string::npos)
+      one.file = words[i + size];
+    return one;
+  }
+  one.program =
+      i > 0 && words[i - 1].text == "-m" ? module_of(words[i].text) : program_of(words[i].text);
+  if (one.program.empty()) return std::nullopt;
+  one.program_word = words[i];
+  take(command, i, one);
+  if (!trains(one.flags)) one.by = launcher_by_flags(one.flags);
+  return trains(one.flags) || !one.by.empty() ? std::optional(std::move(one)) : std::nullopt;
 }
 
 }  // namespace
@@ -174,17 +211,10 @@ Launch find_launch(const shell::Script& script) {
   for (const shell::Command& command : script.commands) {
     if (command.words.front().text == "echo" || command.words.front().text == "printf") continue;
     for (std::size_t i = 0; i < command.words.size(); ++i) {
-      const std::string program = i > 0 && command.words[i - 1].text == "-m"
-                                      ? module_of(command.words[i].text)
-                                      : program_of(command.words[i].text);
-      if (program.empty()) continue;
-      Launch one;
-      one.program = program;
-      one.program_word = command.words[i];
-      take(command, i, one);
-      if (!trains(one.flags)) continue;
+      std::optional<Launch> one = launch_at(command, i);
+      if (!one) continue;
       const int started = launch.started + 1;
-      if (launch.started == 0) launch = std::move(one);
+      if (launch.started == 0) launch = std::move(*one);
       launch.started = started;
       break;
     }

@@ -24,7 +24,7 @@ void position(Translator& t, const Given& first) {
        {"use-rotary-position-embeddings", "use-llama2-rotary-position-embeddings",
         "use-mistral-rotary-position-embeddings"})
     if (t.has(rotary)) name = "rope";
-  if (t.has("use-alibi-mask")) name = "alibi";
+  if (t.has("use-alibi-mask") || name == "ALiBi") name = "alibi";
   if (!type && name == "learned_absolute" && t.has("no-position-embedding")) name = "none";
   if (name == "rope" || name == "rotary" || name == "yarn" || name == "mrope") {
     t.set(first, "architecture.position=rope");
@@ -57,9 +57,12 @@ void feed_forward(Translator& t, const Given& first) {
 }
 
 void groups(Translator& t) {
+  // [bigcode-project/Megatron-LM megatron/arguments.py: multihead or multiquery]
+  if (const Given* kind = t.find("attention-head-type"); kind && kind->value() == "multiquery")
+    return t.set(*kind, "architecture.kv_heads=1");
   const Given* count = t.find("num-query-groups");
   const bool asked = t.has("group-query-attention");
-  if (!count) count = t.find({"num-key-value-heads", "n-head-kv"});
+  if (!count) count = t.find({"num-key-value-heads", "num-attention-heads-kv", "n-head-kv"});
   // Megatron-LM reads the number of groups only with --group-query-attention.
   if (!count || (count == t.find("num-query-groups") && !asked)) return;
   t.set_value(*count, "architecture.kv_heads");
@@ -116,13 +119,16 @@ void describe_model(Translator& t) {
   const auto otherwise = [&](std::string_view flag, std::string text) {
     if (!t.has(flag)) t.set(*first, std::move(text));
   };
-  otherwise("untie-embeddings-and-output-weights", "architecture.tied_embeddings=true");
+  if (const Given* untied = t.find("no-tie-embed-logits"))
+    t.set(*untied, "architecture.tied_embeddings=false");
+  else
+    otherwise("untie-embeddings-and-output-weights", "architecture.tied_embeddings=true");
   otherwise("attention-dropout", "architecture.attention_dropout=0.1");
   otherwise("hidden-dropout", "architecture.hidden_dropout=0.1");
   const bool biases = !t.has("disable-bias-linear");
   t.set(*first, fmt::format("architecture.linear_bias={}", biases));
   if (biases) t.set(*first, "architecture.qkv_bias=true");
-  const bool rms = is_rms(t.value("normalization")) || t.has("RMSNorm");
+  const bool rms = is_rms(t.value("normalization")) || t.has("RMSNorm") || t.has("use-rms-norm");
   t.set(*first, fmt::format("architecture.norm={}", rms ? "rms" : "layer"));
   position(t, *first);
   activation(t, *first);

@@ -19,14 +19,14 @@ std::string Translator::needed(std::string_view name, std::string_view setting) 
   // NeMo disables it; Megatron-LM raises an error [training/arguments.py: validate_args].
   if (name == "tp-comm-overlap")
     return has("sequence-parallel") ? "" : "it needs --sequence-parallel";
-  const std::optional<Means> means = means_of(setting.substr(0, setting.find('=')));
-  if (!means) return {};
+  const std::optional<Feature> feature = feature_of(setting.substr(0, setting.find('=')));
+  if (!feature) return {};
   // A script without a network may be used with a model that has experts.
-  if (*means == Means::experts && (has_experts() || !has("num-layers"))) return {};
-  const auto& flags = flags_of(*means);
+  if (*feature == Feature::experts && (has_experts() || !has("num-layers"))) return {};
+  const auto& flags = flags_of(*feature);
   const bool there =
       std::ranges::any_of(flags, [&](std::string_view flag) { return !flag.empty() && has(flag); });
-  if (there && *means != Means::experts) return {};
+  if (there && *feature != Feature::experts) return {};
   return fmt::format("without --{} nothing reads it", flags.front());
 }
 
@@ -145,6 +145,32 @@ void Translator::cuda_graphs() {
     parts = experts ? std::vector<std::string>{"attn", "moe_router", "moe_preprocess"}
                     : std::vector<std::string>{"attn", "mlp"};
   set(scope ? *scope : *by, fmt::format("cuda_graph_modules={}", fmt::join(parts, ",")));
+}
+
+// Flags of forks that select a schedule. --zero-bubble-max-pending-backward is the number of stages
+// for ZB-1p, and twice it for ZB-2p. "auto" fills the memory, as ZB-2p does.
+// [sail-sg/zero-bubble-pipeline-parallelism README.md; sail-sg/VocabularyParallelism README.md,
+// megatron/training/arguments.py; deepspeedai/Megatron-DeepSpeed megatron/arguments.py]
+void Translator::schedule_of_fork() {
+  if (const Given* v = find("zero-bubble-v-schedule")) {
+    const std::string setup = value("zero-bubble-v-schedule-mem-setup");
+    set(*v, setup == "half"  ? "schedule=v-half"
+            : setup == "min" ? "schedule=v-min"
+                             : "schedule=zb-v");
+  } else if (const Given* zero = find("enable-zero-bubble")) {
+    const std::string pending = value("zero-bubble-max-pending-backward");
+    const bool is_short = pending == value("pipeline-model-parallel-size");
+    set(*zero, is_short ? "schedule=zb-1p" : "schedule=zb-2p");
+  } else if (const Given* h1 = find("enable-zbh1-pipeline")) {
+    set(*h1, "schedule=zb-h1");
+  } else if (const Given* vocab = find("enable-vocab-parallel")) {
+    const Given* two = find("disable-backward-fusion");
+    set(two ? *two : *vocab, two ? "schedule=vocab-1" : "schedule=vocab-2");
+  } else if (const Given* interlaced = find("use-interlaced-schedule")) {
+    set(*interlaced, "schedule=vocab-interlaced");
+  }
+  const Given* last = find("final-stage-num-layers");
+  if (last && has("enable-layer-redistribution")) set_value(*last, "last_stage_layers");
 }
 
 }  // namespace sim::input

@@ -25,6 +25,12 @@ std::optional<std::string> beside(const std::string& script, const shell::Word& 
   return text ? std::optional(*text) : std::nullopt;
 }
 
+bool says(const MegatronArguments& arguments, std::string_view field) {
+  return std::ranges::any_of(arguments.settings, [&](const Setting& one) {
+    return one.text.starts_with(field) && one.text.substr(field.size()).starts_with('=');
+  });
+}
+
 }  // namespace
 
 MegatronArguments read_megatron(const std::string& text, const std::string& path) {
@@ -52,7 +58,13 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
       if (!same) changes += (changes.empty() ? "" : ", ") + setting.text;
     }
     if (changes.empty()) continue;
-    const shell::Place place = shell::place(text, condition.at);
+    const shell::TextPosition place = shell::place(text, condition.at);
+    if (says(other, "precision") && !says(base, "precision"))
+      base.missing.push_back(
+          {"precision",
+           {fmt::format("{}:{}:{}", path, place.line, place.column),
+            "only the run decides this condition, and the precision depends on it; write "
+            "precision="}});
     base.notes.push_back(fmt::format(
         "{}:{}:{}: a condition that only the run could decide is taken as {}; otherwise: {}", path,
         place.line, place.column, condition.taken ? "true" : "false", changes));

@@ -1,7 +1,8 @@
 // megatron_translator.h — translates the flags of one launch into settings, notes and problems.
 //
 // read_megatron and the YAML reader create one Translator for each launch and call run() once. Its
-// parts are in megatron.cpp, megatron_model.cpp, megatron_policy.cpp and megatron_world.cpp.
+// parts are in megatron.cpp, megatron_program.cpp, megatron_model.cpp, megatron_policy.cpp,
+// megatron_world.cpp and other_command.cpp.
 // Settings keep the place of their flag, for later diagnostics.
 #pragma once
 
@@ -51,6 +52,12 @@ class Translator {
 
  private:
   void program();
+  void other_program();
+  void lost_words();
+  void sourced_files();
+  void rows();
+  bool is_unknown_program();
+  void merge_file(const shell::Word& file);
   void flag(const std::string& name, const Given& given);
   // The reason why the program ignores a flag: a flag that it depends on is not given. "" if it
   // uses it.
@@ -63,9 +70,11 @@ class Translator {
   void recomputation();
   void offloaded_modules();
   void cuda_graphs();
+  void schedule_of_fork();
   void replicas();
   void cross_entropy();
   void attention();
+  void attention_kernel();
   void context();
   void windows();
   void numerics();

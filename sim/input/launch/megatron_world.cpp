@@ -41,14 +41,43 @@ Started started(const Flags& launcher) {
   return {first({"nnodes", "num-nodes", "nodes", "sbatch-nodes"}),
           first({"nproc-per-node", "num-gpus", "npernode", "gpus-per-node", "ntasks-per-node",
                  "sbatch-gpus-per-node", "sbatch-ntasks-per-node"}),
-          first({"ranks"})};
+          first({"ranks", "num-processes"})};
+}
+
+// Number of GPUs in "localhost:0,1,2,3" or "0,1,2,3"; 0 for other texts.
+std::int64_t listed(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const std::string_view list = text.substr(colon == std::string_view::npos ? 0 : colon + 1);
+  const bool plain = !list.empty() && list.find_first_not_of("0123456789,") == std::string::npos;
+  return plain && text.find('@') == std::string_view::npos ? std::ranges::count(list, ',') + 1 : 0;
+}
+
+// The launcher's flags, with the variables that start ms-swift and the lists of GPUs of DeepSpeed
+// and CUDA in their place.
+Flags with_environment(const Launch& launch) {
+  Flags flags = launch.launcher;
+  const auto add = [&](const char* name, const shell::Word& from, const std::string& value) {
+    shell::Word word = from;
+    word.text = value;
+    flags.try_emplace(name, Given{{word}, from});
+  };
+  for (const auto& [variable, flag] :
+       {std::pair{"NPROC_PER_NODE", "nproc-per-node"}, std::pair{"NNODES", "nnodes"}})
+    if (const auto at = launch.environment.find(variable);
+        at != launch.environment.end() && !launch.by.empty())
+      add(flag, at->second, at->second.text.substr(at->second.text.find('=') + 1));
+  if (const auto at = flags.find("include"); at != flags.end() && !at->second.values.empty())
+    if (const std::int64_t n = listed(at->second.value()); n > 0)
+      add("nproc-per-node", at->second.values.front(), std::to_string(n));
+  return flags;
 }
 
 }  // namespace
 
 // Sets the number of GPUs that the launcher starts. The command line can override it.
 void Translator::world() {
-  const Started at = started(launch_.launcher);
+  const Flags launcher = with_environment(launch_);
+  const Started at = started(launcher);
   const auto per_node = at.per_node ? gpus_of(at.per_node->value()) : std::nullopt;
   const std::int64_t nodes = number(at.nodes).value_or(0);
   if (const auto ranks = number(at.ranks); ranks && (!per_node || nodes == 0))
@@ -56,6 +85,11 @@ void Translator::world() {
   if (per_node && (nodes > 0 || !at.nodes))
     return set(*at.per_node, fmt::format("gpus={}", *per_node * std::max<std::int64_t>(nodes, 1)));
   if (nodes > 0 && !at.per_node) return set(*at.nodes, fmt::format("nodes={}", nodes));
+  if (!at.nodes && !at.per_node && !at.ranks && !launch_.by.empty())
+    if (const auto devices = launch_.environment.find("CUDA_VISIBLE_DEVICES");
+        devices != launch_.environment.end())
+      if (const std::int64_t n = listed(devices->second.text.substr(21)); n > 0)
+        return set(Given{{}, devices->second}, fmt::format("gpus={}", n));
   for (const Given* given : {at.nodes, at.per_node, at.ranks})
     if (given && !given->values.front().unknowns.empty())
       return miss("gpus", given->flag,

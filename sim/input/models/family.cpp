@@ -65,6 +65,28 @@ std::vector<const v1::ModelFamily*> files_of(std::string_view type) {
   return files;
 }
 
+// The names of the keys of sizes. They refer to texts of the catalog.
+LayerKeys layer_keys(std::string_view type) {
+  LayerKeys names;
+  const auto take = [](const std::string& from, std::string_view& to) {
+    if (!from.empty()) to = from;
+  };
+  for (const v1::ModelFamily* file : files_of(type)) {
+    if (!file->has_keys()) continue;
+    const v1::SizeKeys& keys = file->keys();
+    take(keys.layers(), names.layers);
+    take(keys.hidden(), names.hidden);
+    take(keys.heads(), names.heads);
+    take(keys.positions(), names.positions);
+    take(keys.ffn(), names.width);
+    if (keys.has_ffn_times_hidden()) names.wider = keys.ffn_times_hidden();
+    if (keys.has_two_products()) names.two_products = keys.two_products();
+    if (keys.activation_size() > 0)
+      names.activations.assign(keys.activation().begin(), keys.activation().end());
+  }
+  return names;
+}
+
 // A value that a family file states: "8", "true", "rms".
 bool stated(const FamilySetter& setter, const std::string& text, FamilyValue& value) {
   using Kind = FamilyValue::Kind;
@@ -104,6 +126,7 @@ FamilyValue given_value(Keys& keys, const FamilySetter& setter, std::string_view
         value.count = n;
       else
         value.count = keys.counted(key, 0, setter.most);
+      if (field.divide() > 1) value.count /= field.divide();
       if (field.has_times()) value.count *= keys.required(field.times(), setter.most, "1024");
       if (value.count > setter.most) value.count = 0;
       break;
@@ -120,16 +143,27 @@ FamilyValue given_value(Keys& keys, const FamilySetter& setter, std::string_view
   return value;
 }
 
+// Sets a field from a key; false if the key is not given.
+bool set_from(const FamilySetter& setter, std::string_view key, const v1::FamilyField& field,
+              Keys& keys, Architecture& a) {
+  if (const std::size_t dot = key.find('.'); dot != std::string_view::npos) {
+    const std::optional<JsonObject> inner = keys.inside(key.substr(0, dot));
+    if (!inner) return false;
+    Keys nested(*inner, keys);
+    return set_from(setter, key.substr(dot + 1), field, nested, a);
+  }
+  const JsonValue* json = keys.given(key);
+  if (!json) return false;
+  if (!setter.set(a, given_value(keys, setter, key, field)))
+    keys.problem(json, fmt::format("{} is {}, which is not modelled", key, keys.spelled(*json)));
+  return true;
+}
+
 void apply(const v1::FamilyField& field, Keys& keys, Architecture& a) {
   const FamilySetter* setter = family_setter(field.name());
   if (!setter) return;
-  for (const std::string& key : field.key()) {
-    const JsonValue* json = keys.given(key);
-    if (!json) continue;
-    if (!setter->set(a, given_value(keys, *setter, key, field)))
-      keys.problem(json, fmt::format("{} is {}, which is not modelled", key, keys.spelled(*json)));
-    return;
-  }
+  for (const std::string& key : field.key())
+    if (set_from(*setter, key, field, keys, a)) return;
   FamilyValue value;
   if (field.has_otherwise()) {
     if (stated(*setter, field.otherwise(), value)) setter->set(a, value);
@@ -226,14 +260,25 @@ const std::vector<std::string>& family_types(bool refused_too) {
   return refused_too ? catalog().types : catalog().read_types;
 }
 
+std::pair<std::string_view, std::string_view> family_heads_and_hidden(Keys& keys,
+                                                                      std::string_view type) {
+  const LayerKeys names = layer_keys(type);
+  return {keys.first_of(names.heads), keys.first_of(names.hidden)};
+}
+
+std::string family_refusal(std::string_view type) {
+  for (const v1::ModelFamily* file : files_of(type))
+    if (file->has_refuse()) return fmt::format("{}: {}", type, file->refuse());
+  return "";
+}
+
 Architecture read_family(Keys& keys, std::string_view type) {
   const std::vector<const v1::ModelFamily*> files = files_of(type);
-  for (const v1::ModelFamily* file : files)
-    if (file->has_refuse()) {
-      keys.problem(keys.given("model_type"), fmt::format("{}: {}", type, file->refuse()));
-      return {};
-    }
-  Architecture a = read_layers(keys, type);
+  if (std::string why = family_refusal(type); !why.empty()) {
+    keys.problem(keys.given("model_type"), std::move(why));
+    return {};
+  }
+  Architecture a = read_common_layers(keys, layer_keys(type));
   for (const v1::ModelFamily* file : files)
     for (const v1::FamilyField& field : file->field()) apply(field, keys, a);
   for (const v1::ModelFamily* file : files) {

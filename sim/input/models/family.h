@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/input/models/huggingface_keys.h"
@@ -16,6 +17,14 @@ namespace sim::input {
 // The `model_type` values of all family files, sorted. `refused_too`: also those of families that
 // are known by name only, to refuse them with a reason.
 const std::vector<std::string>& family_types(bool refused_too = false);
+
+// Why networks of this `model_type`, which is known by name only, are not simulated; ""
+// for other types.
+std::string family_refusal(std::string_view type);
+
+// The names of the keys for heads and for the hidden size in a family.
+std::pair<std::string_view, std::string_view> family_heads_and_hidden(Keys& keys,
+                                                                      std::string_view type);
 
 // Reads the network of a `model_type` that family_types() has. Every wrong, missing or unsupported
 // key adds a problem to `keys`.

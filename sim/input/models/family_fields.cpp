@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sim/input/models/huggingface_keys.h"
+#include "sim/model/words.h"
 
 namespace sim::input {
 namespace {
@@ -26,36 +27,19 @@ bool has_mlp_bias(const Architecture& a) {
 }
 
 bool set_norm(Architecture& a, const Value& v) {
-  using model::Norm;
-  if (v.word == "rms")
-    a.norm = Norm::rms;
-  else if (v.word == "layer")
-    a.norm = Norm::layer;
-  else if (v.word == "layer_without_bias")
-    a.norm = Norm::layer_without_bias;
-  else if (v.word == "layer_without_weights")
-    a.norm = Norm::layer_without_weights;
-  else
-    return false;
-  return true;
+  return model::read_word(v.word, a.norm);
 }
 
 bool set_input_norms(Architecture& a, const Value& v) {
-  using model::InputNorms;
-  if (v.word == "each")
-    a.input_norms = InputNorms::each;
-  else if (v.word == "shared")
-    a.input_norms = InputNorms::shared;
-  else if (v.word == "none")
-    a.input_norms = InputNorms::none;
-  else
-    return false;
-  return true;
+  return model::read_word(v.word, a.input_norms);
+}
+
+bool set_position(Architecture& a, const Value& v) {
+  return model::read_word(v.word, a.position);
 }
 
 bool set_score(Architecture& a, const Value& v) {
-  a.experts.score = v.word == "sigmoid" ? model::RouterScore::sigmoid : model::RouterScore::softmax;
-  return v.word == "sigmoid" || v.word == "softmax";
+  return model::read_word(v.word, a.experts.score);
 }
 
 // "gelu": two products. "silu", "swiglu": gated, three.
@@ -135,6 +119,7 @@ constexpr FamilySetter setters[] = {
     SHARE("attention_dropout", attention_dropout),
     SHARE("hidden_dropout", hidden_dropout),
     FamilySetter{"norm", Kind::word, 0, set_norm},
+    FamilySetter{"position", Kind::word, 0, set_position},
     FamilySetter{"input_norms", Kind::word, 0, set_input_norms},
     FamilySetter{"activation", Kind::word, 0, set_activation},
     FamilySetter{"experts.score", Kind::word, 0, set_score},

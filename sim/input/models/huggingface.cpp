@@ -64,7 +64,9 @@ Architecture gpt2(Keys& keys) {
 
 // Rules between numbers that are valid by themselves.
 void check_products(Keys& keys, Architecture& a, std::string_view type) {
-  const auto [heads, hidden] = heads_and_hidden(keys, type);
+  const bool is_data = std::ranges::count(family_types(true), type) > 0;
+  const auto [heads, hidden] =
+      is_data ? family_heads_and_hidden(keys, type) : heads_and_hidden(keys, type);
   const bool is_gpt2 = type == "gpt2";
   const bool has_head_dim = a.head_dim > 0 || (!is_gpt2 && keys.given("head_dim"));
   if (!has_head_dim && a.hidden > 0 && a.heads > 0) {

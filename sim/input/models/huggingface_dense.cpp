@@ -309,13 +309,13 @@ constexpr std::array base_keys{"num_hidden_layers",
                                "tie_word_embeddings",
                                "model_type"};
 
-void check_activation(Keys& keys, Act act) {
+void check_activation(Keys& keys, Act act, const std::vector<std::string>& accepted) {
   static const std::vector<std::string> words[] = {
       {"silu", "swish"},
       {"gelu", "gelu_pytorch_tanh"},
       {"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu", "relu2"}};
   for (const char* key : {"hidden_act", "activation_function", "hidden_activation"})
-    keys.choice(key, words[static_cast<std::size_t>(act)]);
+    keys.choice(key, accepted.empty() ? words[static_cast<std::size_t>(act)] : accepted);
 }
 
 std::int64_t or_required(Keys& keys, std::string_view key, std::int64_t otherwise,
@@ -323,24 +323,26 @@ std::int64_t or_required(Keys& keys, std::string_view key, std::int64_t otherwis
   return otherwise > 0 ? keys.optional(key, otherwise, most) : keys.required(key, most, example);
 }
 
-Architecture base(Keys& keys, const Dense& row) {
+// `activations`: accepted names of the activation; none: those of the kind of MLP.
+Architecture base(Keys& keys, const Dense& row, const std::vector<std::string>& activations = {}) {
   Architecture a;
   keys.misspelt(base_keys);
   a.layers = keys.required(keys.first_of(row.names.layers), max_layers, "32");
   a.hidden = keys.required(keys.first_of(row.names.hidden), max_hidden, "4096");
-  a.ffn = row.wider == 0      ? keys.required(row.width, max_width, "14336")
-          : row.width.empty() ? a.hidden * keys.optional("expansion_ratio", row.wider, max_heads)
-                              : keys.optional(row.width, row.wider * a.hidden, max_width);
+  a.ffn = row.wider == 0 ? keys.required(keys.first_of(row.width), max_width, "14336")
+          : row.width.empty()
+              ? a.hidden * keys.optional("expansion_ratio", row.wider, max_heads)
+              : keys.optional(keys.first_of(row.width), row.wider * a.hidden, max_width);
   a.heads = or_required(keys, keys.first_of(row.names.heads), row.heads, max_heads, "32");
   a.vocab = or_required(keys, "vocab_size", row.vocab, max_width, "128256");
   a.kv_heads = keys.optional(keys.first_of("num_key_value_heads num_kv_heads"),
                              row.kv_heads > 0 ? row.kv_heads : a.heads, max_heads);
   a.head_dim = keys.optional("head_dim", row.head_dim, max_heads);
-  a.max_positions = keys.optional(row.names.positions, row.positions, max_positions);
+  a.max_positions = keys.optional(keys.first_of(row.names.positions), row.positions, max_positions);
   a.norm = row.norm;
   a.position = model::Position::rope;
   a.activation = row.act == Act::gelu ? Activation::gelu : Activation::swiglu;
-  check_activation(keys, row.act);
+  check_activation(keys, row.act, activations);
   a.tied_embeddings = keys.boolean("tie_word_embeddings", row.tied);
   a.attention_dropout = keys.probability("attention_dropout", 0.0);
   return a;
@@ -363,6 +365,15 @@ std::pair<std::string_view, std::string_view> heads_and_hidden(Keys& keys, std::
   const Dense* row = row_of(type);
   const Names names = type == "gpt2" ? gpt2_names : row ? row->names : Names{};
   return {keys.first_of(names.heads), keys.first_of(names.hidden)};
+}
+
+Architecture read_common_layers(Keys& keys, const LayerKeys& names) {
+  Dense row = mixture;
+  row.names = {names.layers, names.hidden, names.heads, names.positions};
+  row.width = names.width;
+  row.wider = names.wider;
+  row.act = names.two_products ? Act::gelu : Act::silu;
+  return base(keys, row, names.activations);
 }
 
 Architecture read_layers(Keys& keys, std::string_view type) {

@@ -158,6 +158,18 @@ class Keys {
   Diagnostics& problems_;
 };
 
+// Names of the keys that all types share. Several names in one text: the first given one counts.
+struct LayerKeys {
+  std::string_view layers = "num_hidden_layers", hidden = "hidden_size",
+                   heads = "num_attention_heads", positions = "max_position_embeddings",
+                   width = "intermediate_size";
+  std::int64_t wider = 0;                // default of MLP width / hidden; 0: the width is required
+  bool two_products = false;             // the MLP has no gate
+  std::vector<std::string> activations;  // accepted names; none: those of the kind of MLP
+};
+// The network that most types share, under these names.
+model::Architecture read_common_layers(Keys& keys, const LayerKeys& names);
+
 // Reads the keys that all types share and those of dense types. Mixtures start with it.
 model::Architecture read_layers(Keys& keys, std::string_view type);
 // The names of the keys for heads and for the hidden size in a type.

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/model/words.h"
+
 namespace sim::input {
 
 namespace v1 = rehearse::v1;
@@ -18,6 +20,12 @@ namespace {
 template <class To, class From>
 void set(bool given, To& to, const From& value) {
   if (given) to = value;
+}
+
+// Sets `to` to the value of the same name.
+template <class To>
+void set_word(bool given, To& to, const std::string& name) {
+  if (given) model::read_word(name, to);
 }
 
 void change_experts(const v1::Architecture& from, model::Architecture& to) {
@@ -33,9 +41,8 @@ void change_experts(const v1::Architecture& from, model::Architecture& to) {
   set(from.has_expert_ffn(), e.ffn, from.expert_ffn());
   set(from.has_shared_expert_ffn(), e.shared_ffn, from.shared_expert_ffn());
   set(from.has_expert_layers(), e.layers, from.expert_layers());
-  if (from.has_router_score())
-    e.score = from.router_score() == v1::Architecture::sigmoid ? model::RouterScore::sigmoid
-                                                               : model::RouterScore::softmax;
+  set_word(from.has_router_score(), e.score,
+           v1::Architecture::RouterScore_Name(from.router_score()));
   set(from.has_router_pre_softmax(), e.pre_softmax, from.router_pre_softmax());
   set(from.has_router_groups(), e.groups, from.router_groups());
   set(from.has_router_top_groups(), e.top_groups, from.router_top_groups());
@@ -61,44 +68,10 @@ void change_latent(const v1::Architecture& from, model::Architecture& to) {
   to.kv_heads = to.heads;
 }
 
-model::Norm norm_of(v1::Architecture::Norm norm) {
-  switch (norm) {
-    case v1::Architecture::layer:
-      return model::Norm::layer;
-    case v1::Architecture::layer_without_bias:
-      return model::Norm::layer_without_bias;
-    case v1::Architecture::layer_without_weights:
-      return model::Norm::layer_without_weights;
-    default:
-      return model::Norm::rms;
-  }
-}
-
-model::InputNorms input_norms_of(v1::Architecture::InputNorms norms) {
-  switch (norms) {
-    case v1::Architecture::shared:
-      return model::InputNorms::shared;
-    case v1::Architecture::no_norm:
-      return model::InputNorms::none;
-    default:
-      return model::InputNorms::each;
-  }
-}
-
-model::Position position_of(v1::Architecture::Position position) {
-  switch (position) {
-    case v1::Architecture::learned:
-      return model::Position::learned;
-    case v1::Architecture::none:
-      return model::Position::none;
-    default:
-      return model::Position::rope;
-  }
-}
-
 void change_norms(const v1::Architecture& from, model::Architecture& to) {
-  set(from.has_norm(), to.norm, norm_of(from.norm()));
-  set(from.has_input_norms(), to.input_norms, input_norms_of(from.input_norms()));
+  set_word(from.has_norm(), to.norm, v1::Architecture::Norm_Name(from.norm()));
+  set_word(from.has_input_norms(), to.input_norms,
+           v1::Architecture::InputNorms_Name(from.input_norms()));
   set(from.has_query_key_norm(), to.query_key_norm, from.query_key_norm());
   set(from.has_norms_by_head(), to.norms_by_head, from.norms_by_head());
   set(from.has_output_norms(), to.output_norms, from.output_norms());
@@ -116,10 +89,9 @@ void change(const v1::Architecture& from, model::Architecture& to) {
   set(from.has_head_dim(), to.head_dim, from.head_dim());
   set(from.has_vocab(), to.vocab, from.vocab());
   set(from.has_max_positions(), to.max_positions, from.max_positions());
-  set(from.has_position(), to.position, position_of(from.position()));
-  if (from.has_activation())
-    to.activation = from.activation() == v1::Architecture::gelu ? model::Activation::gelu
-                                                                : model::Activation::swiglu;
+  set_word(from.has_position(), to.position, v1::Architecture::Position_Name(from.position()));
+  set_word(from.has_activation(), to.activation,
+           v1::Architecture::Activation_Name(from.activation()));
   set(from.has_tied_embeddings(), to.tied_embeddings, from.tied_embeddings());
   set(from.has_qkv_bias(), to.qkv_bias, from.qkv_bias());
   set(from.has_linear_bias(), to.linear_bias, from.linear_bias());

@@ -114,8 +114,8 @@ Result<PlanFile> validated(const v1::Plan& plan, Source& source, Finished from) 
     for (const Diagnostic& problem : valid.errors())
       from.problems.push_back({source.where(plan, problem.where), problem.message});
   if (!from.problems.empty()) return std::move(from.problems);
-  return PlanFile{std::move(from.draft.name),    std::move(from.draft.path),      *valid,
-                  std::move(from.draft.machine), std::move(from.draft.framework), {},
+  return PlanFile{std::move(from.draft.name),        std::move(from.draft.path),      *valid,
+                  std::move(from.draft.machine),     std::move(from.draft.framework), {},
                   std::move(from.draft.assumptions), std::move(from.draft.assumed)};
 }
 
@@ -136,6 +136,7 @@ bool supplied(const std::string& setting, const v1::Plan& plan,
   for (const std::string& text : overrides) {
     const std::string key = text.substr(0, text.find('='));
     if (key == setting || of_network + key == setting) return true;
+    if (setting == "zero" && key == "data_parallel") return true;
     if (const FieldName field = plan_field(key); field.field == setting) return true;
   }
   return false;
@@ -171,18 +172,24 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
 // Megatron-LM's launch without --bf16 and --fp16 trains in fp32; so do the programs that share its
 // arguments [NVIDIA/Megatron-LM megatron/training/arguments.py: params_dtype]. A plan file that
 // names them has the default of plans.
-void default_precision(v1::Plan& plan, bool sound, std::vector<std::string>& notes) {
-  if (!sound || plan.has_precision() || !plan.has_framework() || !frameworks()) return;
-  const Framework* framework = find_framework(plan.framework());
-  if (framework == nullptr) return;
-  v1::Plan filled;
-  complete(*framework, filled);
-  const auto is_megatron = [](const std::string& name) { return name == "megatron-lm"; };
-  if (filled.has_precision() ||
-      !(is_megatron(framework->name) || std::ranges::any_of(framework->bases, is_megatron)))
+void default_precision(v1::Plan& plan, const std::string& path, MegatronArguments& arguments,
+                       Diagnostics& problems) {
+  if (!problems.empty() || plan.has_precision() || !frameworks()) return;
+  if (std::ranges::any_of(arguments.missing,
+                          [](const Missing& one) { return one.setting == "precision"; }))
     return;
+  const Framework* framework = plan.has_framework() ? find_framework(plan.framework()) : nullptr;
+  v1::Plan filled;
+  if (framework != nullptr) complete(*framework, filled);
+  if (filled.has_precision()) return;
+  const auto is_megatron = [](const std::string& name) { return name == "megatron-lm"; };
+  if (framework == nullptr ||
+      !(is_megatron(framework->name) || std::ranges::any_of(framework->bases, is_megatron))) {
+    problems.push_back({path, "nothing says a precision; write precision=bf16 or another one"});
+    return;
+  }
   plan.set_precision(v1::Plan::fp32);
-  notes.emplace_back("no --bf16 and no --fp16: fp32");
+  arguments.notes.emplace_back("no --bf16 and no --fp16: fp32");
 }
 
 // Adds notes: launch settings that are not simulated, and conditions and GPU kinds of nodes that
@@ -306,7 +313,7 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
   Diagnostics problems = std::move(arguments.problems);
   append(problems, apply(arguments.settings, plan, source), path);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
-  default_precision(plan, problems.empty(), arguments.notes);
+  default_precision(plan, path, arguments, problems);
   for (Missing& missing : arguments.missing)
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
   if (problems.empty() && !plan.has_global_batch())

@@ -72,6 +72,8 @@ network::NcclModel nccl(const v1::NcclModel& from) {
   to.send_ll_per_channel = to_bytes(from.send_ll_per_channel());
   to.nvls_efficiency = from.nvls_efficiency();
   if (from.has_nvls_tree_channel()) to.nvls_tree_channel = per_nodes(from.nvls_tree_channel());
+  to.plain_tree = from.has_plain_tree() ? from.plain_tree() : 1;
+  to.plain_tree_early = from.plain_tree_early();
   return to;
 }
 

@@ -144,11 +144,13 @@ device::Profile device_profile(const v1::Profile& from) {
   to.memory = {to_bytes(from.memory().context()), to_bytes(from.memory().libraries()),
                to_bytes(from.memory().cublas_workspace()),
                to_bytes(from.memory().engine_workspace())};
-  if (from.memory().has_unaccounted()) {
-    const v1::UnaccountedMemory& left = from.memory().unaccounted();
-    to.memory.unaccounted = to_bytes(left.bytes());
-    to.memory.unaccounted_least = to_bytes(left.least());
-    to.memory.unaccounted_most = to_bytes(left.most());
+  const bool older = !from.memory().has_unexplained();
+  if (!older || from.memory().has_unaccounted()) {
+    const v1::UnexplainedMemory& left =
+        older ? from.memory().unaccounted() : from.memory().unexplained();
+    to.memory.unexplained = to_bytes(left.bytes());
+    to.memory.unexplained_least = to_bytes(left.least());
+    to.memory.unexplained_most = to_bytes(left.most());
   }
   return to;
 }

@@ -52,6 +52,13 @@ void check_factors(const v1::CommunicationProfile& profile, const Source& source
   check("simple", factor.simple_size());
 }
 
+void check_older_name(const v1::ReservedMemory& memory, const Source& source,
+                      Diagnostics& problems) {
+  if (memory.has_unexplained() && memory.has_unaccounted())
+    problems.push_back({source.where(memory, "unexplained"),
+                        "'unexplained' is an older name of 'unexplained'; leave it out"});
+}
+
 }  // namespace
 
 Result<ProfileFile> load_profile(const std::string& path) {
@@ -60,6 +67,7 @@ Result<ProfileFile> load_profile(const std::string& path) {
   Diagnostics problems = load(source, message);
   if (problems.empty() && message.has_communication())
     check_factors(message.communication(), source, problems);
+  if (problems.empty()) check_older_name(message.memory(), source, problems);
   if (!problems.empty()) return problems;
 
   ProfileFile file;

@@ -26,16 +26,16 @@ struct ProfileDraft::State {
 namespace {
 
 // One step of a path: a field and its element (-1: no brackets, -2: all elements).
-struct Step {
+struct PathStep {
   std::string field;
   int index = -1;
 };
 
-std::vector<Step> steps(const std::string& path) {
-  std::vector<Step> all;
+std::vector<PathStep> steps(const std::string& path) {
+  std::vector<PathStep> all;
   std::istringstream parts(path);
   for (std::string part; std::getline(parts, part, '.');) {
-    Step step;
+    PathStep step;
     const std::size_t bracket = part.find('[');
     step.field = part.substr(0, bracket);
     if (bracket != std::string::npos) {
@@ -48,7 +48,7 @@ std::vector<Step> steps(const std::string& path) {
   return all;
 }
 
-void expand(const Message& message, const std::vector<Step>& path, std::size_t at,
+void expand(const Message& message, const std::vector<PathStep>& path, std::size_t at,
             const std::string& so_far, std::vector<std::string>& out) {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(path[at].field);
   if (!field) return;
@@ -75,7 +75,7 @@ void expand(const Message& message, const std::vector<Step>& path, std::size_t a
 }
 
 // The message that holds the last field of a path.
-Message& holder(Message& root, const std::vector<Step>& path) {
+Message& holder(Message& root, const std::vector<PathStep>& path) {
   Message* at = &root;
   for (std::size_t i = 0; i + 1 < path.size(); ++i) {
     const FieldDescriptor* field = at->GetDescriptor()->FindFieldByName(path[i].field);
@@ -119,7 +119,7 @@ std::vector<std::string> ProfileDraft::paths(const std::string& pattern) const {
 }
 
 std::string ProfileDraft::element(const std::string& path) const {
-  const std::vector<Step> way = steps(path);
+  const std::vector<PathStep> way = steps(path);
   if (way.size() < 2 || way[way.size() - 2].index < 0) return "";
   const Message& message = holder(state_->message, way);
   const auto* descriptor = message.GetDescriptor();
@@ -141,7 +141,7 @@ std::string ProfileDraft::element(const std::string& path) const {
 }
 
 double ProfileDraft::get(const std::string& path) const {
-  const std::vector<Step> way = steps(path);
+  const std::vector<PathStep> way = steps(path);
   const Message& message = holder(state_->message, way);
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(way.back().field);
   assert(field);
@@ -157,7 +157,7 @@ double ProfileDraft::get(const std::string& path) const {
 }
 
 void ProfileDraft::set(const std::string& path, double value) {
-  const std::vector<Step> way = steps(path);
+  const std::vector<PathStep> way = steps(path);
   Message& message = holder(state_->message, way);
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(way.back().field);
   assert(field);

@@ -78,6 +78,7 @@ Result<RunResiduals> load_residuals(const std::string& path) {
     to.fitted = from.fitted();
     to.shards = from.shards();
     to.mixture = from.mixture();
+    to.fp8 = from.fp8();
     to.values.assign(from.values().begin(), from.values().end());
     std::sort(to.values.begin(), to.values.end());
     out.groups.push_back(std::move(to));
@@ -105,6 +106,7 @@ std::string to_text(const RunResiduals& residuals) {
         group.context_parallel, quoted(group.source), group.fitted);
     if (group.shards) text += "  shards: true\n";
     if (group.mixture) text += "  mixture: true\n";
+    if (group.fp8) text += "  fp8: true\n";
     text += folded(group.values) + "}\n";
   }
   return text;

@@ -25,6 +25,7 @@ struct ResidualGroup {
   bool shards = false;         // parameters are sharded
   bool mixture = false;        // mixture of experts
   std::vector<double> values;  // ascending
+  bool fp8 = false;            // products in 8 or 4 bits
 };
 
 struct RunResiduals {

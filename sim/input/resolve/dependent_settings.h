@@ -4,7 +4,8 @@
 // refused. A launch script with such a flag is accepted with a note, because Megatron-LM ignores
 // the flag too. Defaults of a framework are never refused.
 //
-// `resolve` calls `needs` for each plan. The flag translator (launch/) calls means_of and flags_of.
+// `resolve` calls settings_without_effect() for each plan. The flag translator (launch/) calls
+// feature_of and flags_of.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@
 namespace sim::input {
 
 // The feature that a setting depends on.
-enum class Means {
+enum class Feature {
   latent_attention,
   experts,
   offloaded_modules,
@@ -27,13 +28,13 @@ enum class Means {
 
 // The feature that a setting ("dispatcher", "architecture.v_head_dim") depends on; {} if it depends
 // on none.
-std::optional<Means> means_of(std::string_view setting);
+std::optional<Feature> feature_of(std::string_view setting);
 
 // The Megatron-LM flags that turn the feature on; one is enough. The second may be empty.
-const std::array<std::string_view, 2>& flags_of(Means means);
+const std::array<std::string_view, 2>& flags_of(Feature feature);
 
 // The settings of `given` that have no effect. REQUIRES: `plan` is `given` after copying its
 // fields, with the trained network.
-Diagnostics needs(const rehearse::v1::Plan& given, const program::Plan& plan);
+Diagnostics settings_without_effect(const rehearse::v1::Plan& given, const program::Plan& plan);
 
 }  // namespace sim::input

@@ -9,9 +9,9 @@
 #include "sim/allocator/options.h"
 #include "sim/base/text.h"
 #include "sim/input/fields/fields.h"
-#include "sim/input/fields/plan_text.h"
 #include "sim/input/models/network.h"
 #include "sim/input/resolve/dependent_settings.h"
+#include "sim/input/resolve/plan_lists.h"
 #include "sim/input/tables/router_load.h"
 #include "sim/job/mesh/axes.h"
 #include "sim/job/schedule/schedule.h"
@@ -162,7 +162,7 @@ void deepspeed_shards(const v1::Plan& from, program::Plan& to) {
   if (!from.fsdp().has_backward_prefetch()) to.sharding.fsdp.backward_prefetch = 0;
 }
 
-// Copies the fields with a Place, and sets the defaults that depend on them.
+// Copies the fields with a FieldAccess, and sets the defaults that depend on them.
 void copied(const v1::Plan& from, const Machine* machine, program::Plan& to) {
   copy_fields(from, to);
   if (!from.has_overlap_param_gather())
@@ -368,7 +368,7 @@ void fill(const v1::Plan& from, const Machine* machine, Resolved& out) {
   recompute_modules(from, out.plan, out.problems);
   offload_modules(from, out.plan, out.problems);
   cuda_graphs(from, out.plan, out.problems);
-  read_words(from, out.plan, out.problems);
+  read_lists(from, out.plan, out.problems);
   chunks(from, out);
 }
 
@@ -398,7 +398,8 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
           {"framework", fmt::format("'{}': {}", framework->name, completion.refused)});
   }
   fill(from, machine, out);
-  for (Diagnostic& problem : needs(given, plan)) out.problems.push_back(std::move(problem));
+  for (Diagnostic& problem : settings_without_effect(given, plan))
+    out.problems.push_back(std::move(problem));
   world(from, machine, out);
   if (machine != nullptr && out.problems.empty()) placement(from, *machine, out);
   rank_order(from, out);

@@ -1,7 +1,7 @@
 // codec.h — loads message codecs by name: "zfp-8" is calibration/codecs/zfp-8.textproto.
 //
-// A plan names codecs for its messages; read_words (plan_text.h) loads them. A name with a slash or
-// .textproto is a path. Schema: codec.proto.
+// A plan names codecs for its messages; read_lists (resolve/plan_lists.h) loads them. A name with a
+// slash or .textproto is a path. Schema: codec.proto.
 #pragma once
 
 #include <string>

@@ -25,7 +25,7 @@ bool is_whole(const FieldDescriptor& field) {
 }
 
 // "between 1 and 1048576"; "" if no rule bounds the field.
-std::string range_words(const FieldDescriptor& field) {
+std::string range_text(const FieldDescriptor& field) {
   const Rule& rule = rule_of(field);
   const bool whole = field.cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE;
   const auto text = [&](double number) {
@@ -105,7 +105,7 @@ std::string instead_of(const FieldDescriptor& field, std::string_view text, bool
     words = ", in the digits 0 to 9";
   else if (number && !rest.empty() && (letter(rest[0]) || rest == "%") && !real_of(text))
     words = ", without a unit";
-  const std::string range = range_words(field);
+  const std::string range = range_text(field);
   if (range.empty()) return words.empty() ? "" : "; write it" + words.substr(1);
   return fmt::format("; write one {}{}", range, words);
 }
@@ -113,7 +113,7 @@ std::string instead_of(const FieldDescriptor& field, std::string_view text, bool
 }  // namespace
 
 std::string beyond_problem(const FieldDescriptor& field, std::string_view number) {
-  std::string range = range_words(field);
+  std::string range = range_text(field);
   const std::int64_t most = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32
                                 ? std::numeric_limits<std::int32_t>::max()
                                 : std::numeric_limits<std::int64_t>::max();
@@ -128,8 +128,9 @@ std::string number_problem(const FieldDescriptor& field, std::string_view text) 
   while (text.ends_with(' ')) text.remove_suffix(1);
   if (text.empty() || (!whole && !is_real)) return "";
   const std::size_t first = text.find_first_not_of('-');
-  if (whole && first + 1 < text.size() && text[first] == '0' &&
-      digits.find(text[first + 1]) != digits.npos && is_number(text, whole))
+  const bool zero = first < text.size() && text[first] == '0';
+  if (whole && zero && first + 1 < text.size() && digits.find(text[first + 1]) != digits.npos &&
+      is_number(text, whole))
     return fmt::format(
         "'{}' has leading zeros, which mean octal numbers elsewhere; write it without them",
         field.name());

@@ -49,10 +49,10 @@ class Reader : private google::protobuf::io::ErrorCollector {
   void bare(const Field& field, const Token& start);
   void skip_value();
   void skip_line(int line);
-  static Source::Place place_of(const Token& token) {
+  static Source::FieldPosition place_of(const Token& token) {
     return {token.line + 1, token.column + 1, {}};
   }
-  std::string place(const Token& token) const { return source_.in_words(place_of(token)); }
+  std::string place(const Token& token) const { return source_.position_text(place_of(token)); }
 
   Source& source_;
   std::span<const Synonym> synonyms_;
@@ -60,7 +60,7 @@ class Reader : private google::protobuf::io::ErrorCollector {
   google::protobuf::io::Tokenizer tokenizer_;
   Diagnostics problems_;
   int depth_ = 0;
-  Source::Place foreign_{-1, -1, {}};  // place of the last byte that is not ASCII
+  Source::FieldPosition foreign_{-1, -1, {}};  // place of the last byte that is not ASCII
 };
 
 }  // namespace sim::input

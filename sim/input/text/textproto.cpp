@@ -33,13 +33,13 @@ std::size_t Source::Hash::operator()(const Key& key) const {
   return (message ^ field) * 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
 }
 
-std::string Source::in_words(const Place& place) const {
+std::string Source::position_text(const FieldPosition& place) const {
   return place.line > 0 ? fmt::format("{}:{}:{}", path_, place.line, place.column) : place.said;
 }
 
 std::string Source::where(const google::protobuf::Message& message) const {
   const auto found = places_.find({&message, 0, 0});
-  return found == places_.end() ? path_ : in_words(found->second);
+  return found == places_.end() ? path_ : position_text(found->second);
 }
 
 std::string Source::where(const google::protobuf::Message& message, std::string_view field,
@@ -47,7 +47,7 @@ std::string Source::where(const google::protobuf::Message& message, std::string_
   const auto* descriptor = message.GetDescriptor()->FindFieldByName(std::string(field));
   assert(descriptor);
   const auto found = places_.find({&message, descriptor->number(), index});
-  return found == places_.end() ? where(message) : in_words(found->second);
+  return found == places_.end() ? where(message) : position_text(found->second);
 }
 
 bool Source::has(const google::protobuf::Message& message, std::string_view field) const {

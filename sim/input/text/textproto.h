@@ -85,14 +85,14 @@ class Source {
     std::size_t operator()(const Key& key) const;
   };
   // Kept as numbers and formatted on demand, because almost no place is printed.
-  struct Place {
+  struct FieldPosition {
     int line = 0, column = 0;  // from 1; 0: not in the text
     std::string said;
   };
-  std::string in_words(const Place& place) const;
+  std::string position_text(const FieldPosition& place) const;
 
   std::string path_;
-  std::unordered_map<Key, Place, Hash> places_;  // order is never used
+  std::unordered_map<Key, FieldPosition, Hash> places_;  // order is never used
 };
 
 // Reads the file of `source` (JSON if the name ends in .json, else text format) into `message`.

@@ -4,14 +4,14 @@
 
 namespace sim::context {
 
-std::string all_gather_problem(const Shape& shape) {
+std::string all_gather_problem(const AttentionShape& shape) {
   if (shape.ranks > 1 && shape.order != TokenOrder::zigzag)
     return "gathered keys and values are split in zigzag order";
   return split_problem(shape);
 }
 
-std::vector<Step> all_gather_forward(const Shape& shape, int rank) {
-  Step step;
+std::vector<AttentionStep> all_gather_forward(const AttentionShape& shape, int rank) {
+  AttentionStep step;
   if (shape.ranks == 1) {
     step.calls.push_back({shape.sequence, shape.sequence, true});
     return {step};

@@ -11,19 +11,19 @@
 
 namespace sim::context {
 
-std::string ring_problem(const Shape& shape);
-std::vector<Step> ring_forward(const Shape& shape, int rank);
-std::string all_gather_problem(const Shape& shape);
-std::vector<Step> all_gather_forward(const Shape& shape, int rank);
-std::string ulysses_problem(const Shape& shape);
-std::vector<Step> ulysses_forward(const Shape& shape, int rank);
-std::string hierarchical_problem(const Shape& shape);
-std::vector<Step> hierarchical_forward(const Shape& shape, int rank);
-std::string usp_problem(const Shape& shape);
-std::vector<Step> usp_forward(const Shape& shape, int rank);
-std::string torch_problem(const Shape& shape);
-std::vector<Step> torch_all_gather_forward(const Shape& shape, int rank);
-std::vector<Step> torch_all_to_all_forward(const Shape& shape, int rank);
+std::string ring_problem(const AttentionShape& shape);
+std::vector<AttentionStep> ring_forward(const AttentionShape& shape, int rank);
+std::string all_gather_problem(const AttentionShape& shape);
+std::vector<AttentionStep> all_gather_forward(const AttentionShape& shape, int rank);
+std::string ulysses_problem(const AttentionShape& shape);
+std::vector<AttentionStep> ulysses_forward(const AttentionShape& shape, int rank);
+std::string hierarchical_problem(const AttentionShape& shape);
+std::vector<AttentionStep> hierarchical_forward(const AttentionShape& shape, int rank);
+std::string usp_problem(const AttentionShape& shape);
+std::vector<AttentionStep> usp_forward(const AttentionShape& shape, int rank);
+std::string torch_problem(const AttentionShape& shape);
+std::vector<AttentionStep> torch_all_gather_forward(const AttentionShape& shape, int rank);
+std::vector<AttentionStep> torch_all_to_all_forward(const AttentionShape& shape, int rank);
 
 std::span<const Method> catalog() {
   static constexpr std::array table{
@@ -52,13 +52,13 @@ std::span<const Method> catalog() {
   return table;
 }
 
-int Method::exchanging(const Shape& shape) const {
+int Method::exchanging(const AttentionShape& shape) const {
   return exchange == Exchange::all          ? shape.ranks
          : exchange == Exchange::neighbours ? shape.ulysses
                                             : 1;
 }
 
-int Method::groups(const Shape& shape) const {
+int Method::groups(const AttentionShape& shape) const {
   const int ranks = exchanging(shape);
   return repeated_groups(shape.groups, ranks) / ranks;
 }
@@ -86,7 +86,7 @@ int repeated_groups(int groups, int ulysses) {
   return std::lcm(groups, ulysses);
 }
 
-std::string split_problem(const Shape& shape) {
+std::string split_problem(const AttentionShape& shape) {
   const std::int64_t parts = shape.ranks > 1 && shape.order == TokenOrder::zigzag
                                  ? 2 * std::int64_t{shape.ranks}
                                  : shape.ranks;
@@ -94,7 +94,7 @@ std::string split_problem(const Shape& shape) {
   return fmt::format("{} tokens do not split into {} parts", shape.sequence, parts);
 }
 
-std::string heads_problem(const Shape& shape, int ulysses) {
+std::string heads_problem(const AttentionShape& shape, int ulysses) {
   if (shape.heads % ulysses != 0)
     return fmt::format("{} heads of a rank are not shared evenly by {} ranks", shape.heads,
                        ulysses);
@@ -104,12 +104,12 @@ std::string heads_problem(const Shape& shape, int ulysses) {
   return "";
 }
 
-std::vector<Step> ring_steps(TokenOrder order, int ring, int place, std::int64_t sequence,
-                             std::int64_t width, Level level) {
-  std::vector<Step> steps;
+std::vector<AttentionStep> ring_steps(TokenOrder order, int ring, int place, std::int64_t sequence,
+                                      std::int64_t width, Level level) {
+  std::vector<AttentionStep> steps;
   const std::int64_t local = sequence / ring;
   for (int s = 0; s < ring; ++s) {
-    Step& step = steps.emplace_back();
+    AttentionStep& step = steps.emplace_back();
     step.merges = s > 0;
     if (s + 1 < ring)
       step.beside.push_back(

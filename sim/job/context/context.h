@@ -37,7 +37,7 @@ namespace sim::context {
 
 enum class TokenOrder : std::uint8_t { contiguous, zigzag, striped };
 
-struct Shape {
+struct AttentionShape {
   int ranks = 1;    // c
   int ulysses = 1;  // in methods of two levels: neighbours that exchange sequence for heads
   std::int64_t sequence = 0, batch = 1;  // s, b
@@ -77,7 +77,7 @@ struct Call {
 };
 
 // The work of a rank between two synchronisations with its neighbours.
-struct Step {
+struct AttentionStep {
   std::vector<Message> before;  // sent one after the other; then
   std::vector<Call> calls;      // ... these calls run,
   std::vector<Message> beside;  // ... beside these messages;
@@ -91,15 +91,16 @@ struct Method {
   std::string_view source;
   std::string_view megatron;  // --cp-comm-type; "": Megatron-LM has none
   // The reason why a shape is invalid, with valid shapes; "": it is valid.
-  std::string (*problem)(const Shape& shape);
-  std::vector<Step> (*forward)(const Shape& shape, int rank);
+  std::string (*problem)(const AttentionShape& shape);
+  std::vector<AttentionStep> (*forward)(const AttentionShape& shape, int rank);
   Exchange exchange = Exchange::nobody;
   std::string_view torch = {};  // rotate_method of PyTorch's context_parallel; "": it has none
 
-  int exchanging(const Shape& shape) const;  // ranks that exchange with each other; 1: no exchange
+  int exchanging(
+      const AttentionShape& shape) const;  // ranks that exchange with each other; 1: no exchange
   // Heads and key-value groups of a call.
-  int heads(const Shape& shape) const { return shape.heads / exchanging(shape); }
-  int groups(const Shape& shape) const;
+  int heads(const AttentionShape& shape) const { return shape.heads / exchanging(shape); }
+  int groups(const AttentionShape& shape) const;
 };
 
 std::span<const Method> catalog();
@@ -113,13 +114,13 @@ int repeated_groups(int groups, int ulysses);
 
 // The steps of rank `place` of a ring of `ring` ranks over `sequence` tokens. `width`: bytes of a
 // token's keys and values.
-std::vector<Step> ring_steps(TokenOrder order, int ring, int place, std::int64_t sequence,
-                             std::int64_t width, Level level);
+std::vector<AttentionStep> ring_steps(TokenOrder order, int ring, int place, std::int64_t sequence,
+                                      std::int64_t width, Level level);
 
 // The rule that all methods share: tokens split evenly, in two chunks per rank for zigzag order.
-std::string split_problem(const Shape& shape);
+std::string split_problem(const AttentionShape& shape);
 // Fails if `ulysses` ranks cannot share the heads evenly, or if repeated groups do not divide the
 // heads.
-std::string heads_problem(const Shape& shape, int ulysses);
+std::string heads_problem(const AttentionShape& shape, int ulysses);
 
 }  // namespace sim::context

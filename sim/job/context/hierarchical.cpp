@@ -4,10 +4,10 @@
 
 namespace sim::context {
 
-std::string usp_problem(const Shape& shape);
-std::vector<Step> usp_forward(const Shape& shape, int rank);
+std::string usp_problem(const AttentionShape& shape);
+std::vector<AttentionStep> usp_forward(const AttentionShape& shape, int rank);
 
-std::string hierarchical_problem(const Shape& shape) {
+std::string hierarchical_problem(const AttentionShape& shape) {
   if (shape.ranks > 1 && shape.order != TokenOrder::zigzag)
     return "two levels of TransformerEngine are split in zigzag order";
   if (shape.ulysses >= 1 && shape.groups % shape.ulysses != 0)
@@ -15,7 +15,7 @@ std::string hierarchical_problem(const Shape& shape) {
   return usp_problem(shape);
 }
 
-std::vector<Step> hierarchical_forward(const Shape& shape, int rank) {
+std::vector<AttentionStep> hierarchical_forward(const AttentionShape& shape, int rank) {
   return usp_forward(shape, rank);
 }
 

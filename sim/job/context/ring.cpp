@@ -6,11 +6,11 @@
 
 namespace sim::context {
 
-std::string ring_problem(const Shape& shape) {
+std::string ring_problem(const AttentionShape& shape) {
   return split_problem(shape);
 }
 
-std::vector<Step> ring_forward(const Shape& shape, int rank) {
+std::vector<AttentionStep> ring_forward(const AttentionShape& shape, int rank) {
   return ring_steps(shape.order, shape.ranks, rank, shape.sequence, shape.pair_bytes(shape.groups),
                     Level::all);
 }

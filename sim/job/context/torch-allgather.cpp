@@ -4,11 +4,11 @@
 
 namespace sim::context {
 
-std::vector<Step> torch_all_to_all_forward(const Shape& shape, int rank);
+std::vector<AttentionStep> torch_all_to_all_forward(const AttentionShape& shape, int rank);
 
-std::vector<Step> torch_all_gather_forward(const Shape& shape, int rank) {
-  std::vector<Step> steps = torch_all_to_all_forward(shape, rank);
-  for (Step& step : steps) step.beside.clear();
+std::vector<AttentionStep> torch_all_gather_forward(const AttentionShape& shape, int rank) {
+  std::vector<AttentionStep> steps = torch_all_to_all_forward(shape, rank);
+  for (AttentionStep& step : steps) step.beside.clear();
   if (shape.ranks > 1)
     steps.front().beside = {{"key and value gather", collective::Kind::all_gather, Level::all,
                              shape.sequence * shape.pair_bytes(shape.groups)}};

@@ -4,13 +4,13 @@
 
 namespace sim::context {
 
-std::string torch_problem(const Shape& shape) {
+std::string torch_problem(const AttentionShape& shape) {
   if (shape.ranks > 1 && shape.order != TokenOrder::zigzag)
     return "PyTorch's context_parallel splits sequences in zigzag order";
   return split_problem(shape);
 }
 
-std::vector<Step> torch_all_to_all_forward(const Shape& shape, int rank) {
+std::vector<AttentionStep> torch_all_to_all_forward(const AttentionShape& shape, int rank) {
   return ring_steps(shape.order, shape.ranks, rank, shape.sequence, shape.pair_bytes(shape.groups),
                     Level::all);
 }

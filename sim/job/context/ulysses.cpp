@@ -4,13 +4,13 @@
 
 namespace sim::context {
 
-std::string ulysses_problem(const Shape& shape) {
+std::string ulysses_problem(const AttentionShape& shape) {
   const std::string problem = heads_problem(shape, shape.ranks);
   return problem.empty() ? split_problem(shape) : problem;
 }
 
-std::vector<Step> ulysses_forward(const Shape& shape, int) {
-  Step step;
+std::vector<AttentionStep> ulysses_forward(const AttentionShape& shape, int) {
+  AttentionStep step;
   step.calls.push_back({shape.sequence, shape.sequence, true});
   if (shape.ranks == 1) return {step};
   const std::int64_t rows = shape.local() * shape.batch * shape.element;

@@ -6,16 +6,16 @@
 
 namespace sim::context {
 
-std::string usp_problem(const Shape& shape) {
+std::string usp_problem(const AttentionShape& shape) {
   if (shape.ulysses < 1 || shape.ranks % shape.ulysses != 0)
     return "the ranks of a context are not a multiple of its neighbours";
   const std::string problem = heads_problem(shape, shape.ulysses);
   return problem.empty() ? split_problem(shape) : problem;
 }
 
-std::vector<Step> usp_forward(const Shape& shape, int rank) {
+std::vector<AttentionStep> usp_forward(const AttentionShape& shape, int rank) {
   const int groups = repeated_groups(shape.groups, shape.ulysses);
-  std::vector<Step> steps =
+  std::vector<AttentionStep> steps =
       ring_steps(shape.order, shape.ring(), rank / shape.ulysses, shape.sequence,
                  shape.pair_bytes(groups / shape.ulysses), Level::alike);
   if (shape.ulysses == 1) return steps;

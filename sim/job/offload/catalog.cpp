@@ -11,13 +11,13 @@
 
 namespace sim::offload {
 
-std::string zero_3_problem(const Shape& shape);
-std::vector<Work> zero_3_step(const Shape& shape);
-std::string deep_problem(const Shape& shape);
-std::vector<Work> deep_step(const Shape& shape);
-std::string hybrid_problem(const Shape& shape);
-std::vector<Work> hybrid_step(const Shape& shape);
-std::vector<Work> hybrid_overlap_step(const Shape& shape);
+std::string zero_3_problem(const OptimizerShard& shape);
+std::vector<Work> zero_3_step(const OptimizerShard& shape);
+std::string deep_problem(const OptimizerShard& shape);
+std::vector<Work> deep_step(const OptimizerShard& shape);
+std::string hybrid_problem(const OptimizerShard& shape);
+std::vector<Work> hybrid_step(const OptimizerShard& shape);
+std::vector<Work> hybrid_overlap_step(const OptimizerShard& shape);
 
 std::span<const Method> catalog() {
   static constexpr std::array table{
@@ -49,7 +49,7 @@ std::vector<std::int64_t> sub_groups(std::int64_t parameters, std::int64_t size)
   return sizes;
 }
 
-std::vector<std::int64_t> sub_groups(const Shape& shape) {
+std::vector<std::int64_t> sub_groups(const OptimizerShard& shape) {
   if (shape.tensors.empty()) return sub_groups(shape.parameters, shape.sub_group);
   std::vector<std::int64_t> sizes;
   bool open = false;
@@ -62,7 +62,7 @@ std::vector<std::int64_t> sub_groups(const Shape& shape) {
   return sizes;
 }
 
-Split split(const Shape& shape) {
+Split split(const OptimizerShard& shape) {
   Split out;
   out.on_cpu = sub_groups(shape);
   const auto kept =
@@ -72,7 +72,7 @@ Split split(const Shape& shape) {
   return out;
 }
 
-std::vector<Home> home_device(const Shape& shape) {
+std::vector<Home> home_device(const OptimizerShard& shape) {
   assert(!shape.tensors.empty());
   const std::size_t on_cpu = split(shape).on_cpu.size();
   std::vector<Home> home_device;
@@ -82,7 +82,10 @@ std::vector<Home> home_device(const Shape& shape) {
     const bool fetched =
         shape.stride > 0 && (group + 1) % static_cast<std::size_t>(shape.stride) == 0;
     const bool stays = size == 0 || group >= on_cpu;
-    home_device.push_back({stays ? Place::gpu : fetched ? Place::fetched : Place::cpu, group});
+    home_device.push_back({stays     ? StateDevice::gpu
+                           : fetched ? StateDevice::fetched
+                                     : StateDevice::cpu,
+                           group});
     filled += size;
     if (filled < shape.sub_group) continue;
     filled = 0;
@@ -91,7 +94,7 @@ std::vector<Home> home_device(const Shape& shape) {
   return home_device;
 }
 
-std::string shape_problem(const Shape& shape) {
+std::string shape_problem(const OptimizerShard& shape) {
   // A sub-group is a tensor, so a step with very many of them would take hours to replay.
   constexpr std::int64_t most = 1 << 20;
   if (shape.parameters < 1) return "there are no parameters";

@@ -12,13 +12,13 @@
 
 namespace sim::offload {
 
-std::string deep_problem(const Shape& shape) {
+std::string deep_problem(const OptimizerShard& shape) {
   if (shape.stride < 2)
     return "every how many sub-groups one goes to the GPU: write a stride of 2 or more";
   return shape_problem(shape);
 }
 
-std::vector<Work> deep_step(const Shape& shape) {
+std::vector<Work> deep_step(const OptimizerShard& shape) {
   constexpr std::int64_t state_bytes = 12, parameter_bytes = 2;
   std::vector<Work> step;
   const Split parts = split(shape);

@@ -7,7 +7,7 @@
 
 namespace sim::offload {
 
-std::vector<Work> hybrid_overlap_step(const Shape& shape) {
+std::vector<Work> hybrid_overlap_step(const OptimizerShard& shape) {
   constexpr std::int64_t gradient_bytes = 4, parameter_bytes = 4;
   constexpr std::size_t ahead = 2;  // tensors whose gradients come down ahead of their update
   const auto on_cpu =

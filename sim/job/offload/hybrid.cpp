@@ -7,12 +7,12 @@
 
 namespace sim::offload {
 
-std::string hybrid_problem(const Shape& shape) {
+std::string hybrid_problem(const OptimizerShard& shape) {
   if (shape.stride != 0) return "a tensor is updated where its state is; write stride 0";
   return shape_problem(shape);
 }
 
-std::vector<Work> hybrid_step(const Shape& shape) {
+std::vector<Work> hybrid_step(const OptimizerShard& shape) {
   constexpr std::int64_t gradient_bytes = 4, parameter_bytes = 4;
   const auto on_cpu =
       static_cast<std::int64_t>(shape.fraction * static_cast<double>(shape.parameters));

@@ -47,7 +47,7 @@ struct Traffic {
   std::int64_t state = 12;        // parameter and moments, each way
 };
 
-struct Shape {
+struct OptimizerShard {
   std::int64_t parameters = 0;  // of this rank
   std::int64_t sub_group = 0;
   double fraction = 1;  // share with its state on the CPU
@@ -75,8 +75,8 @@ struct Method {
   std::string_view source;
   bool pinned_gradients;  // gradients are copied down asynchronously, in fp32, into pinned memory
   // The reason why a shape is invalid; "": it is valid.
-  std::string (*problem)(const Shape& shape);
-  std::vector<Work> (*step)(const Shape& shape);
+  std::string (*problem)(const OptimizerShard& shape);
+  std::vector<Work> (*step)(const OptimizerShard& shape);
 };
 
 std::span<const Method> catalog();
@@ -84,7 +84,7 @@ const Method* find(std::string_view name);  // nullptr when there is none
 
 // The sizes of the sub-groups. A sub-group ends with the tensor that fills it; the last one has the
 // rest.
-std::vector<std::int64_t> sub_groups(const Shape& shape);
+std::vector<std::int64_t> sub_groups(const OptimizerShard& shape);
 // The same for `parameters` that may split anywhere.
 std::vector<std::int64_t> sub_groups(std::int64_t parameters, std::int64_t size);
 
@@ -93,20 +93,20 @@ struct Split {
   std::vector<std::int64_t> on_cpu;
   std::int64_t remainder = 0;
 };
-Split split(const Shape& shape);
+Split split(const OptimizerShard& shape);
 
 // The home of a tensor's state when its gradient arrives, by its sub-group.
-enum class Place : std::uint8_t {
+enum class StateDevice : std::uint8_t {
   cpu,      // the gradient is copied down
   fetched,  // the state is copied up for the step, the gradient stays on the GPU
   gpu,      // both are on the GPU
 };
 struct Home {
-  Place place = Place::cpu;
+  StateDevice place = StateDevice::cpu;
   std::size_t group = 0;
 };
 // The home of each tensor. REQUIRES: `tensors` is not empty.
-std::vector<Home> home_device(const Shape& shape);
+std::vector<Home> home_device(const OptimizerShard& shape);
 
 // Creates pieces of a step. `bytes` and `memory` of a copy are per parameter.
 Work update_on_cpu(std::int64_t parameters, const Traffic& traffic);
@@ -115,6 +115,6 @@ Work copy(Queue queue, std::string_view label, std::int64_t parameters, std::int
           std::int64_t memory);
 
 // The rules that all methods share.
-std::string shape_problem(const Shape& shape);
+std::string shape_problem(const OptimizerShard& shape);
 
 }  // namespace sim::offload

@@ -10,12 +10,12 @@
 
 namespace sim::offload {
 
-std::string zero_3_problem(const Shape& shape) {
+std::string zero_3_problem(const OptimizerShard& shape) {
   if (shape.stride != 0) return "all of it is updated on the CPU; write stride 0, or method deep";
   return shape_problem(shape);
 }
 
-std::vector<Work> zero_3_step(const Shape& shape) {
+std::vector<Work> zero_3_step(const OptimizerShard& shape) {
   constexpr std::int64_t parameter_bytes = 2;
   std::vector<Work> step;
   const Split parts = split(shape);

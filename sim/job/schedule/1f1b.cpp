@@ -16,7 +16,7 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   const int warmup = std::min(shape.stages - 1 - stage, shape.microbatches);
 
   Order order;
@@ -31,11 +31,11 @@ Order order(const Shape& shape, int stage) {
   return order;
 }
 
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 3 * (std::int64_t{shape.microbatches} + shape.stages - 1);
 }
 
-std::optional<int> live(const Shape& shape, int stage) {
+std::optional<int> live(const PipelineShape& shape, int stage) {
   return std::min(shape.microbatches, shape.stages - stage);
 }
 

@@ -14,7 +14,7 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int /*stage*/) {
+Order order(const PipelineShape& shape, int /*stage*/) {
   Order order;
   order.reserve(2 * static_cast<std::size_t>(shape.microbatches * shape.chunks));
   for (int chunk = 0; chunk < shape.chunks; ++chunk)
@@ -26,12 +26,12 @@ Order order(const Shape& shape, int /*stage*/) {
 
 // The bubble is p - 1 passes of a chunk to fill and to drain, once the microbatches keep the ring
 // busy.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   if (shape.chunks > 1 && shape.microbatches < shape.stages) return {};
   return 3 * (std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1);
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return shape.microbatches * shape.chunks;
 }
 

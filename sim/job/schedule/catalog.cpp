@@ -43,7 +43,7 @@ std::span<const Schedule> catalog() {
   return table;
 }
 
-std::vector<Order> Schedule::orders(const Shape& shape) const {
+std::vector<Order> Schedule::orders(const PipelineShape& shape) const {
   if (search) return search(shape);
   std::vector<Order> all;
   for (int stage = 0; stage < shape.stages; ++stage) all.push_back(order(shape, stage));

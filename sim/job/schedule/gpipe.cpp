@@ -12,7 +12,7 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int /*stage*/) {
+Order order(const PipelineShape& shape, int /*stage*/) {
   Order order;
   order.reserve(2 * static_cast<std::size_t>(shape.microbatches));
   for (int i = 0; i < shape.microbatches; ++i) order.push_back({Pass::forward, i});
@@ -21,11 +21,11 @@ Order order(const Shape& shape, int /*stage*/) {
 }
 
 // p - 1 to fill and to drain, of one forward and one backward pass.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 3 * (std::int64_t{shape.microbatches} + shape.stages - 1);
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return shape.microbatches;
 }
 

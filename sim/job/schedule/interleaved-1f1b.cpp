@@ -20,7 +20,7 @@
 namespace sim::schedule {
 namespace {
 
-int warm_up(const Shape& shape, int stage) {
+int warm_up(const PipelineShape& shape, int stage) {
   const std::int64_t total = std::int64_t{shape.microbatches} * shape.chunks;
   const std::int64_t fill = std::int64_t{2} * (shape.stages - stage - 1) +
                             std::int64_t{shape.chunks - 1} * group_size(shape);
@@ -29,7 +29,7 @@ int warm_up(const Shape& shape, int stage) {
   return static_cast<int>(all ? total : std::min(fill, total));
 }
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   const int total = shape.microbatches * shape.chunks;
   const int warmup = warm_up(shape, stage);
 
@@ -45,7 +45,7 @@ Order order(const Shape& shape, int stage) {
 }
 
 // The rule of the group [Megatron-LM core 0.14 schedules.py asserts it].
-std::string group_rule(const Shape& shape) {
+std::string group_rule(const PipelineShape& shape) {
   const int group = shape.group, p = shape.stages, m = shape.microbatches;
   if (group < p || group > m)
     return "the group of microbatches is " + std::to_string(group) +
@@ -59,8 +59,8 @@ std::string group_rule(const Shape& shape) {
   return "";
 }
 
-std::string problem(const Shape& shape) {
-  Shape without = shape;
+std::string problem(const PipelineShape& shape) {
+  PipelineShape without = shape;
   without.group = 0;
   if (std::string problem = within_bounds(without); !problem.empty()) return problem;
   if (shape.stages < 2)
@@ -77,12 +77,12 @@ std::string problem(const Shape& shape) {
 
 // A pass is 1/v of a stage. The work is 3mv passes, and the bubble is p - 1 passes of each
 // direction.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   if (group_size(shape) != shape.stages || shape.microbatches % shape.stages != 0) return {};
   return 3 * (std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1);
 }
 
-std::optional<int> live(const Shape& shape, int stage) {
+std::optional<int> live(const PipelineShape& shape, int stage) {
   return std::min(shape.microbatches * shape.chunks, warm_up(shape, stage) + 1);
 }
 

@@ -7,19 +7,19 @@
 namespace sim::schedule {
 namespace {
 
-int rounds(const Shape& shape) {
+int rounds(const PipelineShape& shape) {
   return std::max(1, shape.microbatches / shape.stages);
 }
 
 }  // namespace
 
-int group_size(const Shape& shape) {
+int group_size(const PipelineShape& shape) {
   if (shape.group > 0) return shape.group;
   if (shape.interleaving == Interleaving::whole_rounds) return shape.microbatches / rounds(shape);
   return shape.stages;
 }
 
-Step nth(const Shape& shape, Pass pass, int i) {
+ScheduledPass nth(const PipelineShape& shape, Pass pass, int i) {
   const int group = group_size(shape);
   const int first = i / (group * shape.chunks) * group;  // microbatch of the group
   const int size = std::min(group, shape.microbatches - first);
@@ -28,7 +28,7 @@ Step nth(const Shape& shape, Pass pass, int i) {
   return {pass, first + within % size, pass == Pass::forward ? chunk : shape.chunks - 1 - chunk};
 }
 
-std::string whole_rounds(const Shape& shape) {
+std::string whole_rounds(const PipelineShape& shape) {
   const std::string problem = whole_multiple(shape, rounds(shape), "rounds");
   if (problem.empty()) return "";
   return "PyTorch's interleaving runs m / p = " + std::to_string(rounds(shape)) +

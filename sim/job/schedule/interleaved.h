@@ -14,13 +14,13 @@
 
 namespace sim::schedule {
 
-// G: Shape::group if given, else PyTorch's m / max(1, m / p), else p.
-int group_size(const Shape& shape);
+// G: PipelineShape::group if given, else PyTorch's m / max(1, m / p), else p.
+int group_size(const PipelineShape& shape);
 
 // Task number i of one direction.
-Step nth(const Shape& shape, Pass pass, int i);
+ScheduledPass nth(const PipelineShape& shape, Pass pass, int i);
 
 // Fails if PyTorch's rounds do not divide the microbatches.
-std::string whole_rounds(const Shape& shape);
+std::string whole_rounds(const PipelineShape& shape);
 
 }  // namespace sim::schedule

@@ -34,13 +34,14 @@ std::string place_of_step(std::size_t stage, std::size_t step, const Order& orde
 // The passes of one stage that have run, by kind and task.
 class StageTasks {
  public:
-  StageTasks(const Schedule& schedule, const Shape& shape) : schedule_(schedule), shape_(shape) {
+  StageTasks(const Schedule& schedule, const PipelineShape& shape)
+      : schedule_(schedule), shape_(shape) {
     for (std::vector<char>& one : done_)
       one.resize(static_cast<std::size_t>(shape.microbatches) * shape.chunks * shape.slices);
   }
 
   // Runs the next step. Returns the rule that it breaks, or "".
-  std::string run(const Step& step) {
+  std::string run(const ScheduledPass& step) {
     if (std::string problem = no_task(step); !problem.empty()) return problem;
     if (std::string problem = no_pass(step.pass); !problem.empty()) return problem;
     char& done = at(step.pass, step);
@@ -73,13 +74,13 @@ class StageTasks {
   }
 
  private:
-  char& at(Pass pass, const Step& step) {
+  char& at(Pass pass, const ScheduledPass& step) {
     const int chunk = is_output(pass) ? 0 : step.chunk, slice = is_output(pass) ? 0 : step.slice;
     return done_[static_cast<std::size_t>(pass)][static_cast<std::size_t>(
         (step.microbatch * shape_.chunks + chunk) * shape_.slices + slice)];
   }
 
-  std::string no_task(const Step& step) const {
+  std::string no_task(const ScheduledPass& step) const {
     const auto within = [](int value, int count) { return value >= 0 && value < count; };
     if (within(step.microbatch, shape_.microbatches) && within(step.chunk, shape_.chunks) &&
         within(step.slice, shape_.slices) &&
@@ -101,7 +102,7 @@ class StageTasks {
     return "";
   }
 
-  std::string missing_of(const Step& task) {
+  std::string missing_of(const ScheduledPass& task) {
     const auto text = [&](std::string_view pass) {
       return fmt::format("the {} pass of microbatch {}, chunk {}, slice {} is missing", pass,
                          task.microbatch, task.chunk, task.slice);
@@ -112,7 +113,7 @@ class StageTasks {
     return "";
   }
 
-  std::string missing_output(const Step& task) {
+  std::string missing_output(const ScheduledPass& task) {
     if (schedule_.output == Output::last_part) return "";
     const bool gradient = schedule_.output != Output::together;
     if (!at(Pass::output, task) || (gradient && !at(Pass::output_gradient, task)))
@@ -121,12 +122,12 @@ class StageTasks {
   }
 
   const Schedule& schedule_;
-  const Shape& shape_;
+  const PipelineShape& shape_;
   std::array<std::vector<char>, pass_names.size()> done_;
 };
 
 // Rule 1: each stage runs each of its tasks once, in an order that its gradients allow.
-std::string broken_task(const Schedule& schedule, const Shape& shape,
+std::string broken_task(const Schedule& schedule, const PipelineShape& shape,
                         const std::vector<Order>& orders) {
   for (std::size_t stage = 0; stage < orders.size(); ++stage) {
     const Order& order = orders[stage];
@@ -141,7 +142,8 @@ std::string broken_task(const Schedule& schedule, const Shape& shape,
 }
 
 // Rule 2: the stages together never wait in a circle.
-std::string circle(const Schedule& schedule, const Shape& shape, const std::vector<Order>& orders) {
+std::string circle(const Schedule& schedule, const PipelineShape& shape,
+                   const std::vector<Order>& orders) {
   const Timeline timeline = run(schedule, shape, orders);
   if (!timeline.deadlock) return "";
   std::string text;
@@ -162,12 +164,12 @@ struct Link {
 // By whether gradients travel, sender, receiver.
 using Links = std::map<std::tuple<bool, int, int>, Link>;
 
-void add_messages(const Schedule& schedule, const Shape& shape, int stage, const Step& step,
-                  Links& links) {
+void add_messages(const Schedule& schedule, const PipelineShape& shape, int stage,
+                  const ScheduledPass& step, Links& links) {
   const bool forward = step.pass == Pass::forward;
   if (!forward && (step.pass == Pass::weight || is_output(step.pass) || !schedule.gradients_travel))
     return;
-  const Place own{stage, step.chunk};
+  const StageChunk own{stage, step.chunk};
   const int part = part_of(schedule.placement, shape, own);
   const auto message = [&](int from) { return Message{step.microbatch, from, step.slice}; };
   if (!is_first(schedule.placement, shape, own)) {
@@ -185,11 +187,11 @@ void add_messages(const Schedule& schedule, const Shape& shape, int stage, const
 }
 
 // Rule 3: two neighbours agree on the order of the messages between them.
-std::string crossed_messages(const Schedule& schedule, const Shape& shape,
+std::string crossed_messages(const Schedule& schedule, const PipelineShape& shape,
                              const std::vector<Order>& orders) {
   Links links;
   for (std::size_t stage = 0; stage < orders.size(); ++stage)
-    for (const Step& step : orders[stage])
+    for (const ScheduledPass& step : orders[stage])
       add_messages(schedule, shape, static_cast<int>(stage), step, links);
   for (const auto& [ends, link] : links) {
     const auto& [gradients, from, to] = ends;
@@ -207,7 +209,7 @@ std::string crossed_messages(const Schedule& schedule, const Shape& shape,
 
 }  // namespace
 
-std::string broken_rule(const Schedule& schedule, const Shape& shape,
+std::string broken_rule(const Schedule& schedule, const PipelineShape& shape,
                         const std::vector<Order>& orders) {
   if (orders.size() != static_cast<std::size_t>(shape.stages))
     return fmt::format("there are orders for {} stages of {}", orders.size(), shape.stages);

@@ -15,7 +15,7 @@ namespace sim::schedule {
 // "" if the orders obey all rules. Else the first broken rule and its place: "stage 1, step 5 of 16
 // (D3): a backward pass needs the forward pass of its microbatch before it". Steps count from 1.
 // Labels of steps are those of timeline.h. REQUIRES: schedule.problem(shape) is empty.
-std::string broken_rule(const Schedule& schedule, const Shape& shape,
+std::string broken_rule(const Schedule& schedule, const PipelineShape& shape,
                         const std::vector<Order>& orders);
 
 }  // namespace sim::schedule

@@ -10,27 +10,27 @@
 
 namespace sim::schedule {
 
-struct Place {
+struct StageChunk {
   int stage = 0, chunk = 0;
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const StageChunk&, const StageChunk&) = default;
 };
 
 // The number of parts of the model.
-int parts(Placement placement, const Shape& shape);
-int part_of(Placement placement, const Shape& shape, Place place);
+int parts(Placement placement, const PipelineShape& shape);
+int part_of(Placement placement, const PipelineShape& shape, StageChunk place);
 // The place of a part, for a microbatch that passes through `chunk` of some stage. Only two-way
 // placement uses `chunk`, because there every part exists twice.
-Place place_of(Placement placement, const Shape& shape, int part, int chunk);
+StageChunk place_of(Placement placement, const PipelineShape& shape, int part, int chunk);
 
 // Whether the microbatch passes through the chunk: with two-way placement only one half of them
 // does.
-bool visits(Placement placement, const Shape& shape, int microbatch, int chunk);
+bool visits(Placement placement, const PipelineShape& shape, int microbatch, int chunk);
 
 // The places before and after a place on a microbatch's path. REQUIRES: it is not the first or the
 // last, respectively.
-Place before(Placement placement, const Shape& shape, Place place);
-Place behind(Placement placement, const Shape& shape, Place place);
-bool is_first(Placement placement, const Shape& shape, Place place);
-bool is_last(Placement placement, const Shape& shape, Place place);
+StageChunk before(Placement placement, const PipelineShape& shape, StageChunk place);
+StageChunk behind(Placement placement, const PipelineShape& shape, StageChunk place);
+bool is_first(Placement placement, const PipelineShape& shape, StageChunk place);
+bool is_last(Placement placement, const PipelineShape& shape, StageChunk place);
 
 }  // namespace sim::schedule

@@ -12,7 +12,7 @@ std::string outside(const char* what, std::int64_t given, std::int64_t most) {
 
 }  // namespace
 
-std::string sizes(const Shape& shape) {
+std::string sizes(const PipelineShape& shape) {
   if (shape.stages < 1 || shape.stages > max_stages)
     return outside("the number of pipeline stages", shape.stages, max_stages);
   if (shape.microbatches < 1 || shape.microbatches > max_passes)
@@ -35,7 +35,7 @@ std::string sizes(const Shape& shape) {
   return "";
 }
 
-std::string within_bounds(const Shape& shape) {
+std::string within_bounds(const PipelineShape& shape) {
   if (std::string problem = sizes(shape); !problem.empty()) return problem;
   if (shape.slices != 1)
     return "the schedule runs whole sequences, not " + std::to_string(shape.slices) +
@@ -46,7 +46,7 @@ std::string within_bounds(const Shape& shape) {
   return "";
 }
 
-std::string one_chunk(const Shape& shape) {
+std::string one_chunk(const PipelineShape& shape) {
   if (std::string problem = within_bounds(shape); !problem.empty()) return problem;
   if (shape.chunks != 1)
     return "the schedule runs one model chunk per stage, not " + std::to_string(shape.chunks) +
@@ -54,7 +54,7 @@ std::string one_chunk(const Shape& shape) {
   return "";
 }
 
-std::string two_chunks(const Shape& shape) {
+std::string two_chunks(const PipelineShape& shape) {
   if (std::string problem = within_bounds(shape); !problem.empty()) return problem;
   if (shape.chunks != 2)
     return "the schedule runs two parts of the model per stage, not " +
@@ -62,7 +62,7 @@ std::string two_chunks(const Shape& shape) {
   return "";
 }
 
-std::string whole_multiple(const Shape& shape, int divisor, const std::string& what) {
+std::string whole_multiple(const PipelineShape& shape, int divisor, const std::string& what) {
   const int over = shape.microbatches % divisor;
   if (over == 0) return "";
   const int below = shape.microbatches - over;
@@ -72,7 +72,7 @@ std::string whole_multiple(const Shape& shape, int divisor, const std::string& w
   return message + std::to_string(std::int64_t{below} + divisor);
 }
 
-std::string microbatches_from(const Shape& shape, int least, const std::string& why) {
+std::string microbatches_from(const PipelineShape& shape, int least, const std::string& why) {
   if (shape.microbatches >= least) return "";
   return "the schedule needs at least " + std::to_string(least) + " microbatches (" + why +
          "), not " + std::to_string(shape.microbatches) + "; write " + std::to_string(least);

@@ -48,7 +48,7 @@ struct Times {
 };
 
 // The input of a schedule.
-struct Shape {
+struct PipelineShape {
   int stages = 1;
   int microbatches = 1;
   int chunks = 1;  // parts of the model per stage (virtual stages)
@@ -67,18 +67,18 @@ enum class Pass : std::uint8_t {
   output_gradient,  // ... and their gradients
 };
 
-struct Step {
+struct ScheduledPass {
   Pass pass;
   int microbatch;
   int chunk = 0;
   int slice = 0;
   bool paired = false;  // runs beside the next step
 
-  friend bool operator==(const Step&, const Step&) = default;
+  friend bool operator==(const ScheduledPass&, const ScheduledPass&) = default;
 };
 
 // The steps of one stage, in execution order.
-using Order = std::vector<Step>;
+using Order = std::vector<ScheduledPass>;
 
 // The part of the model in chunk c of stage s, with p stages.
 enum class Placement : std::uint8_t {
@@ -137,19 +137,19 @@ struct Schedule {
   bool gathers_chunks = false;
   DefaultFor default_for = DefaultFor::no_plan;  // Megatron-LM's choice
   // "" if the shape is valid; else the rule that it breaks, with valid values.
-  std::string (*problem)(const Shape& shape) = nullptr;
+  std::string (*problem)(const PipelineShape& shape) = nullptr;
   // A row has either `order` or `search`. REQUIRES: problem(shape) is empty, 0 <= stage <
   // shape.stages.
-  Order (*order)(const Shape& shape, int stage) = nullptr;
-  std::vector<Order> (*search)(const Shape& shape) = nullptr;  // all stages at once
+  Order (*order)(const PipelineShape& shape, int stage) = nullptr;
+  std::vector<Order> (*search)(const PipelineShape& shape) = nullptr;  // all stages at once
   // Closed forms for tests, with passes of one unit and messages of zero: the makespan, and the
   // maximum number of tasks between their forward and last backward pass. No value: no formula is
   // known for the shape.
-  std::optional<std::int64_t> (*makespan)(const Shape& shape) = nullptr;
-  std::optional<int> (*live)(const Shape& shape, int stage) = nullptr;
+  std::optional<std::int64_t> (*makespan)(const PipelineShape& shape) = nullptr;
+  std::optional<int> (*live)(const PipelineShape& shape, int stage) = nullptr;
 
   // The orders of all stages.
-  std::vector<Order> orders(const Shape& shape) const;
+  std::vector<Order> orders(const PipelineShape& shape) const;
 };
 
 // Every schedule, in the order `rehearse list` prints them.

@@ -16,7 +16,7 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int /*stage*/) {
+Order order(const PipelineShape& shape, int /*stage*/) {
   Order order;
   order.reserve(2 * static_cast<std::size_t>(shape.microbatches * shape.slices));
   for (int i = 0; i < shape.microbatches; ++i)
@@ -28,19 +28,19 @@ Order order(const Shape& shape, int /*stage*/) {
   return order;
 }
 
-std::string problem(const Shape& shape) {
-  Shape whole = shape;
+std::string problem(const PipelineShape& shape) {
+  PipelineShape whole = shape;
   whole.slices = 1;
   if (std::string problem = one_chunk(whole); !problem.empty()) return problem;
   return sizes(shape);
 }
 
 // The makespan in passes of one slice.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 3 * (std::int64_t{shape.microbatches} * shape.slices + shape.stages - 1);
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return shape.microbatches * shape.slices;
 }
 

@@ -15,7 +15,7 @@ constexpr double never = -1;
 // The state of a run: the end of each task, and the progress of each stage.
 class Run {
  public:
-  Run(const Schedule& schedule, const Shape& shape, const std::vector<Order>& orders)
+  Run(const Schedule& schedule, const PipelineShape& shape, const std::vector<Order>& orders)
       : schedule_(schedule),
         shape_(shape),
         orders_(orders),
@@ -45,24 +45,25 @@ class Run {
     }
   };
 
-  std::size_t index(int part, const Step& step) const {
+  std::size_t index(int part, const ScheduledPass& step) const {
     return static_cast<std::size_t>(part) * units_ +
            static_cast<std::size_t>(step.microbatch * shape_.slices + step.slice);
   }
   double duration(Pass pass) const;
-  double arrival(const std::vector<double>& ended, Place from, Place to, const Step& step) const;
+  double arrival(const std::vector<double>& ended, StageChunk from, StageChunk to,
+                 const ScheduledPass& step) const;
   double all_of(const Gathering& gathering) const {
     return gathering.count == shape_.stages ? gathering.time + shape_.times.transfer : never;
   }
   // The time at which all inputs of a step exist, or `never`.
-  double ready(int stage, const Step& step) const;
-  double gradient_ready(Place place, const Step& step) const;
-  bool waits_for_others(std::size_t stage, const Step& step);
+  double ready(int stage, const ScheduledPass& step) const;
+  double gradient_ready(StageChunk place, const ScheduledPass& step) const;
+  bool waits_for_others(std::size_t stage, const ScheduledPass& step);
   bool advance(std::size_t stage);
   void measure();
 
   const Schedule& schedule_;
-  const Shape& shape_;
+  const PipelineShape& shape_;
   const std::vector<Order>& orders_;
   int parts_;
   std::size_t units_;
@@ -92,13 +93,13 @@ double Run::duration(Pass pass) const {
   return 0;
 }
 
-double Run::arrival(const std::vector<double>& ended, Place from, Place to,
-                    const Step& step) const {
+double Run::arrival(const std::vector<double>& ended, StageChunk from, StageChunk to,
+                    const ScheduledPass& step) const {
   const double end = ended[index(part_of(schedule_.placement, shape_, from), step)];
   return end == never ? never : end + (from.stage == to.stage ? 0 : shape_.times.transfer);
 }
 
-double Run::gradient_ready(Place place, const Step& step) const {
+double Run::gradient_ready(StageChunk place, const ScheduledPass& step) const {
   const std::size_t own = index(part_of(schedule_.placement, shape_, place), step);
   if (forward_[own] == never) return never;
   double from_behind = 0;
@@ -112,8 +113,8 @@ double Run::gradient_ready(Place place, const Step& step) const {
   return from_behind == never ? never : std::max(forward_[own], from_behind);
 }
 
-double Run::ready(int stage, const Step& step) const {
-  const Place place{stage, step.chunk};
+double Run::ready(int stage, const ScheduledPass& step) const {
+  const StageChunk place{stage, step.chunk};
   const int part = part_of(schedule_.placement, shape_, place);
   const auto microbatch = static_cast<std::size_t>(step.microbatch);
   switch (step.pass) {
@@ -126,7 +127,7 @@ double Run::ready(int stage, const Step& step) const {
     case Pass::weight:
       return input_[index(part, step)];
     case Pass::output: {
-      const Place last = place_of(schedule_.placement, shape_, parts_ - 1, step.chunk);
+      const StageChunk last = place_of(schedule_.placement, shape_, parts_ - 1, step.chunk);
       return arrival(forward_, last, place, step);
     }
     case Pass::output_gradient:
@@ -136,7 +137,7 @@ double Run::ready(int stage, const Step& step) const {
 }
 
 // If all stages run a pass at the same time, the last stage to arrive starts it.
-bool Run::waits_for_others(std::size_t stage, const Step& step) {
+bool Run::waits_for_others(std::size_t stage, const ScheduledPass& step) {
   if (step.pass != Pass::output || schedule_.output != Output::together) return false;
   met_.resize(orders_.size(), -1);
   Gathering& meeting = meetings_[static_cast<std::size_t>(step.microbatch)];
@@ -151,12 +152,13 @@ bool Run::waits_for_others(std::size_t stage, const Step& step) {
 // Runs the stage's next step if its inputs are known.
 bool Run::advance(std::size_t stage) {
   if (next_[stage] == orders_[stage].size()) return false;
-  const Step& step = orders_[stage][next_[stage]];
+  const ScheduledPass& step = orders_[stage][next_[stage]];
   const double inputs = ready(static_cast<int>(stage), step);
   if (inputs == never || waits_for_others(stage, step)) return false;
   const double start = std::max(free_[stage], inputs);
   const double end = start + duration(step.pass);
-  const int part = part_of(schedule_.placement, shape_, Place{static_cast<int>(stage), step.chunk});
+  const int part =
+      part_of(schedule_.placement, shape_, StageChunk{static_cast<int>(stage), step.chunk});
   const auto microbatch = static_cast<std::size_t>(step.microbatch);
   if (step.pass == Pass::forward) forward_[index(part, step)] = end;
   if (step.pass == Pass::backward || step.pass == Pass::input) input_[index(part, step)] = end;
@@ -222,7 +224,7 @@ char letter(Pass pass) {
   return '?';
 }
 
-char letter(const Step& step) {
+char letter(const ScheduledPass& step) {
   const char big = letter(step.pass);
   return step.chunk == 1 ? static_cast<char>(std::tolower(big)) : big;
 }
@@ -236,21 +238,22 @@ double Timeline::bubble_percent() const {
   return 100 * (1 - sum / static_cast<double>(busy.size()) / makespan);
 }
 
-Timeline run(const Schedule& schedule, const Shape& shape, const std::vector<Order>& orders) {
+Timeline run(const Schedule& schedule, const PipelineShape& shape,
+             const std::vector<Order>& orders) {
   assert(schedule.problem(shape).empty());
   return Run(schedule, shape, orders).finish();
 }
 
-Timeline run(const Schedule& schedule, const Shape& shape) {
+Timeline run(const Schedule& schedule, const PipelineShape& shape) {
   return run(schedule, shape, schedule.orders(shape));
 }
 
-double in_stages(const Schedule& schedule, const Shape& shape, int live) {
+double in_stages(const Schedule& schedule, const PipelineShape& shape, int live) {
   return static_cast<double>(live) * shape.stages /
          (static_cast<double>(parts(schedule.placement, shape)) * shape.slices);
 }
 
-std::string name(const Step& step) {
+std::string name(const ScheduledPass& step) {
   std::string text = letter(step) + std::to_string(step.microbatch);
   if (step.slice > 0) text += "." + std::to_string(step.slice);
   if (step.chunk > 1) text += ":" + std::to_string(step.chunk);

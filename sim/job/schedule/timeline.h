@@ -15,7 +15,7 @@
 namespace sim::schedule {
 
 struct Timed {
-  Step step;
+  ScheduledPass step;
   double start, end;
 };
 
@@ -33,14 +33,15 @@ struct Timeline {
 };
 
 // REQUIRES: schedule.problem(shape) is empty; `orders` are its orders.
-Timeline run(const Schedule& schedule, const Shape& shape, const std::vector<Order>& orders);
-Timeline run(const Schedule& schedule, const Shape& shape);
+Timeline run(const Schedule& schedule, const PipelineShape& shape,
+             const std::vector<Order>& orders);
+Timeline run(const Schedule& schedule, const PipelineShape& shape);
 
 // Activations of `live` tasks, in units of a whole stage: 1/p of the model, a whole sequence.
-double in_stages(const Schedule& schedule, const Shape& shape, int live);
+double in_stages(const Schedule& schedule, const PipelineShape& shape, int live);
 
 // The label of a step: "F3"; small letters for chunk 1; "F3:2" for chunk 2; "F3.1" for slice 1.
-std::string name(const Step& step);
+std::string name(const ScheduledPass& step);
 
 // A picture with one row per stage and one column per `unit` of time. F: forward; B and W:
 // gradients of inputs and of weights; D: both; S and T: vocabulary passes. '-' continues a pass,

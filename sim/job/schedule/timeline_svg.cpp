@@ -30,7 +30,7 @@ const Look& look_of(Pass pass) {
   return *std::ranges::find(looks, pass, &Look::pass);
 }
 
-std::string label(const Step& step) {
+std::string label(const ScheduledPass& step) {
   std::string text = fmt::format("{}", step.microbatch);
   if (step.slice > 0) text += fmt::format(".{}", step.slice);
   return text;

@@ -40,7 +40,7 @@ class Writer {
   Order order_;
 };
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   const int p = shape.stages;
   const int m = std::max(2 * p - 1, shape.microbatches);
   Writer w(shape.microbatches);
@@ -70,12 +70,12 @@ Order order(const Shape& shape, int stage) {
 }
 
 // No stage waits between its first and its last pass; the last stage starts p - 1 later.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   if (shape.microbatches < 2 * shape.stages - 1) return {};
   return 6 * std::int64_t{shape.microbatches} + shape.stages - 1;
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   if (shape.microbatches < 2 * shape.stages - 1) return {};
   return 2 * shape.stages;
 }

@@ -20,7 +20,7 @@ struct Choices {
 // passes.
 class Try {
  public:
-  Try(const Shape& shape, int cap, Choices choices)
+  Try(const PipelineShape& shape, int cap, Choices choices)
       : shape_(shape),
         times_(shape.times),
         p_(shape.stages),
@@ -74,7 +74,7 @@ class Try {
   void run_forwards();
   void run_inputs();
 
-  const Shape& shape_;
+  const PipelineShape& shape_;
   const Times& times_;
   int p_, m_, cap_;
   Choices choices_;
@@ -226,7 +226,7 @@ std::vector<Order> Try::orders() const {
 
 }  // namespace
 
-std::vector<Order> zero_bubble_search(const Shape& shape, int cap) {
+std::vector<Order> zero_bubble_search(const PipelineShape& shape, int cap) {
   double shortest = std::numeric_limits<double>::infinity();
   std::vector<Order> best;
   for (const bool delays : {true, false})
@@ -241,7 +241,7 @@ std::vector<Order> zero_bubble_search(const Shape& shape, int cap) {
   return best;
 }
 
-std::string zero_bubble_rule(const Shape& shape) {
+std::string zero_bubble_rule(const PipelineShape& shape) {
   if (std::string problem = one_chunk(shape); !problem.empty()) return problem;
   return microbatches_from(shape, shape.stages, "one per stage");
 }

@@ -19,9 +19,9 @@
 namespace sim::schedule {
 
 // REQUIRES: one chunk per stage, at least as many microbatches as stages, cap >= stages.
-std::vector<Order> zero_bubble_search(const Shape& shape, int cap);
+std::vector<Order> zero_bubble_search(const PipelineShape& shape, int cap);
 
 // The rules of zb-1p and zb-2p for a shape.
-std::string zero_bubble_rule(const Shape& shape);
+std::string zero_bubble_rule(const PipelineShape& shape);
 
 }  // namespace sim::schedule

@@ -21,7 +21,7 @@ namespace sim::schedule {
 namespace {
 
 // The number of microbatches in each unit.
-std::vector<int> units(const Shape& shape) {
+std::vector<int> units(const PipelineShape& shape) {
   const int m = shape.microbatches;
   std::vector<int> sizes;
   if (shape.group > 0) {
@@ -35,11 +35,13 @@ std::vector<int> units(const Shape& shape) {
 }
 
 // Appends a unit of `count` microbatches, from `first` on.
-void unit(const Shape& shape, int stage, int first, int count, Order& order) {
+void unit(const PipelineShape& shape, int stage, int first, int count, Order& order) {
   const int total = count * shape.chunks;
-  const auto forward = [&](int i) { return Step{Pass::forward, first + i % count, i / count}; };
+  const auto forward = [&](int i) {
+    return ScheduledPass{Pass::forward, first + i % count, i / count};
+  };
   const auto gradient = [&](Pass pass, int i) {
-    return Step{pass, first + i % count, shape.chunks - 1 - i / count};
+    return ScheduledPass{pass, first + i % count, shape.chunks - 1 - i / count};
   };
   const int last_chunk = std::min(count, 2 * (shape.stages - stage) - 2);
   const int warmup = count * (shape.chunks - 1) + last_chunk;
@@ -53,7 +55,7 @@ void unit(const Shape& shape, int stage, int first, int count, Order& order) {
   while (weights < total) order.push_back(gradient(Pass::weight, weights++));
 }
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   Order order;
   order.reserve(3 * static_cast<std::size_t>(shape.microbatches * shape.chunks));
   int first = 0;
@@ -64,8 +66,8 @@ Order order(const Shape& shape, int stage) {
   return order;
 }
 
-std::string problem(const Shape& shape) {
-  Shape without = shape;
+std::string problem(const PipelineShape& shape) {
+  PipelineShape without = shape;
   without.group = 0;
   if (std::string problem = within_bounds(without); !problem.empty()) return problem;
   if (shape.group < 0 || shape.group > shape.microbatches)
@@ -75,13 +77,13 @@ std::string problem(const Shape& shape) {
 }
 
 // Holds for one unit, or several of the same size: no stage waits except for its first input.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   const std::vector<int> sizes = units(shape);
   if (sizes.back() != sizes.front() || sizes.back() < shape.stages) return {};
   return 3 * std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1;
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return units(shape).front() * shape.chunks;
 }
 

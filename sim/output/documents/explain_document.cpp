@@ -66,11 +66,11 @@ Rows peaks(const engine::RunReport& run, const Rows& classes) {
 }
 
 // All bytes of the GPU, at the peak or at the failed request.
-struct Where {
+struct BytesOnGpu {
   engine::Split split{};
   Bytes allocated{}, reserved{};
 };
-Where where_of(const ClassReport& who) {
+BytesOnGpu where_of(const ClassReport& who) {
   if (who.out_of_memory)
     return {who.out_of_memory->split, who.out_of_memory->allocated, who.out_of_memory->reserved};
   return {who.peak_split, who.peak_allocated, who.reserved_at_peak};
@@ -81,7 +81,7 @@ Column in_gib(const char* key) {
 }
 
 Rows bytes_rows(const answer::Answer& answer, const ClassReport& who) {
-  const Where at = where_of(who);
+  const BytesOnGpu at = where_of(who);
   Rows rows{"memory",
             fmt::format("where the memory of stage {} is, {}", who.stage,
                         who.out_of_memory ? "when the request fails" : "at its peak"),

@@ -205,7 +205,7 @@ Rows found_plans(const std::vector<ResultFolder>& searches) {
 }
 
 // Words of `now` that `before` does not have: "tp=4 micro_batch=2".
-std::string new_words(const std::string& before, const std::string& now) {
+std::string changed_text(const std::string& before, const std::string& now) {
   std::istringstream words(now);
   std::string text;
   for (std::string word; words >> word;)
@@ -226,7 +226,7 @@ Note best_plans(const std::vector<ResultFolder>& searches) {
     if (&best == &first) continue;
     const Json change = change_pct(value_at(best, "tokens_s_gpu"), value_at(first, "tokens_s_gpu"));
     if (change.is_number()) text += fmt::format(" ({:+.1f} % tokens/s/GPU)", change.get<double>());
-    text += "; " + new_words(words_in(first), words_in(best));
+    text += "; " + changed_text(words_in(first), words_in(best));
   }
   return {"", text, true};
 }

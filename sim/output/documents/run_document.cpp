@@ -8,6 +8,7 @@
 #include <map>
 
 #include "sim/output/documents/run_text.h"
+#include "sim/output/documents/schedule_picture.h"
 
 namespace sim::output {
 
@@ -229,6 +230,13 @@ Series memory_series(const answer::Answer& answer) {
   series.fixed = {"reserved_gib"};
   series.rules.push_back(
       {Rule::Kind::y, gib(answer::fullest(answer.run).capacity), "device limit"});
+  const int all = answer.plan.microbatches(), first = answer.plan.warm_up_microbatches();
+  if (answer.run.warm_up_time.ps > 0)
+    series.rules.push_back({Rule::Kind::x, seconds(answer.run.warm_up_time),
+                            first < all ? fmt::format("step 1 is cut: {} of {} microbatches fill "
+                                                      "the pipeline",
+                                                      first, all)
+                                        : "step 1 ends"});
   for (const ClassReport& who : answer.run.classes)
     if (who.out_of_memory)
       series.rules.push_back(
@@ -296,17 +304,19 @@ Document run_document(const answer::Answer& answer, const std::string& intervals
         Note{"", "The charts show the rest of the run as if the device had more memory."});
     document.blocks.emplace_back(memory_series(answer));
   }
+  SchedulePicture schedule = schedule_picture(answer.plan);
+  if (!schedule.rows.cells.empty()) document.blocks.emplace_back(schedule.chart);
   PassRows spans = pass_rows(answer, passes);
   if (!spans.rows.cells.empty()) {
-    Timeline timeline{spans.rows.cells.size() >= spans_most
-                          ? "the pipeline: the first passes of the last step"
-                          : "the pipeline: every pass of the last step, by stage",
-                      "passes",
-                      "stage",
-                      "begin_s",
-                      "end_s",
-                      "pass",
-                      "label"};
+    TimelineChart timeline{spans.rows.cells.size() >= spans_most
+                               ? "the pipeline: the first passes of the last step"
+                               : "the pipeline: every pass of the last step, by stage",
+                           "passes",
+                           "stage",
+                           "begin_s",
+                           "end_s",
+                           "pass",
+                           "label"};
     timeline.first = spans.first;
     document.blocks.emplace_back(std::move(timeline));
   }
@@ -327,6 +337,7 @@ Document run_document(const answer::Answer& answer, const std::string& intervals
     if (!fabric.empty()) document.blocks.emplace_back(Picture{fabric});
   }
   document.blocks.emplace_back(std::move(time));
+  if (!schedule.rows.cells.empty()) document.blocks.emplace_back(std::move(schedule.rows));
   document.blocks.emplace_back(std::move(spans.rows));
   document.blocks.emplace_back(memory_rows(answer, memory));
   return document;

@@ -6,6 +6,7 @@
 
 #include "sim/base/text.h"
 #include "sim/output/documents/class_rows.h"
+#include "sim/output/documents/stage_rows.h"
 #include "sim/program/plan/layer_choices.h"
 #include "sim/program/plan/replicas.h"
 
@@ -13,94 +14,7 @@ namespace sim::output {
 
 namespace {
 
-using engine::Account;
 using engine::ClassReport;
-
-double account(const ClassReport& who, Account which) {
-  return seconds(who.accounts[static_cast<std::size_t>(which)]);
-}
-
-// The rank classes of each stage, with its context-parallel ranks together.
-std::vector<std::vector<const ClassReport*>> stages(const engine::RunReport& run) {
-  std::vector<std::vector<const ClassReport*>> all;
-  for (const ClassReport& who : run.classes) {
-    const auto stage = static_cast<std::size_t>(who.stage);
-    if (all.size() <= stage) all.resize(stage + 1);
-    all[stage].push_back(&who);
-  }
-  return all;
-}
-
-Rows step_rows(const answer::Answer& answer) {
-  const std::vector<double> accounts = answer::mean_accounts(answer.run);
-  const double step = answer::step_seconds(answer);
-  Rows rows{"step_accounts",
-            "where the step goes (mean over ranks; the accounts are disjoint)",
-            {{"account", "account", "", 0, true},
-             {"seconds", "seconds", "", 4},
-             {"share", "share", "", 1, false, " %", 100}},
-            {}};
-  for (std::size_t a = 0; a < accounts.size(); ++a) {
-    if (accounts[a] == 0) continue;
-    rows.cells.push_back({answer::words(static_cast<Account>(a)), accounts[a], accounts[a] / step});
-  }
-  rows.cells.push_back({"step", step, 1.0});
-  const program::Plan& plan = answer.plan;
-  rows.footnote =
-      fmt::format("  bubble {} of the step; textbook (p-1)/(mv+p-1) {} with p {}, m {}, v {}\n",
-                  percent(answer.run.bubble), percent(answer::textbook_bubble(plan)), plan.mesh.pp,
-                  plan.microbatches(), plan.pipeline.virtual_stages);
-  return rows;
-}
-
-// Mean over the ranks of a stage.
-double mean(const std::vector<const ClassReport*>& stage, double (*value)(const ClassReport&)) {
-  double sum = 0;
-  double ranks = 0;
-  for (const ClassReport* who : stage) {
-    sum += value(*who) * who->ranks;
-    ranks += who->ranks;
-  }
-  return sum / ranks;
-}
-
-Rows stage_time_rows(const answer::Answer& answer) {
-  const auto time = [](const char* key, const char* heading) {
-    return Column{key, heading, "s", 4};
-  };
-  Rows rows{"stage_times",
-            "time by stage (mean over its ranks; communication that nothing hides)",
-            {{"stage", "stage"},
-             {"ranks", "ranks"},
-             time("busy_s", "busy"),
-             time("exposed_tp_s", "TP"),
-             time("exposed_cp_s", "CP"),
-             time("exposed_dp_s", "DP"),
-             time("pp_wait_s", "PP wait"),
-             {"bubble", "bubble", "", 1, false, " %", 100},
-             time("host_s", "host")},
-            {}};
-  for (const auto& stage : stages(answer.run)) {
-    int ranks = 0;
-    for (const ClassReport* who : stage) ranks += who->ranks;
-    rows.cells.push_back(
-        {stage[0]->stage, ranks,
-         mean(stage, [](const ClassReport& who) { return seconds(who.busy); }),
-         mean(stage, [](const ClassReport& who) { return account(who, Account::tp_exposed); }),
-         mean(stage, [](const ClassReport& who) { return account(who, Account::cp_exposed); }),
-         mean(stage, [](const ClassReport& who) { return account(who, Account::dp_exposed); }),
-         mean(stage,
-              [](const ClassReport& who) {
-                return account(who, Account::pp_fill_drain) + account(who, Account::pp_imbalance) +
-                       account(who, Account::pp_transfer);
-              }),
-         mean(stage, [](const ClassReport& who) { return who.bubble; }),
-         mean(stage, [](const ClassReport& who) {
-           return account(who, Account::host) + account(who, Account::data);
-         })});
-  }
-  return rows;
-}
 
 std::string held_text(const engine::Split& split) {
   std::vector<std::size_t> order;
@@ -186,19 +100,6 @@ Json machine_json(const answer::Answer& answer) {
           {"peak_flops", answer.machine.peak_flops}};
 }
 
-// The rank class of each stage that reserves the most memory.
-std::vector<std::size_t> fullest_of_stages(const engine::RunReport& run) {
-  std::vector<std::size_t> all;
-  for (const auto& stage : stages(run)) {
-    const ClassReport* const who = *std::max_element(
-        stage.begin(), stage.end(), [](const ClassReport* a, const ClassReport* b) {
-          return a->peak_reserved < b->peak_reserved;
-        });
-    all.push_back(static_cast<std::size_t>(who - run.classes.data()));
-  }
-  return all;
-}
-
 }  // namespace
 
 std::string plan_line(const answer::Answer& answer) {
@@ -245,30 +146,6 @@ std::string plan_line(const answer::Answer& answer, const Json& json) {
       text += fmt::format(", {} copies", plan.sharding.fsdp.replicas);
   }
   return text + "\n";
-}
-
-Rows stage_memory_rows(const answer::Answer& answer, const Rows& classes) {
-  std::vector<std::string> columns = {"stage",
-                                      "layers",
-                                      "parameters",
-                                      "static_bytes",
-                                      "the rest",
-                                      "peak_allocated_bytes",
-                                      "peak_reserved_bytes",
-                                      "capacity_bytes",
-                                      "used",
-                                      "allocation_retries"};
-  // The upper limit follows the lower limit.
-  if (answer.run.bounded) columns.insert(columns.begin() + 7, "peak_reserved_most_bytes");
-  Rows rows =
-      picked(classes, fullest_of_stages(answer.run), columns,
-             "memory by stage (peaks in GiB, of the rank that needs most; the rest: activations, "
-             "logits, temporaries)");
-  const bool ends = answer.run.memory == engine::MemoryDetail::bounded;
-  if (!answer.run.fits())
-    rows.footnote = fmt::format("  peaks: what the run would have needed from there on{}\n",
-                                ends ? ", until it was sure that it does not fit" : "");
-  return rows;
 }
 
 std::string oom_text(const answer::Answer& answer) {
@@ -398,7 +275,7 @@ std::string verdict_text(const answer::Answer& answer) {
 
 namespace {
 
-std::string retry_words(int retries) {
+std::string retry_text(int retries) {
   return fmt::format("{} allocator {}", retries, retries == 1 ? "retry" : "retries");
 }
 
@@ -407,9 +284,9 @@ std::string retry_words(int retries) {
 std::string retries_text(const answer::Answer& answer) {
   const int retries = answer::step_retries(answer.run);
   if (!answer.run.fits() || retries == 0) return "";
-  std::string text = fmt::format("{} in this step", retry_words(retries));
+  std::string text = fmt::format("{} in this step", retry_text(retries));
   if (const double cost = seconds(answer.retry_cost); cost > 0)
-    text = fmt::format("{} {} {:.3g} s of this step ({})", retry_words(retries),
+    text = fmt::format("{} {} {:.3g} s of this step ({})", retry_text(retries),
                        retries == 1 ? "costs" : "cost", cost,
                        percent(cost / answer::step_seconds(answer)));
   return text +

@@ -39,7 +39,7 @@ void MemorySnapshot::add(Class& own, std::span<const allocator::TraceEntry> trac
 void MemorySnapshot::memory(const engine::MemoryChange& change) {
   Class& own = classes_.at(static_cast<std::size_t>(change.rank_class));
   if (own.closed || change.trace.empty()) return;
-  const engine::Place& place = change.place;
+  const engine::ProgramLocation& place = change.place;
   add(own, change.trace, change.when,
       {intern(change.label), intern(place.block), place.layer, place.microbatch, place.step,
        place.pass, true});

@@ -28,7 +28,7 @@ class MemorySnapshot final : public engine::Observer {
 
   explicit MemorySnapshot(std::size_t classes, std::size_t most_entries = default_entries);
 
-  void operation(int, program::Stream, std::string_view, const engine::Place&, Time, Time,
+  void operation(int, program::Stream, std::string_view, const engine::ProgramLocation&, Time, Time,
                  Time) override {}
   void memory(const engine::MemoryChange& change) override;
   void memory_state(const engine::MemoryState& state) override;

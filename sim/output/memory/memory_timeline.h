@@ -35,7 +35,7 @@ class MemoryTimeline final : public engine::Observer {
     Held now;
   };
 
-  void operation(int, program::Stream, std::string_view, const engine::Place&, Time, Time,
+  void operation(int, program::Stream, std::string_view, const engine::ProgramLocation&, Time, Time,
                  Time) override {}
   void memory(const engine::MemoryChange& change) override;
 

@@ -22,7 +22,7 @@ struct HeldTensors {
 
 class PeakTensors final : public engine::Observer {
  public:
-  void operation(int, program::Stream, std::string_view, const engine::Place&, Time, Time,
+  void operation(int, program::Stream, std::string_view, const engine::ProgramLocation&, Time, Time,
                  Time) override {}
   void memory(const engine::MemoryChange& change) override;
   void memory_state(const engine::MemoryState& state) override;

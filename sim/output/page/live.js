@@ -237,10 +237,10 @@
     const place = answer_place;
     const outcome = outcome_of(last);
     place.selectAll("*").remove();
-    if (fixed_key !== last.key) {
+    if (fixed_key !== last.key) {  // the changes of the plan before stay in place until the new ones are known
       fixed_key = "";
       delete document.documentElement.dataset.fixed;
-      fixes_place.attr("hidden", "").selectAll("*").remove();
+      fixes_place.classed("busy", true);
     }
     const line = place.append("p").attr("class", "verdict " + outcome).attr("id", "verdict");
     line.append("i").attr("aria-hidden", "true").text(verdicts[outcome][0]);
@@ -428,25 +428,36 @@
   // ---- fixes ----
   let fixed_key = "";
   async function show_fixes() {
-    if (outcome_of(last) !== "oom") { fixes_place.attr("hidden", ""); fixed_key = ""; return; }
+    const outcome = outcome_of(last);
+    if (outcome === "bad") { fixes_place.attr("hidden", ""); fixed_key = ""; return; }
     if (fixed_key === last.key) return;
     const key = last.key;
-    fixes_place.attr("hidden", null).selectAll("*").remove();
-    fixes_place.append("h2").text("Single changes that would fit");
-    const state = fixes_place.append("p").text("replaying them ...");
     const { status, json } = await api("/api/fixes", request_of(settings));
     if (!last || last.key !== key || status !== 200) return;
+    fixes_place.attr("hidden", null).classed("busy", false).selectAll("*").remove();
+    fixes_place.append("h2").text(outcome === "oom" ? "Single changes that would fit" :
+      "What it loses, and single changes that help");
+    const state = fixes_place.append("p").attr("class", "why");
     fixed_key = key;
     document.documentElement.dataset.fixed = key;
-    const fitting = (json.result.single_changes || []).filter((one) => one.fits);
-    state.text(fitting.length === 0 ? "none of the single changes fits; the search below tries all " +
-      "plans" : "");
+    const r = json.result;
+    const changes = outcome === "oom" ?
+      (r.single_changes || []).filter((one) => one.fits).map((one) => [one.change, cost_of(one)]) :
+      (r.improvements || []).map((one) => [one.change, gain_of(one)]);
+    const losses = fixes_place.append("ul").attr("class", "differences").attr("id", "losses");
+    for (const one of r.losses || []) losses.append("li").text(one.loss);
+    state.text(changes.length > 0 ? "Each is replayed; a click takes it over." : outcome === "oom" ?
+      "None of the single changes fits; the search below tries all plans." :
+      "No single change makes it faster or smaller; the search below tries all plans.");
     const list = fixes_place.append("div").attr("class", "row");
-    for (const one of fitting) {
-      const cost = (one.cost_fraction > 0 ? "+" : "") + percent(one.cost_fraction);
-      button(list, one.change + "  (step " + cost + ")", () => take(one.change.split(" ")), "take this change over");
-    }
+    for (const [change, effect] of changes)
+      button(list, change + "  (" + effect + ")", () => take(change.split(" ")), "take this change over");
   }
+  const signed = (value, digits, unit) => (value > 0 ? "+" : "") + value.toFixed(digits) + " " + unit;
+  const cost_of = (one) => "step " + signed(100 * one.cost_fraction, 1, "%");
+  const gain_of = (one) => [one.gain_fraction > 0.0005 ? "step " + signed(-100 * one.gain_fraction, 1, "%") :
+    "", Math.abs(one.more_reserved_bytes) > 5e7 ? signed(gib(one.more_reserved_bytes), 1, "GiB") : ""]
+    .filter((text) => text).join(", ") || "the same";
   function take(words) {
     for (const word of words) {
       const at = word.indexOf("=");
@@ -481,7 +492,6 @@
   }
   // What makes the difference, in words: "step +0.31 s: ...; reserved -27.7 GiB: ...".
   function difference_in_words(base, one) {
-    const signed = (value, digits, unit) => (value > 0 ? "+" : "") + value.toFixed(digits) + " " + unit;
     const largest = (before, now, least) => {
       const old = new Map(before);
       return [...now.map(([name, value]) => [name, value - (old.get(name) || 0)]),

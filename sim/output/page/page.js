@@ -103,6 +103,11 @@ function view(model, at, controls, open_row) {
     if (block.kind !== "table") continue;
     const columns = new Map();
     for (const column of block.columns) {
+      for (const key of ["values", "codes"]) {  // [value, count, ...], where values repeat
+        const runs = column[key + "_runs"];
+        if (runs) column[key] = d3.range(runs.length / 2).flatMap((i) =>
+          Array(runs[2 * i + 1]).fill(runs[2 * i]));
+      }
       column.at = column.words ? (i) => column.words[column.codes[i]] : (i) => column.values[i];
       column.number = column.words === undefined &&
         column.values.every((v) => v === null || typeof v === "number");
@@ -199,14 +204,24 @@ function view(model, at, controls, open_row) {
   const ink_on = (index) => "var(--i" + (index % groups) + ")";  // readable on that colour
   const shapes = [d3.symbolCircle, d3.symbolTimes, d3.symbolTriangle, d3.symbolSquare,
     d3.symbolDiamond, d3.symbolWye, d3.symbolStar, d3.symbolCross];
-  function legend(place, words, shape) {
+  function legend(place, words, shape, colour_of = colour) {
     const items = place.append("div").attr("class", "legend").selectAll("span").data(words)
       .join("span");
     items.append("svg").attr("viewBox", "-7 -6 14 12").append("path")
       .attr("d", (d, i) => shape ? symbol(i, 50) : "M-6-4h12v8h-12z")
-      .attr("fill", (d, i) => shape && i % shapes.length === 1 ? "none" : colour(i))
-      .attr("stroke", (d, i) => colour(i));
+      .attr("fill", (d, i) => shape && i % shapes.length === 1 ? "none" : colour_of(i))
+      .attr("stroke", (d, i) => colour_of(i));
     items.append("span").text((d) => d);
+  }
+  // Passes have the same colour in every picture (job/schedule/timeline_svg.cpp draws with them too);
+  // other lanes get those that are left.
+  const pass_colours = new Map([["forward", 0], ["backward", 2], ["gradients of inputs", 5],
+    ["weight", 4], ["gradients of weights", 4], ["output", 3], ["output gradient", 9]]);
+  function colours_of(kinds) {
+    const taken = new Set(kinds.map((kind) => pass_colours.get(kind)));
+    const free = d3.range(groups).filter((i) => !taken.has(i));
+    return new Map(kinds.map((kind) => [kind, pass_colours.has(kind) ? pass_colours.get(kind) :
+      free.length > 0 ? free.shift() : 6]));
   }
   // Outcomes have the same place in every chart: a blue circle fits, an orange cross does not.
   const outcomes = ["fits", "oom", "impossible"];
@@ -235,7 +250,18 @@ function view(model, at, controls, open_row) {
     svg.append("text").attr("class", "faint").attr("x", box.left - 40).attr("y", box.top - 8)
       .text(y_name);
   }
+  // Writes at `x`, from it to the right or the left, and moves what would leave the box.
+  function inside(text, x, to_left, box) {
+    const long = 6.8 * text.text().length;
+    const from = Math.max(box.left + 2, Math.min(box.right - 2 - long, to_left ? x - long : x));
+    text.attr("x", from).attr("text-anchor", "start");
+    const most = Math.floor((box.right - box.left) / 6.8);
+    if (text.text().length <= most) return;
+    const whole = text.text();
+    text.text(whole.slice(0, most - 1) + "\u2026").append("title").text(whole);
+  }
   function draw_rules(svg, rules, x, y, box, group) {
+    let below = 0;  // labels of vertical lines are one below the other
     for (const rule of rules.filter((one) => !one.group || one.group === group)) {
       const path = svg.append("path").attr("class", "rule");
       const name = svg.append("text").attr("class", "rule-name").text(rule.label);
@@ -245,8 +271,8 @@ function view(model, at, controls, open_row) {
       } else if (rule.kind === "x" && rule.at <= x.domain()[1]) {
         path.attr("d", "M" + x(rule.at) + "," + box.bottom + "V" + box.top);
         const right = x(rule.at) > (box.left + box.right) / 2;
-        name.attr("x", x(rule.at) + (right ? -4 : 4)).attr("y", box.top + 10)
-          .attr("text-anchor", right ? "end" : "start");
+        name.attr("y", box.top + 10 + 14 * below++);
+        inside(name, x(rule.at) + (right ? -4 : 4), right, box);
       } else if (rule.kind === "slope") {
         const end = Math.min(x.domain()[1], y.domain()[1] / rule.at);
         path.attr("d", "M" + x(0) + "," + y(0) + "L" + x(end) + "," + y(end * rule.at));
@@ -435,7 +461,7 @@ function view(model, at, controls, open_row) {
       const left = 16 + 7 * d3.max(ys, (v) => String(v).length) || 60;
       const box = { left: Math.min(260, Math.max(60, left)), top: 26 };
       const size = Math.max(18, Math.min(46, 620 / Math.max(1, ys.length)));
-      const height = box.top + ys.length * size + 70;
+      const height = box.top + ys.length * size + 78;
       const svg = picture(holder, height, block.title);
       const x = d3.scaleBand(xs.map(String), [box.left, Math.min(width - 10, box.left + xs.length *
         110)]);
@@ -499,8 +525,11 @@ function view(model, at, controls, open_row) {
           .text(cell_text(value, extent[0]));
         svg.append("text").attr("class", "faint").attr("x", box.left + 220).attr("y", base + 54)
           .attr("text-anchor", "end").text(cell_text(value, extent[1]));
-        svg.append("text").attr("class", "faint").attr("x", box.left + 232).attr("y", base + 39)
-          .text(heading(value) + "; hatched: runs out of memory; grey: impossible");
+        const told = heading(value) + "; hatched: runs out of memory; grey: impossible";
+        const fits = box.left + 232 + 6.8 * told.length < width;
+        svg.append("text").attr("class", "faint").attr("x", fits ? box.left + 232 : 8)
+          .attr("y", fits ? base + 39 : base + 72).text(fits ? told : heading(value));
+        if (!fits) holder.append("p").attr("class", "faint").text("hatched: runs out of memory; grey: impossible");
       }
     }
     table.listeners.push(render);
@@ -582,7 +611,8 @@ function view(model, at, controls, open_row) {
     const table = tables.get(block.table);
     place.append("h2").text(block.title);
     const keys = block.y.filter((key) => !block.fixed.includes(key));
-    legend(place, [...keys, ...block.fixed].map((key) => column_of(table, key).heading), false);
+    legend(place, [...keys, ...block.fixed].map((key) => column_of(table, key).heading), false,
+      (i) => i < keys.length ? colour(i) : "var(--ink)");
     const groups_of = block.group ? d3.groups(d3.range(table.block.rows), (i) =>
       column_of(table, block.group).at(i)) : [["", d3.range(table.block.rows)]];
     let chosen = groups_of[0][0];
@@ -617,8 +647,8 @@ function view(model, at, controls, open_row) {
         .attr("d", d3.area().x((d, i) => x(x_column.at(rows[i]))).y0((d) => y(d[0]))
           .y1((d) => y(d[1])).curve(d3.curveStepAfter));
       explain(area, (d) => column_of(table, d.key).heading);
-      block.fixed.forEach((key, i) => svg.append("path").attr("class", "mark").attr("fill", "none")
-        .attr("stroke", colour(keys.length + i)).attr("stroke-width", 1.6)
+      block.fixed.forEach((key) => svg.append("path").attr("class", "mark").attr("fill", "none")
+        .attr("stroke", "var(--ink)").attr("stroke-width", 1.6)
         .attr("d", d3.line().x((j) => x(x_column.at(j))).y((j) => y(value(j, key)))
           .curve(d3.curveStepAfter)(rows)));
       draw_rules(svg, block.rules, x, y, box, String(chosen));
@@ -629,9 +659,9 @@ function view(model, at, controls, open_row) {
         column_of(table, block.label).at(peak)) : "";
       svg.append("circle").attr("class", "mark peak").attr("cx", x(x_column.at(peak)))
         .attr("cy", y(total)).attr("r", 4).attr("fill", "none").attr("stroke", "var(--ink)");
-      svg.append("text").attr("x", x(x_column.at(peak)) + (right ? -8 : 8)).attr("y", y(total) - 6)
-        .attr("text-anchor", right ? "end" : "start").text("peak " + total.toFixed(2) + " " +
-          column_of(table, keys[0]).unit + (name ? ", " + name : ""));
+      inside(svg.append("text").attr("class", "over").attr("y", y(total) - 6).text("peak " + total.toFixed(2) + " " +
+        column_of(table, keys[0]).unit + (name ? ", " + name : "")), x(x_column.at(peak)) +
+        (right ? -8 : 8), right, box);
     }
     // A name in at most two lines of `most` characters, broken between words.
     function two_lines(name, most) {
@@ -677,7 +707,7 @@ function view(model, at, controls, open_row) {
         .attr("y", (i, n) => y(n) + y.bandwidth() / 2 + 4).text((i) => cell_text(unit, total(i)));
       draw_rules(svg, block.rules, x, (value) => value, box);
       svg.append("g").attr("transform", "translate(0," + box.bottom + ")").call(d3.axisBottom(x)
-        .ticks(Math.min(8, width / 80)));
+        .ticks(Math.min(8, (box.right - box.left) / 80)));
       svg.append("text").attr("class", "faint").attr("x", box.right).attr("y", box.bottom + 34)
         .attr("text-anchor", "end").text(unit.unit);
     }
@@ -694,10 +724,12 @@ function view(model, at, controls, open_row) {
     const rows = d3.range(table.block.rows);
     const lanes = [...new Set(rows.map((i) => String(column(block.lane).at(i))))];
     const kinds = [...new Set(rows.map((i) => String(column(block.group).at(i))))];
-    legend(place, kinds, false);
+    const chosen_colours = colours_of(kinds);
+    const index_of = (i) => chosen_colours.get(String(column(block.group).at(i)));
+    legend(place, kinds, false, (i) => colour(chosen_colours.get(kinds[i])));
     const bar = place.append("div").attr("class", "choices");
     const lane_height = Math.max(14, Math.min(30, 560 / lanes.length));
-    const box = { left: Math.min(220, width / 3, 20 + 7 * d3.max(lanes, (l) => l.length)), right: width - 10,
+    const box = { left: Math.min(220, width * 0.42, 20 + 7 * d3.max(lanes, (l) => l.length)), right: width - 10,
       top: 8, bottom: 8 + lane_height * lanes.length };
     const svg = picture(place, box.bottom + 40, block.title).attr("tabindex", 0);
     const begin = d3.min(rows, (i) => column(block.begin).at(i));
@@ -712,7 +744,7 @@ function view(model, at, controls, open_row) {
       .attr("height", box.bottom).attr("fill", "transparent");
     const span = inside.append("g").selectAll("rect").data(rows).join("rect").attr("class", "mark")
       .attr("y", (i) => y(String(column(block.lane).at(i)))).attr("height", y.bandwidth())
-      .attr("fill", (i) => colour(kinds.indexOf(String(column(block.group).at(i)))))
+      .attr("fill", (i) => colour(index_of(i)))
       .attr("stroke", "var(--panel)").attr("stroke-width", 0.5);
     explain(span, (i) => column(block.lane).heading + " " + column(block.lane).at(i) + "\n" +
       column(block.label).at(i) + "\n" + d3.format(".6~g")(column(block.begin).at(i)) + " to " +
@@ -734,7 +766,7 @@ function view(model, at, controls, open_row) {
           to - from > 7 * String(column(block.label).at(i)).length;
       });
       texts.selectAll("text").data(wide, (i) => i).join("text")
-        .style("fill", (i) => ink_on(kinds.indexOf(String(column(block.group).at(i)))))
+        .style("fill", (i) => ink_on(index_of(i)))
         .attr("text-anchor", "middle").attr("x", (i) => (x(column(block.begin).at(i)) +
           x(column(block.end).at(i))) / 2)
         .attr("y", (i) => y(String(column(block.lane).at(i))) + y.bandwidth() / 2 + 4)

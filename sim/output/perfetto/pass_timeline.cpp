@@ -5,7 +5,8 @@
 namespace sim::output {
 
 void PassTimeline::operation(int rank_class, program::Stream stream, std::string_view,
-                             const engine::Place& place, Time start, Time waited_until, Time end) {
+                             const engine::ProgramLocation& place, Time start, Time waited_until,
+                             Time end) {
   const auto index = static_cast<std::size_t>(rank_class);
   if (classes_.size() <= index) classes_.resize(index + 1);
   Class& own = classes_[index];

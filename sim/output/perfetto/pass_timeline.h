@@ -24,7 +24,8 @@ class PassTimeline final : public engine::Observer {
   };
 
   void operation(int rank_class, program::Stream stream, std::string_view name,
-                 const engine::Place& place, Time start, Time waited_until, Time end) override;
+                 const engine::ProgramLocation& place, Time start, Time waited_until,
+                 Time end) override;
   void memory(const engine::MemoryChange&) override {}
 
   // The passes of the class's last step in order of their begin; empty for a class without one.

@@ -78,7 +78,8 @@ void PerfettoTrace::describe_class(int rank_class) {
 }
 
 void PerfettoTrace::operation(int rank_class, program::Stream stream, std::string_view name,
-                              const engine::Place& place, Time start, Time waited_until, Time end) {
+                              const engine::ProgramLocation& place, Time start, Time waited_until,
+                              Time end) {
   assert(start <= waited_until && waited_until <= end);
   Tracks& tracks = tracks_.at(static_cast<std::size_t>(rank_class));
   Sequence& own = tracks.stream.at(static_cast<std::size_t>(stream));

@@ -34,7 +34,8 @@ class PerfettoTrace : public engine::Observer {
   std::string close();
 
   void operation(int rank_class, program::Stream stream, std::string_view name,
-                 const engine::Place& place, Time start, Time waited_until, Time end) override;
+                 const engine::ProgramLocation& place, Time start, Time waited_until,
+                 Time end) override;
   void messages(int rank_class, std::span<const engine::MessageEnd> ends) override;
   void memory(const engine::MemoryChange& change) override;
 

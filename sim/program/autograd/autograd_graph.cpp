@@ -65,8 +65,8 @@ Slot Writer::slot(Value v) const {
 void Writer::drop(Value v) {
   if (v == 0) return;
   Tensor& t = graph.tensors[v];
-  assert(t.holders > t.away);
-  if (--t.holders == t.away) e.free(slot(v));
+  assert(t.holders > t.on_cpu);
+  if (--t.holders == t.on_cpu) e.free(slot(v));
 }
 
 void Writer::record_stream(Value v, Stream stream) {
@@ -120,7 +120,8 @@ void Writer::first_product() {
 void Writer::rematerialize(std::vector<Value> tensors, AutogradGraph::Work make,
                            std::function<std::vector<Value>(Writer&)> keep_instead) {
   if (!keep || !forward || !rank.recomputes_operators()) return;
-  graph.again.push_back({std::move(tensors), std::move(make), std::move(keep_instead), {}});
+  graph.rematerialized.push_back(
+      {std::move(tensors), std::move(make), std::move(keep_instead), {}});
 }
 
 void Writer::refill(std::initializer_list<Value> values) {

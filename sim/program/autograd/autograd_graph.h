@@ -52,8 +52,8 @@ struct Tensor {
   std::int64_t bytes = 0;
   Category category = Category::other;
   std::string_view label;
-  std::int32_t away = 0;  // holders that are groups copied to the CPU (module_offload.h)
-  bool fp32 = false;      // fp32 in every plan
+  std::int32_t on_cpu = 0;  // holders that are groups copied to the CPU (module_offload.h)
+  bool fp32 = false;        // fp32 in every plan
 };
 
 class Writer;
@@ -63,7 +63,7 @@ struct AutogradGraph {
   using Work = std::function<void(Writer&)>;
   // Tensors that are freed after the forward pass and rematerialized before the backward pass.
   // `make` writes the recomputation. `keep` makes smaller tensors that stay until then: `kept`.
-  struct Again {
+  struct Rematerialized {
     std::vector<Value> tensors;
     Work make;
     std::function<std::vector<Value>(Writer&)> keep;
@@ -73,7 +73,7 @@ struct AutogradGraph {
   std::vector<Tensor> tensors{1};
   std::vector<std::function<Gradients(Writer&, Gradients)>> nodes;
   std::vector<Work> deferred;  // weight gradients that a separate weight pass computes
-  std::vector<Again> again;
+  std::vector<Rematerialized> rematerialized;
   // Tensors saved by each offloaded module, once per save. They may be copied to the CPU.
   std::array<std::vector<Value>, offload_module_count> groups;
   std::uint32_t placed = 0;  // number of tensors that outlived the blocks so far

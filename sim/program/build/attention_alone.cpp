@@ -23,7 +23,7 @@ void write_calls(const Plan& plan, const Environment& environment, const Attenti
   variant.keep = false;
   Writer w(rank, variant, "attention");
   w.e.host(HostWork::layer_forward);
-  context::Shape shape = context_shape(plan);
+  context::AttentionShape shape = context_shape(plan);
   shape.order = how.order;
   const bool alone = how.self_exchange && shape.ring() == shape.ranks;
   const std::int64_t query = w.dim.rows(w.dim.attended), key = w.dim.rows(w.dim.key_value);

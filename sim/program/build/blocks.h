@@ -13,7 +13,7 @@ namespace sim::program {
 // Block numbers by kind, variant and offload. The first request for a block writes it.
 class Blocks {
  public:
-  enum Kind : std::uint8_t { forward, again, again_in_part, backward, weight, free_input };
+  enum Kind : std::uint8_t { forward, recompute, recompute_in_part, backward, weight, free_input };
   std::uint32_t get(Kind kind, int variant, const std::function<std::uint32_t()>& make,
                     const LayerOffload& offload = {}) {
     const auto [it, added] = made_.try_emplace({kind, variant, offload}, 0);

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "sim/program/build/builder.h"
+#include "sim/program/build/stages.h"
 #include "sim/program/ir/rank.h"
-#include "sim/program/ir/stages.h"
 #include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/replicas.h"
 #include "sim/program/plan/schedule_plan.h"

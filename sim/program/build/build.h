@@ -4,18 +4,11 @@
 // INVENTORY.md in sim/program lists every tensor with its source.
 #pragma once
 
-#include "sim/base/units.h"
+#include "sim/program/ir/environment.h"
 #include "sim/program/ir/program.h"
 #include "sim/program/plan/valid_plan.h"
 
 namespace sim::program {
-
-// Properties of the GPU and its libraries that decide what is allocated, not how long it takes.
-struct Environment {
-  Bytes engine_workspace{};  // TransformerEngine's cuBLASLt workspace, once per process
-  Bytes cublas_workspace{};  // PyTorch's cuBLAS workspace, per handle and stream
-  int sms = 108;             // rows of partial norm gradients
-};
 
 // The mesh of a plan's ranks.
 mesh::Mesh mesh_of(const Plan& plan, mesh::Alike alike = {});

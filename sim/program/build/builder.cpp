@@ -9,6 +9,7 @@
 
 #include "sim/job/schedule/placement.h"
 #include "sim/program/build/blocks.h"
+#include "sim/program/build/make_sharding.h"
 #include "sim/program/layers/attention/attention.h"
 #include "sim/program/layers/loss.h"
 #include "sim/program/layers/vocabulary.h"
@@ -212,7 +213,7 @@ Template Builder::forward(int chunk, const Moment& moment) {
     // Inside a recomputed group only the group's input is kept.
     if (!v.keep && layer % rank_.recomputed_group() != 0) call(t, free_layer_input(0), layer);
     shard(t, sharding_->after(layer, Visit::forward), layer);
-    if (const auto gone = offload_.before(chunk, layer)) call(t, offload_.away(*gone), *gone);
+    if (const auto gone = offload_.before(chunk, layer)) call(t, offload_.wait_down(*gone), *gone);
     if (const auto goes = offload_.behind(chunk, layer)) call(t, offload_.down(*goes), *goes);
   }
   if (rank_.has_loss(chunk)) {
@@ -238,7 +239,7 @@ void Builder::run_again(Template& t, int chunk, int last, const Moment& moment) 
     variant.kind = kind(chunk, layer, moment);
     variant.stops_early = layer == last && !variant.kind.mixture && rank_.stops_early();
     call(t,
-         blocks_.get(variant.stops_early ? Blocks::again_in_part : Blocks::again,
+         blocks_.get(variant.stops_early ? Blocks::recompute_in_part : Blocks::recompute,
                      variant.kind.number(), [&] { return layer_forward(rank_, variant); }),
          layer);
     if (layer < last) shard(t, sharding_->after(layer, Visit::recompute), layer);
@@ -368,7 +369,7 @@ schedule::Pass direction_of(schedule::Pass pass) {
 
 // The template of a pass; the first request writes it.
 std::uint32_t Builder::pattern(const StageAction& act, const Moment& moment) {
-  const schedule::Step& step = act.step;
+  const schedule::ScheduledPass& step = act.step;
   const int chunk = step.chunk;
   rank_.turn_to(step.slice);
   sharding_->begin(direction_of(step.pass), chunk, moment);

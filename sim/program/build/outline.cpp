@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "sim/program/ir/stages.h"
+#include "sim/program/build/stages.h"
 #include "sim/program/parallel/pipeline/pipeline.h"
 
 namespace sim::program {
@@ -38,7 +38,7 @@ void write_stage(const Plan& plan, const Environment& environment, const schedul
   Pipeline pipeline(rank);
   program.step = pipeline.passes(
       [&](const StageAction& act) {
-        const schedule::Step& task = act.step;
+        const schedule::ScheduledPass& task = act.step;
         const std::uint32_t operation = outline_pass(task.pass, task.chunk);
         const auto [at, added] = patterns.try_emplace(operation, 0);
         if (!added) return at->second;

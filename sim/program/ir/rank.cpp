@@ -59,7 +59,7 @@ Rank::Rank(const Plan& plan_, const Environment& environment_, Program& program_
   program.local_slots = local_slot_count;
   program.events = graph_event;
   tables.set_fills(plan.stack.deterministic);
-  const schedule::Shape shape = pipeline_shape(plan, 1);
+  const schedule::PipelineShape shape = pipeline_shape(plan, 1);
   for (int chunk = 0; chunk < plan.pipeline.virtual_stages; ++chunk)
     layout_.chunks.push_back({part_of(schedule_->placement, shape, {program.stage, chunk}), 0, 0});
   int before = 0;

@@ -24,10 +24,10 @@
 #include <utility>
 #include <vector>
 
-#include "sim/program/build/build.h"
 #include "sim/program/ir/emit.h"
+#include "sim/program/ir/environment.h"
 #include "sim/program/ir/parameter.h"
-#include "sim/program/layers/experts/routes.h"
+#include "sim/program/ir/routes.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/plan.h"
 

@@ -100,18 +100,18 @@ Value residual(Writer& w, Value input, const std::function<Value(Writer&)>& bran
 // down are kept. [pytorch/torchtitan
 // torchtitan/models/llama3/infra/parallelize.py:_apply_ac_to_transformer_block]
 void drop_operators(Writer& w) {
-  for (AutogradGraph::Again& again : w.graph.again) {
-    if (again.keep) again.kept = again.keep(w);
-    for (const Value v : again.tensors)
+  for (AutogradGraph::Rematerialized& one : w.graph.rematerialized) {
+    if (one.keep) one.kept = one.keep(w);
+    for (const Value v : one.tensors)
       if (w.saved(v)) w.e.free(w.slot(v));
   }
 }
 
 void make_operators_again(Writer& w) {
   w.set.flags = recomputed;
-  for (const AutogradGraph::Again& again : w.graph.again) {
-    again.make(w);
-    for (const Value v : again.kept) w.drop(v);
+  for (const AutogradGraph::Rematerialized& one : w.graph.rematerialized) {
+    one.make(w);
+    for (const Value v : one.kept) w.drop(v);
   }
   w.set.flags = 0;
 }
@@ -190,7 +190,7 @@ std::uint32_t layer_backward(Rank& rank, const Variant& variant) {
   Writer w(rank, variant, variant.split ? "layer input gradients" : "layer backward",
            *rank.graphs.layer.at(variant.kind.number()));
   python_of_layer(w, HostWork::layer_backward, HostWork::layer_backward_half);
-  for (Tensor& t : w.graph.tensors) t.away = 0;  // all offloaded tensors are back
+  for (Tensor& t : w.graph.tensors) t.on_cpu = 0;  // all offloaded tensors are back
   make_operators_again(w);
   w.backward({});
   const std::uint32_t block = w.finish();

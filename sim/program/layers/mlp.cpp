@@ -1,6 +1,6 @@
 #include "sim/program/layers/mlp.h"
 
-#include "sim/program/autograd/fp8.h"
+#include "sim/program/layers/linear/fp8.h"
 #include "sim/program/layers/linear/linear.h"
 
 namespace sim::program {

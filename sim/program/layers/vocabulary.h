@@ -20,7 +20,6 @@
 #pragma once
 
 #include "sim/program/ir/rank.h"
-#include "sim/program/parallel/pipeline/expand_order.h"
 
 namespace sim::program {
 

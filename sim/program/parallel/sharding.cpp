@@ -1,9 +1,5 @@
 #include "sim/program/parallel/sharding.h"
 
-#include "sim/program/parallel/ddp/depth.h"
-#include "sim/program/parallel/ddp/zero1.h"
-#include "sim/program/parallel/deepspeed/deepspeed_zero1.h"
-#include "sim/program/parallel/fsdp/fsdp.h"
 #include "sim/program/plan/context_plan.h"
 
 namespace sim::program {
@@ -45,14 +41,6 @@ bool Sharding::keep(Emitter& e, Unit unit, std::string_view name, Slot gradient,
 
 void Sharding::ready(Emitter& e, Unit unit, std::string_view name, std::string_view owner) {
   for (const int p : parameters(unit.chunk).find_all(unit, name, owner)) is_ready(e, unit.chunk, p);
-}
-
-std::unique_ptr<Sharding> make_sharding(Rank& rank) {
-  if (rank.plan.shards_parameters()) return std::make_unique<Fsdp>(rank);
-  if (rank.plan.mesh.tensor_depth > 1) return std::make_unique<Depth>(rank);
-  if (rank.plan.sharding.deepspeed_optimizer) return std::make_unique<DeepspeedZero1>(rank);
-  if (rank.plan.sharding.distributed_optimizer) return std::make_unique<Zero1>(rank);
-  return std::make_unique<Replicated>(rank);
 }
 
 void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_view reduction) {

@@ -21,7 +21,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -105,9 +104,6 @@ class Sharding {
  private:
   std::vector<Parameters> parameters_;
 };
-
-// Creates the data parallelism of the plan.
-std::unique_ptr<Sharding> make_sharding(Rank& rank);
 
 // Common parts of the set-up and of the end of a step.
 void wait_for_all(Rank& rank, Emitter& e, std::string_view when, std::string_view reduction);

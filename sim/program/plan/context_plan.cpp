@@ -13,9 +13,9 @@ const context::Method& context_method(const Plan& plan) {
   return *context::find(plan.mesh.context);
 }
 
-context::Shape context_shape(const Plan& plan) {
+context::AttentionShape context_shape(const Plan& plan) {
   const model::Architecture& a = plan.architecture;
-  context::Shape shape;
+  context::AttentionShape shape;
   shape.ranks = plan.mesh.cp;
   shape.sequence = plan.batch.sequence;
   shape.batch = plan.batch.micro_batch;
@@ -29,7 +29,7 @@ context::Shape context_shape(const Plan& plan) {
 }
 
 bool has_two_levels(const Plan& plan) {
-  const context::Shape shape = context_shape(plan);
+  const context::AttentionShape shape = context_shape(plan);
   return context_method(plan).exchange == context::Exchange::neighbours && shape.ulysses > 1 &&
          shape.ulysses < shape.ranks;
 }

@@ -13,7 +13,7 @@ namespace sim::program {
 const context::Method& context_method(const Plan& plan);
 // The shape of one microbatch's attention on a tensor-parallel rank.
 // REQUIRES: tp divides the heads, cp the sequence.
-context::Shape context_shape(const Plan& plan);
+context::AttentionShape context_shape(const Plan& plan);
 
 // Neighbours exchange heads; ranks with the same place in their neighbourhood form a ring.
 bool has_two_levels(const Plan& plan);

@@ -1,4 +1,4 @@
-// cuda_graphs.h — the parts of a step that CUDA graphs launch, and their names: Megatron-LM's
+// cuda_graphs.h — the parts of a step that CUDA graphs launch, and their names in Megatron-LM
 // (--cuda-graph-modules; --cuda-graph-scope before core 0.18).
 //
 // A layer writes the parts between open_graph and close_graph (autograd_graph.h). The CPU launches
@@ -12,8 +12,8 @@
 
 namespace sim::program {
 
-// attention, mlp, moe: that half of a layer. router, preprocess: steps of a layer of experts before
-// tokens are sent. passes: whole forward and backward passes, without messages between stages.
+// `attention`, `mlp`, `moe`: one half of a layer. `router`, `preprocess`: the steps of a layer of
+// experts before it sends tokens. `passes`: whole passes, but no messages between stages.
 struct CudaGraphs {
   bool attention = false, mlp = false, moe = false, router = false, preprocess = false;
   bool passes = false;

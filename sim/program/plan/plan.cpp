@@ -11,7 +11,7 @@
 
 namespace sim::program {
 
-schedule::Shape pipeline_shape(const Plan& plan, int microbatches) {
+schedule::PipelineShape pipeline_shape(const Plan& plan, int microbatches) {
   return {.stages = plan.mesh.pp,
           .microbatches = microbatches,
           .chunks = plan.pipeline.virtual_stages,

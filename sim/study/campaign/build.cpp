@@ -43,11 +43,11 @@ struct Builder {
   Base stated() const;
   Base replayed(const std::vector<std::string>& settings, const std::string& place);
   double restart_of(const Base& base, double ranks) const;
-  Shape shape_of(const Base& base, const Step& step, std::string plan) const;
-  std::vector<Shape> shapes_of(const Base& base, int phase, int pool);
+  JobShape shape_of(const Base& base, const Step& step, std::string plan) const;
+  std::vector<JobShape> shapes_of(const Base& base, int phase, int pool);
   double reshard_of(const std::vector<std::string>& from, const std::vector<std::string>& to,
                     int lost) const;
-  void slow_down(Shape& shape, const Base& base);
+  void slow_down(JobShape& shape, const Base& base);
   void add_kinds(const Base& base, int nodes);
   void add_tiers(const Base& base);
   void add_phases(const Base& base);
@@ -107,8 +107,8 @@ double Builder::restart_of(const Base& base, double ranks) const {
          or_zero(r.compilation) + r.slow_steps * (r.slow_factor - 1) * base.step.seconds;
 }
 
-Shape Builder::shape_of(const Base& base, const Step& step, std::string plan) const {
-  Shape shape;
+JobShape Builder::shape_of(const Base& base, const Step& step, std::string plan) const {
+  JobShape shape;
   shape.plan = std::move(plan);
   const int gpus = steps != nullptr ? step.degrees.gpus() : setup.gpus;
   shape.nodes = topology::nodes_of(gpus, base.gpus_per_node);
@@ -132,7 +132,7 @@ double Builder::reshard_of(const std::vector<std::string>& from, const std::vect
   return fabric_seconds(after->plan, **site, comes.most);
 }
 
-void Builder::slow_down(Shape& shape, const Base& base) {
+void Builder::slow_down(JobShape& shape, const Base& base) {
   const bool any = std::ranges::any_of(
       setup.kinds, [](const input::FailureFields& kind) { return kind.speed < 1; });
   if (!any) return;
@@ -152,8 +152,8 @@ void Builder::slow_down(Shape& shape, const Base& base) {
   }
 }
 
-std::vector<Shape> Builder::shapes_of(const Base& base, int phase, int pool) {
-  std::vector<Shape> shapes = {shape_of(base, base.step, base.name)};
+std::vector<JobShape> Builder::shapes_of(const Base& base, int phase, int pool) {
+  std::vector<JobShape> shapes = {shape_of(base, base.step, base.name)};
   slow_down(shapes.front(), base);
   std::string plan = base.name;
   for (const std::string& setting : base.settings) plan += " " + setting;
@@ -166,7 +166,7 @@ std::vector<Shape> Builder::shapes_of(const Base& base, int phase, int pool) {
         setup.file.answer == "shrink"
             ? shrunk(base.degrees, gpus)
             : replanned(*steps, base.settings, base.degrees, gpus, base.gpus_per_node, nullptr);
-    Shape less;  // cannot run
+    JobShape less;  // cannot run
     if (!settings.empty()) {
       std::vector<std::string> all = base.settings;
       all.insert(all.end(), settings.begin(), settings.end());
@@ -363,7 +363,7 @@ void Builder::add_phases(const Base& base) {
       const bool before_it = pool > 0 || p > 0;
       if (steps != nullptr && before_it) {
         const std::vector<std::string>& from = pool > 0 ? bases.back().settings : starts.back();
-        Shape& full = phase.shapes.back().front();
+        JobShape& full = phase.shapes.back().front();
         full.change = std::max(full.change, span(reshard_of(from, here.settings, 0)));
         const auto note = std::ranges::find_if(built.shapes, [&](const ShapeNote& one) {
           return one.missing == 0 && one.phase == static_cast<int>(p) &&
@@ -449,8 +449,8 @@ Result<Built> build(const Setup& setup, Steps& steps) {
   if (!builder.problems.empty()) return builder.problems;
   if (!nodes)
     for (Phase& phase : spec.phases)
-      for (std::vector<Shape>& shapes : phase.shapes)
-        for (Shape& shape : shapes) shape.nodes = 0;
+      for (std::vector<JobShape>& shapes : phase.shapes)
+        for (JobShape& shape : shapes) shape.nodes = 0;
   built.memoryless = built.memoryless && spec.tiers.front().background.ns == 0;
   built.name = setup.file.name.empty() ? base.name : setup.file.name;
   built.job_gpus = builder.steps != nullptr ? base.degrees.gpus() : setup.gpus;

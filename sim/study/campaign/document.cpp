@@ -282,7 +282,7 @@ output::Document document(const Summary& summary, const Built& built,
                             "interruptions", {"given_up_pct"}));
   Rows first = timeline_rows(built.spec, timeline);
   if (!first.cells.empty())
-    blocks.emplace_back(output::Timeline{
+    blocks.emplace_back(output::TimelineChart{
         fmt::format("seed {}: {}", summary.first_seed,
                     first.cells.size() == rows_most ? "what it did at first" : "what it did when"),
         "timeline", "activity", "begin_d", "end_d", "what", "label", "days of the campaign"});

@@ -32,14 +32,14 @@ int Job::largest_pool(const Spec& spec) {
 Outcome Job::run() {
   for (int kind = 0; kind < static_cast<int>(spec_.kinds.size()); ++kind) expect(kind);
   for (int i = 0; i < static_cast<int>(spec_.trace.size()); ++i)
-    schedule(spec_.trace[static_cast<std::size_t>(i)].when, What::traced, i);
+    schedule(spec_.trace[static_cast<std::size_t>(i)].when, JobEvent::traced, i);
   for (int i = 0; i < static_cast<int>(spec_.pools.size()); ++i) {
     const PoolChange& pool = spec_.pools[static_cast<std::size_t>(i)];
-    schedule(std::max(Moment{}, Moment{pool.when.ns - pool.notice.ns}), What::announced, i);
-    schedule(pool.when, What::pool, i);
+    schedule(std::max(Moment{}, Moment{pool.when.ns - pool.notice.ns}), JobEvent::announced, i);
+    schedule(pool.when, JobEvent::pool, i);
   }
-  schedule(Moment{spec_.length.ns}, What::end, 0);
-  schedule(Moment{2 * spec_.length.ns}, What::cutoff, 0);
+  schedule(Moment{spec_.length.ns}, JobEvent::end, 0);
+  schedule(Moment{2 * spec_.length.ns}, JobEvent::cutoff, 0);
   runs_.shape = wanted();
   out_.spares_least = nodes_.up();
   if (runs_.shape < 0) {
@@ -57,45 +57,45 @@ void Job::handle(const Event& event) {
   const Moment now = agenda_.queue.now();
   complete_copies(now);
   switch (event.what) {
-    case What::stored:
+    case JobEvent::stored:
       if (is_ending() && event.run == agenda_.epoch) finish(now);
       break;
-    case What::step_end:
+    case JobEvent::step_end:
       if (event.run == agenda_.run) save(now);
       break;
-    case What::unblocked:
+    case JobEvent::unblocked:
       if (event.run == agenda_.run) saved(now);
       break;
-    case What::repace:
+    case JobEvent::repace:
       if (event.run == agenda_.run && doing_.activity == Activity::training) repace(now);
       break;
-    case What::detected:
-    case What::restarted:
-      if (event.run == agenda_.run) event.what == What::detected ? decide(now) : restarted(now);
+    case JobEvent::detected:
+    case JobEvent::restarted:
+      if (event.run == agenda_.run) event.what == JobEvent::detected ? decide(now) : restarted(now);
       break;
-    case What::node_back:
+    case JobEvent::node_back:
       nodes_.give_back(event.index);
       if (doing_.activity == Activity::waiting) decide(now);
       break;
-    case What::failure:
+    case JobEvent::failure:
       strike(now, to_come_.pending[static_cast<std::size_t>(event.index)]);
       break;
-    case What::traced:
+    case JobEvent::traced:
       strike_traced(now, spec_.trace[static_cast<std::size_t>(event.index)]);
       break;
-    case What::found:
+    case JobEvent::found:
       found(now, event.index);
       break;
-    case What::announced:
-    case What::pool:
-      change_pool(now, event.index, event.what == What::pool);
+    case JobEvent::announced:
+    case JobEvent::pool:
+      change_pool(now, event.index, event.what == JobEvent::pool);
       break;
-    case What::end:
+    case JobEvent::end:
       ending_ = Ending::with_next_copy;
       for (const Copy& copy : progress_.copies)
-        if (copy.in_flight) schedule(copy.complete, What::stored, 0, agenda_.epoch);
+        if (copy.in_flight) schedule(copy.complete, JobEvent::stored, 0, agenda_.epoch);
       break;
-    case What::cutoff:
+    case JobEvent::cutoff:
       cut(now);
       break;
   }
@@ -112,7 +112,7 @@ void Job::train(Moment now) {
 
 // Duration of a step now: the slowest straggler of the job determines it.
 Span Job::pace() const {
-  const Shape& how = shape();
+  const JobShape& how = shape();
   Span slowest = how.step;
   for (const Straggler& straggler : stragglers_) {
     const bool slows = spec_.nodes == 0 || nodes_.is_used(straggler.node);
@@ -126,7 +126,7 @@ void Job::plan_next() {
   if (leap_ && !is_ending()) leap();
   const std::int64_t steps = next_stop() - progress_.current.steps;
   assert(steps > 0);
-  schedule(doing_.since + steps * doing_.pace, What::step_end, 0, ++agenda_.run);
+  schedule(doing_.since + steps * doing_.pace, JobEvent::step_end, 0, ++agenda_.run);
 }
 
 // A change of pace takes effect with the next step.
@@ -139,7 +139,7 @@ void Job::repace(Moment now) {
 void Job::repace_soon(Moment now) {
   if (doing_.activity != Activity::training) return;
   const std::int64_t begun = ((now - doing_.since).ns + doing_.pace.ns - 1) / doing_.pace.ns;
-  schedule(doing_.since + begun * doing_.pace, What::repace, 0, agenda_.run);
+  schedule(doing_.since + begun * doing_.pace, JobEvent::repace, 0, agenda_.run);
 }
 
 void Job::train_steps(std::int64_t steps) {
@@ -158,8 +158,8 @@ Span Job::settle(Moment now) {
 
 // Time in which the undisturbed job trains as many tokens as a step of this shape.
 Span Job::ideal_step() const {
-  const Shape& full = phase().shapes.front().front();
-  const Shape& how = shape();
+  const JobShape& full = phase().shapes.front().front();
+  const JobShape& how = shape();
   if (how.tokens == full.tokens) return full.step;
   return {
       static_cast<std::int64_t>(static_cast<__int128>(full.step.ns) * how.tokens / full.tokens)};
@@ -239,7 +239,7 @@ void Job::store(Copy& copy, const Tier& tier, Moment now) {
   copy.flying = progress_.current;
   copy.in_flight = true;
   copy.complete = now + tier.background;
-  if (is_ending()) schedule(copy.complete, What::stored, 0, agenda_.epoch);
+  if (is_ending()) schedule(copy.complete, JobEvent::stored, 0, agenda_.epoch);
 }
 
 void Job::complete_copies(Moment now) {
@@ -269,7 +269,7 @@ void Job::save(Moment now) {
     if (progress_.whole) stands += spec_.tiers[i].background;
   }
   enter(Activity::saving, now);
-  schedule(begin + stands, What::unblocked, 0, ++agenda_.run);
+  schedule(begin + stands, JobEvent::unblocked, 0, ++agenda_.run);
 }
 
 void Job::saved(Moment now) {

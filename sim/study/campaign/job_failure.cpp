@@ -12,7 +12,7 @@ void Job::expect(int kind) {
   to_come_.pending.resize(spec_.kinds.size());
   Failure& failure = to_come_.pending[static_cast<std::size_t>(kind)];
   if (to_come_.hazards.next(kind, failure))
-    schedule(std::max(failure.when, agenda_.queue.now()), What::failure, kind);
+    schedule(std::max(failure.when, agenda_.queue.now()), JobEvent::failure, kind);
 }
 
 void Job::strike(Moment now, Failure failure) {
@@ -38,7 +38,7 @@ void Job::hit(Moment now, const Failure& failure) {
   if (kind.straggler) {
     if (spec_.nodes > 0 && !nodes_.is_used(failure.node)) return;
     stragglers_.push_back({failure.kind, failure.node, failure.repair, true, false});
-    schedule(now + failure.found, What::found, static_cast<int>(stragglers_.size()) - 1);
+    schedule(now + failure.found, JobEvent::found, static_cast<int>(stragglers_.size()) - 1);
     repace_soon(now);
     return;
   }
@@ -64,7 +64,7 @@ int Job::take_nodes(Moment now, const Failure& failure, bool& struck) {
       straggler.active = straggler.active && straggler.node != node;
     if (failure.repair.ns == 0) continue;
     nodes_.take(node);
-    schedule(now + failure.repair, What::node_back, node);
+    schedule(now + failure.repair, JobEvent::node_back, node);
   }
   struck = lost > 0;
   if (runs_.shape >= 0)
@@ -136,7 +136,7 @@ void Job::stop(Moment now, int kind, int lost_nodes, Span detection) {
   if (detection.ns == 0) {
     decide(now);
   } else {
-    schedule(now + detection, What::detected, 0, agenda_.run);
+    schedule(now + detection, JobEvent::detected, 0, agenda_.run);
   }
 }
 
@@ -175,7 +175,7 @@ int Job::limit() const {
 
 // The first shape that runs on the available nodes; -1 if none does.
 int Job::wanted() const {
-  const std::vector<Shape>& all = shapes();
+  const std::vector<JobShape>& all = shapes();
   const int missing = std::max(0, all.front().nodes - nodes_.up_below(limit()));
   for (std::size_t i = static_cast<std::size_t>(missing); i < all.size(); ++i)
     if (all[i].step.ns > 0) return static_cast<int>(i);
@@ -191,8 +191,8 @@ bool Job::wants_change() const {
   if (best < 0) return false;
   if (target_.pool != runs_.pool) return true;
   if (best == runs_.shape) return false;
-  const Shape& then = shapes()[static_cast<std::size_t>(best)];
-  const Shape& how = shape();
+  const JobShape& then = shapes()[static_cast<std::size_t>(best)];
+  const JobShape& how = shape();
   const double faster = static_cast<double>(then.tokens) / static_cast<double>(then.step.ns) *
                         static_cast<double>(how.step.ns) / static_cast<double>(how.tokens);
   const double costs = seconds(then.restart + then.change + spec_.tiers.front().load);
@@ -211,7 +211,7 @@ void Job::decide(Moment now) {
   enter(Activity::restarting, now);
   Span takes = shape().restart + spec_.tiers[down_.from].load;
   if (runs_ != trained_) takes += shape().change;
-  schedule(now + takes, What::restarted, 0, ++agenda_.run);
+  schedule(now + takes, JobEvent::restarted, 0, ++agenda_.run);
 }
 
 void Job::restarted(Moment now) {

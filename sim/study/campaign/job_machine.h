@@ -19,7 +19,7 @@ class Job {
 
  private:
   // Kinds of events, in the order in which simultaneous ones are handled.
-  enum class What : std::uint8_t {
+  enum class JobEvent : std::uint8_t {
     stored,  // a copy is complete; scheduled only at the end of a campaign
     step_end,
     unblocked,  // the job continues after a save
@@ -36,7 +36,7 @@ class Job {
     cutoff,
   };
   struct Event {
-    What what;
+    JobEvent what;
     int index;
     std::uint32_t run;  // events of an earlier run of the job are ignored
   };
@@ -57,16 +57,16 @@ class Job {
 
   static int largest_pool(const Spec& spec);
 
-  void schedule(Moment when, What what, int index, std::uint32_t run = 0) {
+  void schedule(Moment when, JobEvent what, int index, std::uint32_t run = 0) {
     agenda_.queue.schedule(when, static_cast<std::uint8_t>(what), {what, index, run});
   }
   void handle(const Event& event);
 
   const Phase& phase() const { return spec_.phases[target_.phase]; }
-  const std::vector<Shape>& shapes() const {
+  const std::vector<JobShape>& shapes() const {
     return phase().shapes[static_cast<std::size_t>(target_.pool)];
   }
-  const Shape& shape() const {
+  const JobShape& shape() const {
     return spec_.phases[runs_.phase]
         .shapes[static_cast<std::size_t>(runs_.pool)][static_cast<std::size_t>(runs_.shape)];
   }

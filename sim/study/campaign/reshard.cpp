@@ -18,12 +18,12 @@ Rectangle overlap(const Rectangle& a, const Rectangle& b) {
 }
 
 // Position of a rank in each dimension.
-struct Place {
+struct RankCoordinates {
   int tp = 0, cp = 0, dp = 0, pp = 0;
 };
 
-Place place_of(const Degrees& degrees, int rank) {
-  Place place;
+RankCoordinates place_of(const Degrees& degrees, int rank) {
+  RankCoordinates place;
   std::string_view order = degrees.rank_order;
   if (order.empty()) order = "tp-cp-dp-pp";
   for (std::size_t i = 0; i + 1 < order.size(); i += 3) {
@@ -46,7 +46,7 @@ struct Holding {
 };
 
 Holding holding(const Degrees& degrees, int rank) {
-  const Place place = place_of(degrees, rank);
+  const RankCoordinates place = place_of(degrees, rank);
   const double tp = degrees.tp, pp = degrees.pp;
   Holding held;
   held.weights = {place.pp / pp, (place.pp + 1) / pp, place.tp / tp, (place.tp + 1) / tp};

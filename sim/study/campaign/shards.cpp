@@ -38,9 +38,9 @@ std::uint64_t fingerprint(const Spec& spec) {
     text += fmt::format("{} {} {};", p.when.ns, p.notice.ns, p.nodes);
   for (const Phase& phase : spec.phases) {
     text += fmt::format("{} {};", phase.steps, phase.seamless);
-    for (const std::vector<Shape>& shapes : phase.shapes) {
+    for (const std::vector<JobShape>& shapes : phase.shapes) {
       text += "pool;";
-      for (const Shape& s : shapes) {
+      for (const JobShape& s : shapes) {
         text +=
             fmt::format("{} {} {} {} {};", s.nodes, s.step.ns, s.tokens, s.restart.ns, s.change.ns);
         for (const Span slowed : s.slowed) text += fmt::format("{},", slowed.ns);

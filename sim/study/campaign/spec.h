@@ -60,7 +60,7 @@ struct Tier {
 constexpr int survives_everything = 1 << 30;
 
 // The job on its remaining nodes.
-struct Shape {
+struct JobShape {
   std::string plan;          // as text
   int nodes = 0;             // used nodes
   Span step{};               // 0: it cannot run
@@ -81,7 +81,7 @@ struct Phase {
   std::string name;
   std::int64_t steps = 0;  // 0: until the end
   // Index [pool][number of missing nodes]. Never empty; the first shape of each pool runs.
-  std::vector<std::vector<Shape>> shapes;
+  std::vector<std::vector<JobShape>> shapes;
   // The complete job continues from the previous phase without a restart: only its batch changes.
   bool seamless = false;
 };

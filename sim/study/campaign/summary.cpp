@@ -123,7 +123,7 @@ Summary summarise(const Spec& spec, const std::vector<Outcome>& outcomes) {
   all.wall = statistic(walls);
   all.seeds = static_cast<int>(outcomes.size());
   all.days = seconds(spec.length) / seconds_per_day;
-  const Shape& full = spec.phases.front().shapes.front().front();
+  const JobShape& full = spec.phases.front().shapes.front().front();
   all.step = seconds(full.step);
   all.intervals.used = seconds(spec.tiers.back().interval);
   return all;

@@ -47,7 +47,8 @@ std::string words(const Spec& spec, const Slice& slice) {
     return slice.cause >= 0 ? spec.kinds[static_cast<std::size_t>(slice.cause)].name : "planned";
   const Phase& phase = spec.phases[static_cast<std::size_t>(slice.phase)];
   const auto& shapes = phase.shapes[static_cast<std::size_t>(slice.pool)];
-  const Shape& shape = shapes[std::min(shapes.size() - 1, static_cast<std::size_t>(slice.shape))];
+  const JobShape& shape =
+      shapes[std::min(shapes.size() - 1, static_cast<std::size_t>(slice.shape))];
   return phase.name + (shape.plan.empty() ? "" : ": " + shape.plan);
 }
 

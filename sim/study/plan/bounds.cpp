@@ -121,7 +121,7 @@ Bound FirstBounds::of(const PlanShape& core, std::int64_t room) {
   const bool two_way = row.placement == schedule::Placement::two_way;
   // Microbatches per chunk; bidirectional schedules send half of them in each direction.
   const std::int64_t m = base.batch.global_batch / (core.dp * core.micro_batch) / (two_way ? 2 : 1);
-  const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
+  const schedule::PipelineShape shape{.stages = core.pp, .chunks = core.chunks};
   PassTimes in_front;  // passes of the parts before the stage's lowest part
   for (int stage = 0; stage < core.pp; ++stage) {
     PassTimes own;

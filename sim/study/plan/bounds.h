@@ -63,7 +63,7 @@ using Moment = std::vector<InFlight>;  // by chunk
 
 // Moments of the first stage's order with the largest memory. A moment never counts more
 // microbatches than are in flight, so a bound from it is below every replay.
-std::vector<Moment> moments_of(const schedule::Schedule& row, const schedule::Shape& shape);
+std::vector<Moment> moments_of(const schedule::Schedule& row, const schedule::PipelineShape& shape);
 
 // Number of a part's layers that are recomputed completely.
 int run_again(const program::LayerPolicy& policy, int recompute_layers, int layers);

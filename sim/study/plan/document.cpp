@@ -21,7 +21,7 @@ double gib_of(std::int64_t bytes) {
 }
 
 // The settings `all` of a plan without those that all plans share.
-std::string own_words(const Said& said, const Replayed& one, const std::string& all) {
+std::string own_text(const SearchReport& said, const Replayed& one, const std::string& all) {
   const PlanShape& core = said.space.cores()[one.core];
   const std::string& shared = said.space.bases()[core.base].words;
   std::string own = all.substr(std::min(shared.size() + 1, all.size()));
@@ -38,19 +38,19 @@ std::string own_words(const Said& said, const Replayed& one, const std::string& 
   return own;
 }
 
-std::string own_words(const Said& said, const Replayed& one) {
-  return own_words(said, one, said.space.words(said.space.cores()[one.core], one.variant));
+std::string own_text(const SearchReport& said, const Replayed& one) {
+  return own_text(said, one, said.space.words(said.space.cores()[one.core], one.variant));
 }
 
 double seconds_of(const Replayed& one) {
   return static_cast<double>(one.step_ps) * 1e-12;
 }
 
-double cost_per_million(const Said& said, const Replayed& one) {
+double cost_per_million(const SearchReport& said, const Replayed& one) {
   return said.price_per_gpu_hour / 3600 / one.tokens_s_gpu * 1e6;
 }
 
-std::vector<output::Column> plan_columns(const Said& said) {
+std::vector<output::Column> plan_columns(const SearchReport& said) {
   std::vector<output::Column> columns = {{"step_time_s", "step", "s", 3},
                                          {"low_s", "low", "s", 2},
                                          {"high_s", "high", "s", 2},
@@ -66,7 +66,7 @@ std::vector<output::Column> plan_columns(const Said& said) {
   return columns;
 }
 
-std::vector<Json> plan_cells(const Said& said, const Replayed& one) {
+std::vector<Json> plan_cells(const SearchReport& said, const Replayed& one) {
   std::vector<Json> cells = {output::rounded(seconds_of(one), 4)};
   for (const double bound : {one.low_s, one.high_s})
     cells.push_back(bound > 0 ? Json(output::rounded(bound, 3)) : Json());
@@ -79,11 +79,11 @@ std::vector<Json> plan_cells(const Said& said, const Replayed& one) {
   if (said.price_per_gpu_hour > 0)
     cells.emplace_back(output::rounded(cost_per_million(said, one), 4));
   if (said.power_w > 0) cells.emplace_back(output::rounded(said.power_w / one.tokens_s_gpu, 4));
-  cells.emplace_back(own_words(said, one));
+  cells.emplace_back(own_text(said, one));
   return cells;
 }
 
-Rows table_of(const Said& said, const std::string& name, const std::string& title,
+Rows table_of(const SearchReport& said, const std::string& name, const std::string& title,
               const std::vector<Replayed>& plans) {
   Rows rows{name, title, plan_columns(said), {}};
   for (const Replayed& one : plans) rows.cells.push_back(plan_cells(said, one));
@@ -100,7 +100,7 @@ std::string memory_text(const Replayed& one) {
 }
 
 // The faster plan that leaves less memory free than is wanted; "" if none is known.
-std::string tight_of(const Said& said) {
+std::string tight_of(const SearchReport& said) {
   if (!said.outcome.tight) return "";
   const Replayed& tight = *said.outcome.tight;
   return fmt::format("\nwith less memory free (--headroom 0): step {:.3f} s, {}, not proven:\n{}",
@@ -108,7 +108,7 @@ std::string tight_of(const Said& said) {
                      said.space.words(said.space.cores()[tight.core], tight.variant));
 }
 
-Note answer_of(const Said& said) {
+Note answer_of(const SearchReport& said) {
   const Outcome& outcome = said.outcome;
   if (outcome.best.empty()) {
     std::string text = "no plan fits";
@@ -135,7 +135,7 @@ Note answer_of(const Said& said) {
 
 // If runs like the best plan were hardly measured: the fastest plan of the list with a narrow
 // interval.
-std::string surer_than_best(const Said& said) {
+std::string surer_than_best(const SearchReport& said) {
   constexpr double wide = 2.5, narrow = 1.6;  // high / low
   const Replayed& best = said.outcome.best.front();
   const auto spread = [](const Replayed& one) {
@@ -152,7 +152,7 @@ std::string surer_than_best(const Said& said) {
   return text;
 }
 
-Note certainty_of(const Said& said) {
+Note certainty_of(const SearchReport& said) {
   const Outcome& outcome = said.outcome;
   std::string text;
   const auto proven = static_cast<std::size_t>(
@@ -185,7 +185,7 @@ Note certainty_of(const Said& said) {
   return {"", text};
 }
 
-Rows counts_of(const Said& said) {
+Rows counts_of(const SearchReport& said) {
   const Counts& c = said.outcome.counts;
   Rows rows{
       "space", "the space", {{"what", "plans that", "", 0, true}, {"plans", "number", "", 0}}, {}};
@@ -200,7 +200,7 @@ Rows counts_of(const Said& said) {
   return rows;
 }
 
-Rows neighbours_of(const Said& said) {
+Rows neighbours_of(const SearchReport& said) {
   Rows rows{"neighbours",
             "why not its neighbours: one decision changed, each replayed",
             {{"change", "change", "", 0, true},
@@ -220,7 +220,7 @@ Rows neighbours_of(const Said& said) {
   return rows;
 }
 
-Rows refined_of(const Said& said) {
+Rows refined_of(const SearchReport& said) {
   Rows rows{"refined",
             "the best few with layers where the times of their blocks ask for them, and nodes "
             "where the links between them do",
@@ -236,16 +236,16 @@ Rows refined_of(const Said& said) {
     rows.cells.push_back({one.rank + 1, output::rounded(step, 4),
                           output::rounded(100 * (step / even - 1), 2),
                           output::rounded(gib_of(one.replayed.reserved), 2),
-                          own_words(said, one.replayed, one.settings)});
+                          own_text(said, one.replayed, one.settings)});
   }
   return rows;
 }
 
-double gain_of(const Said& said, const Lifted& one) {
+double gain_of(const SearchReport& said, const Lifted& one) {
   return one.tokens_s_gpu / said.outcome.best.front().tokens_s_gpu - 1;
 }
 
-Rows lifted_of(const Said& said) {
+Rows lifted_of(const SearchReport& said) {
   Rows rows{"constraints",
             "which constraint costs most: the best plan with twice of one, each searched",
             {{"constraint", "constraint", "", 0, true},
@@ -264,7 +264,7 @@ Rows lifted_of(const Said& said) {
   return rows;
 }
 
-Note launch_of(const Said& said) {
+Note launch_of(const SearchReport& said) {
   std::string text;
   for (const LaunchText& one : said.launches) {
     if (!text.empty()) text += "\n";
@@ -297,7 +297,7 @@ Json found(const Space& space, const std::vector<Replayed>& replayed) {
   return all;
 }
 
-output::Document document(const Said& said) {
+output::Document document(const SearchReport& said) {
   output::Document out;
   out.title = fmt::format("plan: {} on {}", said.model, said.cluster);
   out.blocks.emplace_back(answer_of(said));
@@ -332,7 +332,7 @@ output::Document document(const Said& said) {
 
 namespace {
 
-Json plan_json(const Said& said, const Replayed& one) {
+Json plan_json(const SearchReport& said, const Replayed& one) {
   Json json = {{"settings", said.space.words(said.space.cores()[one.core], one.variant)},
                {"step_time_s", seconds_of(one)},
                {"tokens_s_gpu", one.tokens_s_gpu},
@@ -350,7 +350,7 @@ Json plan_json(const Said& said, const Replayed& one) {
 
 }  // namespace
 
-Json to_json(const Said& said) {
+Json to_json(const SearchReport& said) {
   const Outcome& outcome = said.outcome;
   Json json = {{"plans", Json::array()}};
   for (const Replayed& one : outcome.best) {

@@ -14,7 +14,7 @@
 
 namespace sim::planner {
 
-struct Said {
+struct SearchReport {
   const Space& space;
   const Outcome& outcome;
   const Wanted& wanted;
@@ -32,7 +32,7 @@ struct Said {
 // The fastest plans of `replayed` that fit: what a search has found so far.
 output::Json found(const Space& space, const std::vector<Replayed>& replayed);
 
-output::Document document(const Said& said);
-output::Json to_json(const Said& said);
+output::Document document(const SearchReport& said);
+output::Json to_json(const SearchReport& said);
 
 }  // namespace sim::planner

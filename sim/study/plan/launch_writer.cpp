@@ -59,7 +59,7 @@ ContextWords context_of(const Plan& plan) {
   if (plan.mesh.cp == 1 || plan.mesh.context == "ring") return {};
   ContextWords words{program::context_method(plan).megatron, {}};
   if (program::has_two_levels(plan)) {
-    const context::Shape shape = program::context_shape(plan);
+    const context::AttentionShape shape = program::context_shape(plan);
     words.sizes = {shape.ulysses, shape.ring()};
   }
   return words;
@@ -336,12 +336,32 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
   return out;
 }
 
+// Megatron-Bridge's lines of recomputed and of offloaded tensors.
+std::string bridge_policy(const program::LayerPolicy& policy) {
+  std::string text;
+  if (policy.recompute == Recompute::selective)
+    text += fmt::format("  recompute_granularity: selective\n  recompute_modules: [{}]\n",
+                        modules_of(policy.recompute_modules, ", "));
+  if (policy.recompute == Recompute::full)
+    text += fmt::format(
+        "  recompute_granularity: full\n  recompute_method: {}\n  recompute_num_layers: {}\n",
+        policy.recompute_method == RecomputeMethod::block ? "block" : "uniform",
+        policy.recompute_layers);
+  if (policy.offload_modules != 0)
+    text += fmt::format(
+        "  fine_grained_activation_offloading: true\n  offload_modules: [{}]\n"
+        "  min_offloaded_tensor_size: {}\n  activation_offload_fraction: {}\n"
+        "  delta_offload_bytes_across_pp_ranks: {}\n",
+        offload_modules_text(policy, ", "), policy.offload_min_elements,
+        policy.activation_offload_fraction, policy.offload_delta_bytes);
+  return text;
+}
+
 LaunchText bridge(const Plan& plan) {
   LaunchText out{"Megatron-Bridge", "bridge.yaml", "", megatron_left(plan)};
   if (out.left.empty() && plan.shards_parameters())
     out.left = "parameters in shards are said in code there";
   if (!out.left.empty()) return out;
-  const program::LayerPolicy& policy = plan.policy;
   out.text = fmt::format(
       "# torchrun --nproc_per_node GPUS pretrain_MODEL.py --config-file bridge.yaml\n"
       "model:\n  tensor_model_parallel_size: {}\n  context_parallel_size: {}\n"
@@ -366,21 +386,7 @@ LaunchText bridge(const Plan& plan) {
                           plan.mesh.sequence_parallel, plan.batch.sequence);
   if (const std::string backend = backend_of(plan); !backend.empty())
     out.text += fmt::format("  attention_backend: {}\n", backend);
-  if (policy.recompute == Recompute::selective)
-    out.text += fmt::format("  recompute_granularity: selective\n  recompute_modules: [{}]\n",
-                            modules_of(policy.recompute_modules, ", "));
-  if (policy.recompute == Recompute::full)
-    out.text += fmt::format(
-        "  recompute_granularity: full\n  recompute_method: {}\n  recompute_num_layers: {}\n",
-        policy.recompute_method == RecomputeMethod::block ? "block" : "uniform",
-        policy.recompute_layers);
-  if (policy.offload_modules != 0)
-    out.text += fmt::format(
-        "  fine_grained_activation_offloading: true\n  offload_modules: [{}]\n"
-        "  min_offloaded_tensor_size: {}\n  activation_offload_fraction: {}\n"
-        "  delta_offload_bytes_across_pp_ranks: {}\n",
-        offload_modules_text(policy, ", "), policy.offload_min_elements,
-        policy.activation_offload_fraction, policy.offload_delta_bytes);
+  out.text += bridge_policy(plan.policy);
   out.text +=
       fmt::format("train:\n  train_iters: 10\n  micro_batch_size: {}\n  global_batch_size: {}\n",
                   plan.batch.micro_batch, plan.batch.global_batch);

@@ -30,10 +30,10 @@ using Gradients = InFlight::Gradients;
 // for stages and groups. The number in flight can only grow with more microbatches (a test compares
 // all schedules), except where a schedule's closed form says otherwise.
 constexpr int most_ordered = 64;
-int ordered(const schedule::Schedule& row, const schedule::Shape& whole) {
+int ordered(const schedule::Schedule& row, const schedule::PipelineShape& whole) {
   const int period = 2 * whole.stages * std::max(1, whole.group);
   if (whole.microbatches <= most_ordered + 2 * period) return whole.microbatches;
-  schedule::Shape shape = whole;
+  schedule::PipelineShape shape = whole;
   shape.microbatches = whole.microbatches % period + period * (most_ordered / period + 1);
   if (!row.problem(shape).empty()) return whole.microbatches;
   if (row.live == nullptr) return shape.microbatches;
@@ -58,17 +58,17 @@ void keep(std::vector<Moment>& moments, const Moment& now) {
 
 // Follows the first stage's order. Slices of a sequence count as a microbatch when all are in
 // flight.
-std::vector<Moment> moments_of(const schedule::Order& order, const schedule::Shape& shape) {
+std::vector<Moment> moments_of(const schedule::Order& order, const schedule::PipelineShape& shape) {
   const auto chunks = static_cast<std::size_t>(shape.chunks);
   std::vector<int> slices(chunks), left(chunks);
   const auto is_backward = [](Pass pass) { return pass == Pass::backward || pass == Pass::input; };
-  for (const schedule::Step& step : order)
+  for (const schedule::ScheduledPass& step : order)
     if (is_backward(step.pass) || step.pass == Pass::weight)
       ++left[static_cast<std::size_t>(step.chunk)];
   std::vector<Moment> moments;
   Moment now(chunks);
   bool filled = false;  // `now` has forward passes that no kept moment has
-  for (const schedule::Step& step : order) {
+  for (const schedule::ScheduledPass& step : order) {
     const auto c = static_cast<std::size_t>(step.chunk);
     if (step.pass == Pass::forward) {
       now[c].microbatches = ++slices[c] / shape.slices;
@@ -93,7 +93,7 @@ std::vector<Moment> moments_of(const schedule::Order& order, const schedule::Sha
 // ends at least k = p - 1 - s times (F + t) before that of the last stage, and its first input
 // gradient is due at least k (B + t) after that. So k further forward passes end before it is due,
 // and the search puts them there: cap >= p and m >= p allow it. On the first stage that makes p.
-std::vector<Moment> moments_of_search(const schedule::Shape& shape) {
+std::vector<Moment> moments_of_search(const schedule::PipelineShape& shape) {
   Moment full(1);
   full.front().microbatches = std::min(shape.microbatches, shape.stages);
   Moment after = full;  // the first backward pass
@@ -110,13 +110,14 @@ double expert_replicas(const Plan& base, const PlanShape& core) {
 
 }  // namespace
 
-std::vector<Moment> moments_of(const schedule::Schedule& row, const schedule::Shape& whole) {
+std::vector<Moment> moments_of(const schedule::Schedule& row,
+                               const schedule::PipelineShape& whole) {
   if (row.by_times && row.output == schedule::Output::last_part) return moments_of_search(whole);
   Moment one(static_cast<std::size_t>(whole.chunks));
   one.front().microbatches = 1;
   // Orders of schedules that cut the vocabulary depend on the times of passes.
   if (row.by_times) return {one};
-  schedule::Shape shape = whole;
+  schedule::PipelineShape shape = whole;
   shape.microbatches = ordered(row, whole);
   std::vector<Moment> moments =
       moments_of(row.search != nullptr ? row.search(shape).front() : row.order(shape, 0), shape);
@@ -177,7 +178,7 @@ struct FirstBounds::ChunkBytes {
 FirstBounds::ChunkBytes FirstBounds::chunk_bytes(const PlanShape& core,
                                                  const LayerCosts& layer_costs, int chunk) {
   const schedule::Schedule& row = schedule::catalog()[core.schedule];
-  const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
+  const schedule::PipelineShape shape{.stages = core.pp, .chunks = core.chunks};
   const std::vector<int>& layers = this->layers(core);
   const auto part = static_cast<std::size_t>(schedule::part_of(row.placement, shape, {0, chunk}));
   const int own = layers[part];

@@ -26,7 +26,7 @@ struct Item {
 // Runs the passes of all stages in order, each as soon as its input exists.
 class Pipeline {
  public:
-  Pipeline(const schedule::Schedule& row, const schedule::Shape& shape)
+  Pipeline(const schedule::Schedule& row, const schedule::PipelineShape& shape)
       : placement_(row.placement),
         shape_(shape),
         parts_(static_cast<std::size_t>(schedule::parts(placement_, shape_))),
@@ -83,7 +83,7 @@ class Pipeline {
   }
 
   schedule::Placement placement_;
-  schedule::Shape shape_;
+  schedule::PipelineShape shape_;
   std::size_t parts_, microbatches_;
   std::vector<std::int64_t> ends_;  // ends of passes by direction, part and microbatch
   std::vector<Stage> stages_;
@@ -98,13 +98,13 @@ std::int64_t FirstBounds::step_of_order(const PlanShape& core) {
   if (space_.bases()[core.base].file.plan.optimizer.post_validation) return 0;
   const std::vector<PassTimes> parts = passes_of_parts(core);
   const program::Plan plan = space_.plan(core, 0);
-  const schedule::Shape shape = program::pipeline_shape(plan, plan.microbatches());
+  const schedule::PipelineShape shape = program::pipeline_shape(plan, plan.microbatches());
   Pipeline pipeline(row, shape);
   if (std::int64_t{2} * core.pp * core.chunks * shape.microbatches > most_passes) return 0;
   const std::vector<schedule::Order> orders = row.orders(shape);
   for (int stage = 0; stage < core.pp; ++stage) {
     std::vector<Item>& items = pipeline.items(stage);
-    for (const schedule::Step& step : orders[static_cast<std::size_t>(stage)]) {
+    for (const schedule::ScheduledPass& step : orders[static_cast<std::size_t>(stage)]) {
       if (step.pass == schedule::Pass::output || step.pass == schedule::Pass::output_gradient)
         continue;
       const auto part =

@@ -20,18 +20,18 @@ constexpr double likely_enough = 0.95, tight_below = 0.02;
 Bytes headroom(const Wanted& wanted, const answer::Site& site) {
   if (wanted.headroom) return *wanted.headroom;
   const auto& memory = site.profile.device.memory;
-  const double range = static_cast<double>((memory.unaccounted_most - memory.unaccounted_least).n);
+  const double range = static_cast<double>((memory.unexplained_most - memory.unexplained_least).n);
   const auto enough = static_cast<std::int64_t>(likely_enough * range);
   const auto tight =
       static_cast<std::int64_t>(tight_below * static_cast<double>(site.machine.gpu.memory.n));
-  return Bytes{std::max(tight, (memory.unaccounted_least - memory.unaccounted).n + enough)};
+  return Bytes{std::max(tight, (memory.unexplained_least - memory.unexplained).n + enough)};
 }
 
 double fits_likely(const answer::Site& site, Bytes left) {
   const auto& memory = site.profile.device.memory;
-  const std::int64_t range = (memory.unaccounted_most - memory.unaccounted_least).n;
+  const std::int64_t range = (memory.unexplained_most - memory.unexplained_least).n;
   if (range == 0) return -1;
-  const std::int64_t fits = (memory.unaccounted - memory.unaccounted_least + left).n;
+  const std::int64_t fits = (memory.unexplained - memory.unexplained_least + left).n;
   return std::clamp(static_cast<double>(fits) / static_cast<double>(range), 0.0, 1.0);
 }
 

@@ -23,11 +23,11 @@ constexpr double near_enough = 0.98;
 }  // namespace
 
 Outcome Search::run() {
-  bounds_ = std::make_unique<FirstBounds>(space_, sites_, layer_costs_);
+  bounds_.first = std::make_unique<FirstBounds>(space_, sites_, bounds_.layer_costs);
   find_room();
   if (!seek_conventional()) return stopped();
   if (!find_layer_costs({}) || !bound_all()) return stopped();
-  start_seek(std::exchange(first_, {}), best_score_ ? improve_work : seek_work);
+  start_seek(std::exchange(bounds_.entries, {}), best_.score ? improve_work : seek_work);
   if (!run_waves() && phase_ <= Phase::prove) return stopped();
   finish();
   return std::move(out_);
@@ -37,14 +37,14 @@ bool Search::run_waves() {
   study::PoolCalls calls;
   calls.answer = [this](std::size_t item) {
     answer::Site& there = site(space_.cores()[core_of(item)]);
-    return answer_item(space_, *bounds_, item, there, wanted_);
+    return answer_item(space_, *bounds_.first, item, there, wanted_);
   };
   calls.answered = [this](std::size_t item, const std::string& text) {
     if (wanted_.sharing != nullptr && wanted_.sharing->kept != nullptr)
       (*wanted_.sharing->kept)[item] = text;
     if (known_before(item) < Known::third_bound) {
       ++out_.counts.bounded;
-      if (phase_ != Phase::prove) bounds_known_[item] = text;
+      if (phase_ != Phase::prove) bounds_.answers[item] = text;
     }
     take(item, text);
     return true;
@@ -73,14 +73,15 @@ bool Search::find_layer_costs(const std::vector<std::uint32_t>& cores) {
     const std::size_t c = cores.empty() ? i : cores[i];
     if (!shared(c)) continue;
     for (const LayerCostsKey& key : layer_costs_keys(space_, space_.cores()[c]))
-      if (!layer_costs_.contains(key)) keys.insert(key);
+      if (!bounds_.layer_costs.contains(key)) keys.insert(key);
   }
   const LayerCostsCalls calls{
       wanted_.workers,
       // Without layer costs the bound is 0, which is below everything.
       [this](const std::string& why) { keep_failure(wanted_, "the times of a layer", why); },
       [this] { return go_on_(progress()); }};
-  return planner::find_layer_costs(space_, sites_, {keys.begin(), keys.end()}, calls, layer_costs_);
+  return planner::find_layer_costs(space_, sites_, {keys.begin(), keys.end()}, calls,
+                                   bounds_.layer_costs);
 }
 
 void Search::find_room() {
@@ -88,7 +89,7 @@ void Search::find_room() {
     const answer::Site& there = **sites_.of(base.file.machine);
     const auto& outside = there.profile.device.memory;
     room_.push_back((there.machine.gpu.memory - outside.context - outside.libraries -
-                     outside.unaccounted - headroom(wanted_, there))
+                     outside.unexplained - headroom(wanted_, there))
                         .n);
   }
 }
@@ -101,7 +102,7 @@ bool Search::seek_conventional() {
   if (!find_layer_costs(cores)) return false;
   std::vector<Entry> entries;
   for (const std::uint32_t c : cores) {
-    const Bound bound = bounds_->of(space_.cores()[c], room(c));
+    const Bound bound = bounds_.first->of(space_.cores()[c], room(c));
     if (bound.bytes <= room(c)) entries.push_back(entry_of(c, bound));
   }
   start_seek(std::move(entries), seek_work);
@@ -122,7 +123,7 @@ bool Search::bound_all() {
       return false;
     }
     const PlanShape& core = space_.cores()[c];
-    const Bound bound = bounds_->of(core, room(c));
+    const Bound bound = bounds_.first->of(core, room(c));
     if (bound.bytes > room(c)) {
       out_.counts.cut_by_memory += plans_left(c, 0, space_.variants(core));
       note_nearest(c, bound.bytes - room(c));
@@ -132,8 +133,8 @@ bool Search::bound_all() {
       entries.push_back(entry_of(c, bound));
     }
   }
-  bounded_all_ = true;
-  first_ = entries;
+  bounds_.of_all_plans = true;
+  bounds_.entries = entries;
   queue_ = Queue(Later(), std::move(entries));
   for (const auto& [plan, at] : found_) offer_replay(at);
   return true;
@@ -154,9 +155,9 @@ std::vector<std::size_t> Search::candidates_wave(const std::optional<Score>& lim
 }
 
 std::optional<Score> Search::near_best() const {
-  if (!best_score_) return {};
-  return score(space_.cores()[best_core_],
-               static_cast<std::int64_t>(near_enough * static_cast<double>(best_ps_)));
+  if (!best_.score) return {};
+  return score(space_.cores()[best_.core],
+               static_cast<std::int64_t>(near_enough * static_cast<double>(best_.step_ps)));
 }
 
 std::vector<std::size_t> Search::list_wave() {
@@ -201,7 +202,7 @@ void Search::start_list() {
 }
 
 std::optional<Score> Search::limit() const {
-  if (wanted_.best == 1) return best_score_;
+  if (wanted_.best == 1) return best_.score;
   const std::vector<Replayed> known = lines(space_, wanted_, out_.replayed);
   if (known.size() < static_cast<std::size_t>(wanted_.best)) return {};
   const Replayed& last = known[static_cast<std::size_t>(wanted_.best) - 1];
@@ -224,7 +225,7 @@ bool Search::take_known(std::size_t item) {
     take(item, at->second);
     return true;
   };
-  return use(bounds_known_) || (wanted_.sharing != nullptr && use(wanted_.sharing->known));
+  return use(bounds_.answers) || (wanted_.sharing != nullptr && use(wanted_.sharing->known));
 }
 
 std::vector<std::size_t> Search::wave() {
@@ -233,8 +234,9 @@ std::vector<std::size_t> Search::wave() {
     // A stopped search has an answer if there is one, so the first plan may take more work.
     do {
       items = candidates_wave(near_best());
-    } while (items.empty() && bounded_all_ && !best_score_ && candidates_.extend(seek_work));
-    if (!items.empty() || !bounded_all_) return items;
+    } while (items.empty() && bounds_.of_all_plans && !best_.score &&
+             candidates_.extend(seek_work));
+    if (!items.empty() || !bounds_.of_all_plans) return items;
     phase_ = Phase::prove;
   }
   if (phase_ == Phase::prove) {
@@ -271,7 +273,8 @@ std::vector<std::size_t> Search::prove_wave() {
     queue_.pop();
     const PlanShape& core = space_.cores()[entry.core];
     if (entry.known == Known::sums) {
-      const std::int64_t step_ps = std::max(entry.score.step_ps, bounds_->step_of_order(core));
+      const std::int64_t step_ps =
+          std::max(entry.score.step_ps, bounds_.first->step_of_order(core));
       queue_.push({score(core, step_ps), Known::order, entry.core, 0, entry.full});
       continue;
     }

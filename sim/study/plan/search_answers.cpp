@@ -61,7 +61,7 @@ std::int64_t Search::plans_of_order(const Entry& entry) const {
 }
 
 void Search::offer_replay(std::size_t at) {
-  if (at == failed || !bounded_all_) return;
+  if (at == failed || !bounds_.of_all_plans) return;
   const Replayed& one = out_.replayed[at];
   const PlanShape& core = space_.cores()[one.core];
   if (!one.fits || too_slow(core, one.step_ps)) return;
@@ -113,10 +113,10 @@ void Search::take(std::size_t item, const std::string& text) {
   if (!out_.replayed.back().fits || too_slow(core, step_ps)) return;
   offer_replay(out_.replayed.size() - 1);
   const Score reached = score(core, step_ps);
-  if (best_score_ && *best_score_ <= reached) return;
-  best_score_ = reached;
-  best_ps_ = step_ps;
-  best_core_ = entry.core;
+  if (best_.score && *best_.score <= reached) return;
+  best_.score = reached;
+  best_.step_ps = step_ps;
+  best_.core = entry.core;
 }
 
 bool Search::holds_orders(const Entry& entry) const {
@@ -217,15 +217,15 @@ Progress Search::progress() const {
   now.decided = c.impossible + c.cut_by_memory + c.cut_by_time + c.replayed;
   now.bounded = c.bounded;
   now.replayed = c.replayed;
-  now.best_s = static_cast<double>(best_ps_) * 1e-12;
+  now.best_s = static_cast<double>(best_.step_ps) * 1e-12;
   if (phase_ == Phase::prove) now.least_s = least_left();
-  now.seeking = phase_ == Phase::seek && !best_score_;
+  now.seeking = phase_ == Phase::seek && !best_.score;
   now.found = &out_.replayed;
   return now;
 }
 
 double Search::least_left() const {
-  if (!bounded_all_) return 0;
+  if (!bounds_.of_all_plans) return 0;
   std::int64_t least = no_bound;
   for (const auto& [item, entry] : under_way_) least = std::min(least, entry.score.step_ps);
   if (!queue_.empty()) least = std::min(least, queue_.top().score.step_ps);
@@ -256,7 +256,8 @@ void Search::finish() {
     if (out_.best.size() > most) out_.best.resize(most);
   }
   for (Replayed& one : out_.best)
-    one.proven = bounded_all_ && (!least || score(space_.cores()[one.core], one.step_ps) <= *least);
+    one.proven =
+        bounds_.of_all_plans && (!least || score(space_.cores()[one.core], one.step_ps) <= *least);
   for (const Replayed& one : out_.replayed) {
     if (one.fits || one.accounts.empty() || out_.best.empty()) continue;
     const std::int64_t beaten = (out_.tight ? *out_.tight : out_.best.front()).step_ps;

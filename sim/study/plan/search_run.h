@@ -168,25 +168,32 @@ class Search {
 
   Outcome stopped();
 
+  struct Bounds {
+    std::map<LayerCostsKey, LayerCosts> layer_costs;
+    std::unique_ptr<FirstBounds> first;
+    bool of_all_plans = false;   // the first bound of all plans is known
+    std::vector<Entry> entries;  // with the first bound of all plans
+    Answers answers;             // of candidates, by item: the proof needs them again
+  };
+  struct Best {
+    std::optional<Score> score;
+    std::int64_t step_ps = 0;
+    std::uint32_t core = 0;
+  };
+
   const Space& space_;
   answer::Sites& sites_;
   const Wanted& wanted_;
   const std::function<bool(const Progress&)>& go_on_;
-  std::map<LayerCostsKey, LayerCosts> layer_costs_;
-  std::unique_ptr<FirstBounds> bounds_;
+  Bounds bounds_;
   Queue queue_;
   Phase phase_ = Phase::seek;
   std::vector<std::int64_t> room_;  // by base
-  bool bounded_all_ = false;        // the first bound of all plans is known
   std::map<std::size_t, Entry> under_way_;
   // indices in out_.replayed, or `failed`
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> found_;
   Candidates candidates_{space_, wanted_};
-  std::vector<Entry> first_;  // entries with the first bound of all plans
-  Answers bounds_known_;      // of candidates, by item: the proof needs them again
-  std::optional<Score> best_score_;
-  std::int64_t best_ps_ = 0;
-  std::uint32_t best_core_ = 0;
+  Best best_;  // of the replayed plans
   Outcome out_;
 };
 

@@ -4,11 +4,11 @@
 #include <array>
 
 #include "sim/answer/pass_times.h"
-#include "sim/engine/fast_engine.h"
 #include "sim/engine/rank/job_view.h"
+#include "sim/engine/run/fast_engine.h"
 #include "sim/job/schedule/placement.h"
 #include "sim/program/build/outline.h"
-#include "sim/program/ir/stages.h"
+#include "sim/program/build/stages.h"
 #include "sim/program/plan/schedule_plan.h"
 #include "sim/study/plan/bounds.h"
 #include "sim/study/plan/rank_bound.h"
@@ -56,7 +56,7 @@ program::Program program_of_stage(const Plan& plan, const program::Environment& 
 // The capacity without communicators, which take memory outside of the allocator.
 std::int64_t largest_capacity(const answer::Site& site) {
   const auto& outside = site.profile.device.memory;
-  return (site.machine.gpu.memory - outside.context - outside.libraries - outside.unaccounted).n;
+  return (site.machine.gpu.memory - outside.context - outside.libraries - outside.unexplained).n;
 }
 
 // Adds the program of a stage to a job of both ends of the pipeline. False: its tensors need more
@@ -171,7 +171,7 @@ class Outline {
  private:
   const Plan& plan_;
   const schedule::Schedule& row_;
-  schedule::Shape shape_;
+  schedule::PipelineShape shape_;
   std::vector<PassTimes> parts_, whole_;
 };
 

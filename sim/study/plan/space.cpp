@@ -60,7 +60,7 @@ bool of_the_layers(const std::string& field) {
 
 // Whether the schedule accepts this number of chunks for some shape.
 bool takes(const schedule::Schedule& row, int chunks) {
-  const schedule::Shape shape{.stages = 2, .microbatches = 24, .chunks = chunks};
+  const schedule::PipelineShape shape{.stages = 2, .microbatches = 24, .chunks = chunks};
   return row.problem(shape).empty();
 }
 
@@ -186,7 +186,8 @@ void Space::below(Level& at) {
     if (row.placement != schedule::Placement::round_robin && domains_.chunks.empty())
       chunks = {row.chunks};
     if (chunks.empty() && !domains_.chunks.empty()) {
-      const schedule::Shape shape{.stages = 2, .microbatches = 24, .chunks = domains_.chunks[0]};
+      const schedule::PipelineShape shape{
+          .stages = 2, .microbatches = 24, .chunks = domains_.chunks[0]};
       if (const std::string rule = row.problem(shape); !rule.empty())
         at.note({{"virtual_stages", fmt::format("schedule {}: {}", row.name, rule)}}, 1);
     }

@@ -69,7 +69,7 @@ std::int64_t FirstBounds::traffic_of_shards(const PlanShape& core) {
   const Traffic layer = traffic_of_layer(core);
   const bool resharded = space_.reshards(core);
   const bool staged = core.pp * core.chunks > 1 || row.splits != schedule::Splits::none;
-  const schedule::Shape shape{.stages = core.pp, .chunks = core.chunks};
+  const schedule::PipelineShape shape{.stages = core.pp, .chunks = core.chunks};
   std::int64_t sum = 0;
   for (int chunk = 0; chunk < core.chunks; ++chunk) {
     const std::int64_t own =

@@ -26,7 +26,7 @@ bool is_roomy(const answer::Answer& answer, const answer::Site& site) {
   const engine::ClassReport& who = answer::fullest(run);
   const auto& outside = site.profile.device.memory;
   const Bytes left = who.capacity - who.peak_reserved;
-  return left >= outside.unaccounted_most - outside.unaccounted &&
+  return left >= outside.unexplained_most - outside.unexplained &&
          static_cast<double>(left.n) >= tight_below * static_cast<double>(who.capacity.n) &&
          std::ranges::all_of(run.classes, [&](const engine::ClassReport& one) {
            return one.alloc_retries < answer.plan.microbatches();

@@ -164,8 +164,8 @@ std::int64_t PlaceModel::work() const {
 }
 
 // Traffic between two nodes uses all rails equally.
-const PlaceModel::Way& PlaceModel::way(int from, int to) {
-  Way& known = ways_[std::int64_t{from} * cluster_.nodes + to];
+const PlaceModel::CrossedLinks& PlaceModel::way(int from, int to) {
+  CrossedLinks& known = ways_[std::int64_t{from} * cluster_.nodes + to];
   if (!known.empty()) return known;
   std::map<int, double> shares;
   const std::vector<int>& out = working_[static_cast<std::size_t>(from)];

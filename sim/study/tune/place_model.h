@@ -55,7 +55,7 @@ class PlaceModel {
     int link = 0;
     double share = 0;  // of the bytes from node to node
   };
-  using Way = std::vector<Crossed>;
+  using CrossedLinks = std::vector<Crossed>;
   // Rails whose NICs share a leaf in every node.
   struct Rails {
     double share = 0;          // of the bytes from node to node
@@ -66,7 +66,7 @@ class PlaceModel {
     std::vector<double> slowest_up, slowest_down;  // seconds per byte of a node, by node
   };
 
-  const Way& way(int from, int to);
+  const CrossedLinks& way(int from, int to);
   std::optional<Leaves> leaves_of_nodes() const;
   double seconds_by_leaves(const PlaceTerm& term, const std::vector<int>& order);
   void load(int link, double bytes);
@@ -82,7 +82,7 @@ class PlaceModel {
   std::vector<PlaceTerm> terms_;
   std::vector<double> load_;  // bytes on each link; 0 between evaluations
   std::vector<int> touched_;
-  std::unordered_map<std::int64_t, Way> ways_;  // by pair of nodes; never iterated
+  std::unordered_map<std::int64_t, CrossedLinks> ways_;  // by pair of nodes; never iterated
   std::vector<std::vector<int>> working_;  // NICs that the GPUs of a node use, one entry per GPU
   std::optional<Leaves> leaves_;
 };

@@ -68,7 +68,7 @@ std::vector<std::vector<int>> moved(std::vector<std::vector<int>> groups, int by
 Traffic traffic_of(Pattern pattern, const std::vector<std::vector<int>>& groups, const Cluster& c,
                    Of of) {
   const topology::Routes routes(c);
-  std::vector<Spread> spreads;
+  std::vector<GroupNodes> spreads;
   for (const std::vector<int>& ranks : groups) spreads.push_back(spread(ranks, c));
   LinkPlaces places;
   return traffic(pattern, spreads, groups, routes, Achieved{}, 2, places, of);
@@ -82,7 +82,7 @@ TEST_CASE("network: a group is spread over its nodes in any order of ranks") {
   std::vector<int> ranks;
   for (int local = 0; local < gpus; ++local)
     for (int node = nodes; node-- > 0;) ranks.push_back((node * 3 % nodes) * gpus + local);
-  const Spread found = spread(ranks, cluster);
+  const GroupNodes found = spread(ranks, cluster);
   REQUIRE(static_cast<int>(found.size()) == nodes);
   for (int i = 0; i < nodes; ++i) {
     const Locals& locals = found[static_cast<std::size_t>(i)];

@@ -22,7 +22,7 @@ NcclModel sixteen_channels() {
 
 Situation nodes_of_eight(int nodes) {
   const topology::Cluster cluster = cluster_of(h100_8ndr, nodes);
-  const Shape shape{nodes * 8, nodes, 8, 8};
+  const GroupShape shape{nodes * 8, nodes, 8, 8};
   return {shape, cluster.node, search_graph(sixteen_channels(), cluster.node, shape)};
 }
 
@@ -75,4 +75,20 @@ TEST_CASE("network: NVLSTree takes measured steps and the losses of NVLS in a no
   CHECK(seconds(answer->latency) == Approx(10e-6 + 2 * 30e-6 + 2.0 * MiB / 50e9));
   // Half of 450 GB/s over 1 + 1/8, which is less than the NICs carry.
   CHECK(answer->algorithm_bandwidth == Approx(0.5 * 450e9 / 1.125));
+}
+
+TEST_CASE("network: a tree waits for a chunk at each GPU of the chain and each level") {
+  // Eight channels of 48, launched twice: a chunk of 512 KiB crosses a GPU at 8 x 38.7 / 16 GB/s,
+  // a NIC at 8 x 50 / 16 GB/s.
+  const NcclModel model = sixteen_channels();
+  const auto fill = [&](int nodes, std::int64_t bytes) {
+    return tree_fill(model, nodes_of_eight(nodes), 50e9, Bytes{bytes});
+  };
+  const auto expected = [](int levels, double chunk) {
+    return 2 * 7 * chunk / (8 * 38.7e9 / 16) + (2 * levels - 1) * chunk / (8 * 50e9 / 16);
+  };
+  CHECK(fill(2, GiB) == Approx(expected(1, 512 * KiB)));
+  CHECK(fill(8, GiB) == Approx(expected(3, 512 * KiB)));
+  CHECK(fill(8, 16 * 512 * KiB) == Approx(expected(3, 512 * KiB)));
+  CHECK(fill(8, MiB) == Approx(expected(3, 64 * KiB)));  // less than a chunk a channel
 }

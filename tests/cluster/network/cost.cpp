@@ -18,7 +18,7 @@ Situation situation_of(const System& system, int nodes, int locals = 0) {
   const topology::Cluster cluster = cluster_of(system, nodes);
   if (locals == 0) locals = system.gpus;
   const int nics = std::max(1, locals * system.nics / system.gpus);
-  const Shape shape{nodes * locals, nodes, locals, nics};
+  const GroupShape shape{nodes * locals, nodes, locals, nics};
   return {shape, cluster.node, search_graph(nccl_tables(system.hopper), cluster.node, shape)};
 }
 
@@ -175,4 +175,86 @@ TEST_CASE("network: NVLS needs a switch and Hopper and more than two GPUs") {
         Algorithm::ring);
   CHECK(choose(hopper, situation_of(h100_8ndr, 1, 5), Kind::all_reduce, Bytes{GiB}).algorithm ==
         Algorithm::nvls);
+}
+
+TEST_CASE("network: a plain tree counts less in NCCL's choice") {
+  NcclModel model = nccl_tables(true);
+  model.plain_tree = 0.85;
+  model.plain_tree_early = true;
+  const auto plain = [&](const System& system, int nodes, int locals) {
+    const topology::Cluster cluster = cluster_of(system, nodes);
+    const int nics = std::max(1, locals * system.nics / system.gpus);
+    return search_graph(model, cluster.node, {nodes * locals, nodes, locals, nics}).plain_tree;
+  };
+  CHECK(plain(h100_8ndr, 2, 8));        // a NIC for each GPU
+  CHECK_FALSE(plain(h100_8ndr, 1, 8));  // no NIC
+  System shared = h100_8ndr;
+  shared.nics = 4;
+  CHECK_FALSE(plain(shared, 2, 8));  // two GPUs share a NIC
+  CHECK(plain(shared, 2, 1));
+  // Grace with two GPUs: both are as close to its NICs.
+  topology::Node grace = cluster_of(h100_8ndr, 2).node;
+  grace.cpu = topology::HostCpu::arm;
+  grace.sockets = 4;
+  CHECK_FALSE(search_graph(model, grace, {16, 2, 8, 8}).plain_tree);
+  grace.sockets = 8;
+  CHECK(search_graph(model, grace, {16, 2, 8, 8}).plain_tree);
+  model.plain_tree_early = false;  // before Hopper: a single GPU only
+  CHECK_FALSE(plain(a100_8hdr, 2, 8));
+  CHECK(plain(a100_8hdr, 2, 1));
+
+  // 64 H100: 384 x 0.92 > 8 x 36, so LL128 has min(288 x 120 / 128, 8 x 29) = 232 GB/s of bus.
+  model.plain_tree_early = true;
+  const topology::Cluster cluster = cluster_of(h100_8ndr, 8);
+  const GroupShape shape{64, 8, 8, 8};
+  const Situation s{shape, cluster.node, search_graph(model, cluster.node, shape)};
+  const Choice tree{Algorithm::tree, Protocol::ll128};
+  const auto t = terms(model, s, Kind::all_reduce, tree, believed(model, s), Bytes{4 * MiB});
+  REQUIRE(t);
+  CHECK(t->bandwidth == Approx(0.85 * 232e9 / 2 * 0.8));
+  CHECK(choose(model, s, Kind::all_reduce, Bytes{2 * MiB}) == tree);
+  // 14 + 2 (7 x 1.25 + 3 x 8.5) + 53.2 us against 25 + 6 x 14 + 26.2 us.
+  CHECK(choose(model, s, Kind::all_reduce, Bytes{4 * MiB}).algorithm == Algorithm::nvls_tree);
+  model.plain_tree = 1;
+  CHECK(choose(model, s, Kind::all_reduce, Bytes{4 * MiB}) == tree);
+}
+
+TEST_CASE("network: on two nodes the speed of the NICs decides between ring and tree") {
+  // A channel's tree may be twice as fast inside the nodes as its NIC, up to NCCL's limit for a
+  // channel; a ring is as fast as its NIC. The network's type does not enter. Long arrays, in GB/s:
+  //   4 H100, 4 x NDR200: tree min(0.92 x 4 x 48, 4 x 41.4) / 2 = 82.8, ring 4 x 24 x 8/14 = 54.9
+  //   8 A100, 8 x HDR:    tree min(0.92 x 8 x 30, 8 x 23.6) / 2 = 94.4, ring 8 x 24 x 16/30 = 102.4
+  //   8 A100, 4 x HDR:    tree 4 x 23.6 / 2 = 47.2, ring 4 x 24 x 16/30 = 51.2
+  //   8 A100, 4 x 100 Gb/s: tree 0.92 x 4 x 24 / 2 = 44.2, ring 4 x 12 x 16/30 = 25.6
+  const auto long_array = [](const System& system, double share) {
+    NcclModel model = nccl_tables(system.hopper);
+    model.plain_tree = share;
+    model.plain_tree_early = system.hopper;
+    const topology::Cluster cluster = cluster_of(system, 2);
+    const GroupShape shape{2 * system.gpus, 2, system.gpus, system.nics};
+    const Situation s{shape, cluster.node, search_graph(model, cluster.node, shape)};
+    return choose(model, s, Kind::all_reduce, Bytes{GiB}).algorithm;
+  };
+  System slow = a100_4hdr;
+  slow.nic_gbps = 12.5;
+  for (const double share : {1.0, 0.85}) {
+    CHECK(long_array(h100_mesh, share) == Algorithm::tree);
+    CHECK(long_array(a100_8hdr, share) == Algorithm::ring);
+    CHECK(long_array(a100_4hdr, share) == Algorithm::ring);
+    CHECK(long_array(slow, share) == Algorithm::tree);
+  }
+}
+
+TEST_CASE("network: channels between racks are those that NVLink carries") {
+  // 72 GPUs with 18 links of 40.1 GB/s. Each GPU passes on all channels but its own:
+  // 721.8 / 45.1 x 72 / 71 = 16.2. 15 channels of 48 are less than 16 of 45.1.
+  System rack{72, 72, true, nvswitch, 50, topology::HostCpu::arm};
+  topology::Node node = cluster_of(rack, 2).node;
+  node.nvlink = gbps(50);
+  NcclModel model = nccl_tables(true);
+  model.nvlink_payload = gbps(40.1);
+  model.speeds_network = rates({96, 48, 45.1, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3});
+  const SearchGraph graph = search_graph(model, node, {144, 2, 72, 72});
+  CHECK(graph.channels == 16);
+  CHECK(graph.speed == Approx(45.1e9));
 }

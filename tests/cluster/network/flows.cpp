@@ -27,7 +27,7 @@ Traffic traffic_of(const topology::Cluster& cluster, Pattern pattern,
                    const std::vector<std::vector<int>>& ranks, const Achieved& achieved = {},
                    int channels = 2) {
   const topology::Routes routes(cluster);
-  std::vector<Spread> spreads;
+  std::vector<GroupNodes> spreads;
   for (const std::vector<int>& group : ranks) spreads.push_back(spread(group, cluster));
   LinkPlaces places;
   places.seen.resize(static_cast<std::size_t>(routes.link_count()));

@@ -32,7 +32,7 @@ constexpr System a100_4efa{8, 4, false, nvswitch, 12.5, topology::HostCpu::intel
 
 Situation situation_of(const System& system, int nodes) {
   const topology::Cluster cluster = cluster_of(system, nodes);
-  const Shape shape{nodes * system.gpus, nodes, system.gpus, system.nics};
+  const GroupShape shape{nodes * system.gpus, nodes, system.gpus, system.nics};
   return {shape, cluster.node, search_graph(nccl_tables(system.hopper), cluster.node, shape)};
 }
 

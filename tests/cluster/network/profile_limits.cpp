@@ -87,7 +87,7 @@ TEST_CASE("network: speeds descend, ramps ascend and never outrun their bytes") 
 // [nccl src/graph/connect.cc:ncclTopoPostset; search.cc:ncclTopoDupChannels]
 TEST_CASE("network: fast channels are split up to the most that may be launched") {
   const topology::Node node = cluster_of(a100_8hdr, 2).node;
-  const Shape shape{16, 2, 8, 8};
+  const GroupShape shape{16, 2, 8, 8};
   NcclModel model = nccl_tables(false);
   model.speeds_network = {{node.nic.bytes_per_second}};
   model.pcie_payload = 1;

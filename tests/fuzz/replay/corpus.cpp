@@ -17,7 +17,7 @@ using Target = int(const std::uint8_t* data, std::size_t size);
 // tests/CMakeLists.txt gives each target's LLVMFuzzerTestOneInput the name of its file.
 extern "C" {
 Target fuzz_calibrate_readers, fuzz_huggingface, fuzz_launch_file, fuzz_loaders, fuzz_memory_pickle,
-    fuzz_memory_trace, fuzz_plan_file, fuzz_records, fuzz_tables, fuzz_textproto,
+    fuzz_memory_trace, fuzz_page_request, fuzz_plan_file, fuzz_records, fuzz_tables, fuzz_textproto,
     fuzz_topology_import;
 }
 
@@ -31,6 +31,7 @@ TEST_CASE("fuzz: the corpus of every target is read without a fault") {
                  {"loaders", fuzz_loaders},
                  {"memory_pickle", fuzz_memory_pickle},
                  {"memory_trace", fuzz_memory_trace},
+                 {"page_request", fuzz_page_request},
                  {"plan_file", fuzz_plan_file},
                  {"records", fuzz_records},
                  {"tables", fuzz_tables},

@@ -10,14 +10,14 @@ using namespace sim::context;
 
 namespace {
 
-void each_shape(const std::function<void(const Method&, const Shape&)>& visit) {
+void each_shape(const std::function<void(const Method&, const AttentionShape&)>& visit) {
   for (const Method& method : catalog())
     for (const int ranks : {1, 2, 3, 4, 6, 8})
       for (int ulysses = 1; ulysses <= ranks; ++ulysses)
         for (const int groups : {1, 2, 4, 8})
           for (const TokenOrder order :
                {TokenOrder::contiguous, TokenOrder::zigzag, TokenOrder::striped}) {
-            Shape shape;
+            AttentionShape shape;
             shape.ranks = ranks;
             shape.ulysses = ulysses;
             shape.sequence = 48 * ranks;
@@ -36,7 +36,7 @@ std::int64_t scores(const Call& call) {
   return call.causal ? all - call.queries * (call.queries - 1) / 2 : all;
 }
 
-std::int64_t sent(const Message& m, const Shape& shape) {
+std::int64_t sent(const Message& m, const AttentionShape& shape) {
   const int peers = m.level == Level::all          ? shape.ranks
                     : m.level == Level::neighbours ? shape.ulysses
                                                    : shape.ring();
@@ -47,12 +47,12 @@ std::int64_t sent(const Message& m, const Shape& shape) {
 
 TEST_CASE("context: every rank's scores together are those of the whole sequence") {
   int shapes = 0;
-  each_shape([&](const Method& method, const Shape& shape) {
+  each_shape([&](const Method& method, const AttentionShape& shape) {
     if (shape.order == TokenOrder::striped && shape.ranks > 1) return;  // all except some diagonals
     ++shapes;
     std::int64_t all = 0;
     for (int rank = 0; rank < shape.ranks; ++rank)
-      for (const Step& step : method.forward(shape, rank))
+      for (const AttentionStep& step : method.forward(shape, rank))
         for (const Call& call : step.calls) all += scores(call) * method.heads(shape);
     if (all != shape.sequence * (shape.sequence + 1) / 2 * shape.heads)
       FAIL(method.name << " on " << shape.ranks << " ranks, ulysses " << shape.ulysses);
@@ -61,12 +61,12 @@ TEST_CASE("context: every rank's scores together are those of the whole sequence
 }
 
 TEST_CASE("context: in zigzag order every rank has the same to do") {
-  each_shape([&](const Method& method, const Shape& shape) {
+  each_shape([&](const Method& method, const AttentionShape& shape) {
     if (shape.order != TokenOrder::zigzag) return;
     std::int64_t first = 0;
     for (int rank = 0; rank < shape.ranks; ++rank) {
       std::int64_t own = 0;
-      for (const Step& step : method.forward(shape, rank))
+      for (const AttentionStep& step : method.forward(shape, rank))
         for (const Call& call : step.calls) own += scores(call);
       if (rank == 0) first = own;
       if (own != first) FAIL(method.name << " on " << shape.ranks << " ranks");
@@ -75,23 +75,23 @@ TEST_CASE("context: in zigzag order every rank has the same to do") {
 }
 
 TEST_CASE("context: one rank sends nothing") {
-  each_shape([&](const Method& method, const Shape& shape) {
+  each_shape([&](const Method& method, const AttentionShape& shape) {
     if (shape.ranks > 1) return;
-    for (const Step& step : method.forward(shape, 0))
+    for (const AttentionStep& step : method.forward(shape, 0))
       if (!step.before.empty() || !step.beside.empty() || !step.after.empty()) FAIL(method.name);
   });
 }
 
 TEST_CASE("context: an exchange of heads sends (u - 1) / u of q, k, v and the output") {
   // s 4096 on 4 ranks, b 1, 8 heads of 64, 2 groups: repeated to 4 for 4 ranks.
-  Shape shape;
+  AttentionShape shape;
   shape.ranks = 4;
   shape.sequence = 4096;
   shape.heads = 8;
   shape.groups = 2;
   shape.head_dim = 64;
   const std::int64_t row = 1024 * 64 * 2;  // local tokens, one head, 16 bits
-  const std::vector<Step> steps = find("ulysses")->forward(shape, 1);
+  const std::vector<AttentionStep> steps = find("ulysses")->forward(shape, 1);
   REQUIRE(steps.size() == 1);
   std::int64_t all = 0;
   for (const Message& m : steps[0].before) all += sent(m, shape);
@@ -102,7 +102,7 @@ TEST_CASE("context: an exchange of heads sends (u - 1) / u of q, k, v and the ou
 }
 
 TEST_CASE("context: a ring sends its keys to all others, two levels only along the ring") {
-  Shape shape;
+  AttentionShape shape;
   shape.ranks = 8;
   shape.ulysses = 2;
   shape.sequence = 8192;
@@ -110,9 +110,9 @@ TEST_CASE("context: a ring sends its keys to all others, two levels only along t
   shape.head_dim = 64;
   const std::int64_t keys_and_values = 2 * 1024 * 8 * 64 * 2;  // of a rank's own tokens
   std::int64_t ring = 0, levels = 0;
-  for (const Step& step : find("ring")->forward(shape, 3))
+  for (const AttentionStep& step : find("ring")->forward(shape, 3))
     for (const Message& m : step.beside) ring += sent(m, shape);
-  for (const Step& step : find("usp")->forward(shape, 3))
+  for (const AttentionStep& step : find("usp")->forward(shape, 3))
     for (const Message& m : step.beside) levels += sent(m, shape);
   CHECK(ring == 7 * keys_and_values);
   CHECK(levels == 3 * keys_and_values);  // half the heads of twice the tokens
@@ -135,7 +135,7 @@ TEST_CASE("context: Megatron-LM's names of communication find their way") {
 }
 
 TEST_CASE("context: impossible shapes say what is wrong") {
-  Shape shape;
+  AttentionShape shape;
   shape.ranks = 8;
   shape.sequence = 8192;
   shape.heads = 12;

@@ -14,13 +14,13 @@ namespace {
 
 constexpr Traffic round_numbers{40, 20, 12};
 
-void each_shape(const std::function<void(const Method&, const Shape&)>& visit) {
+void each_shape(const std::function<void(const Method&, const OptimizerShard&)>& visit) {
   for (const Method& method : catalog())
     for (const std::int64_t parameters : {1, 7, 12, 60})
       for (const std::int64_t group : {1, 4, 5, 100})
         for (const double fraction : {0.0, 0.5, 1.0})
           for (const int stride : {0, 1, 2, 3, 7}) {
-            const Shape shape{parameters, group, fraction, stride, {}, round_numbers};
+            const OptimizerShard shape{parameters, group, fraction, stride, {}, round_numbers};
             if (method.problem(shape).empty()) visit(method, shape);
           }
 }
@@ -30,7 +30,7 @@ struct Sum {
   std::int64_t updated = 0, bytes = 0, memory = 0;
 };
 
-std::map<Queue, Sum> sums(std::string_view method, const Shape& shape) {
+std::map<Queue, Sum> sums(std::string_view method, const OptimizerShard& shape) {
   std::map<Queue, Sum> of;
   for (const Work& work : find(method)->step(shape)) {
     Sum& sum = of[work.queue];
@@ -45,7 +45,7 @@ std::map<Queue, Sum> sums(std::string_view method, const Shape& shape) {
 
 TEST_CASE("offload: every parameter is updated once, by every method and for all small shapes") {
   int shapes = 0;
-  each_shape([&](const Method& method, const Shape& shape) {
+  each_shape([&](const Method& method, const OptimizerShard& shape) {
     ++shapes;
     const auto of = sums(method.name, shape);
     std::int64_t updated = 0;
@@ -58,7 +58,7 @@ TEST_CASE("offload: every parameter is updated once, by every method and for all
 }
 
 TEST_CASE("offload: a piece waits for earlier ones only, and only what it may draws on memory") {
-  each_shape([&](const Method& method, const Shape& shape) {
+  each_shape([&](const Method& method, const OptimizerShard& shape) {
     const std::vector<Work> step = method.step(shape);
     for (std::size_t i = 0; i < step.size(); ++i) {
       for (const std::size_t earlier : step[i].after)
@@ -90,16 +90,17 @@ TEST_CASE("offload: with every k-th sub-group on the GPU the CPU updates the oth
 }
 
 TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on the CPU") {
-  Shape shape{20, 5, 0.75, 2, {3, 3, 9, 1, 2, 1, 1}};
+  OptimizerShard shape{20, 5, 0.75, 2, {3, 3, 9, 1, 2, 1, 1}};
   CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5});
   // 0.75 of three groups is two. The second is updated on the GPU, so its gradients stay there.
   const Split parts = split(shape);
   CHECK(parts.on_cpu == std::vector<std::int64_t>{6, 9});
   CHECK(parts.remainder == 5);
-  std::vector<Place> places;
+  std::vector<StateDevice> places;
   for (const Home& home : home_device(shape)) places.push_back(home.place);
-  CHECK(places == std::vector{Place::cpu, Place::cpu, Place::fetched, Place::gpu, Place::gpu,
-                              Place::gpu, Place::gpu});
+  CHECK(places == std::vector{StateDevice::cpu, StateDevice::cpu, StateDevice::fetched,
+                              StateDevice::gpu, StateDevice::gpu, StateDevice::gpu,
+                              StateDevice::gpu});
   shape.fraction = 1, shape.stride = 0;
   CHECK(split(shape).remainder == 0);
   shape.tensors.push_back(4);  // an unfinished group
@@ -107,17 +108,17 @@ TEST_CASE("offload: sub-groups are whole tensors, and the first of them lie on t
 }
 
 TEST_CASE("offload: tensors that are not trained are in no sub-group and have no state") {
-  const Shape shape{20, 5, 1, 2, {0, 3, 0, 3, 9, 0, 1, 4, 0}};
+  const OptimizerShard shape{20, 5, 1, 2, {0, 3, 0, 3, 9, 0, 1, 4, 0}};
   CHECK(sub_groups(shape) == std::vector<std::int64_t>{6, 9, 5});
   const std::vector<Home> where = home_device(shape);
-  for (const std::size_t frozen : {0U, 2U, 5U, 8U}) CHECK(where[frozen].place == Place::gpu);
+  for (const std::size_t frozen : {0U, 2U, 5U, 8U}) CHECK(where[frozen].place == StateDevice::gpu);
   CHECK(where[3].group == 0);
-  CHECK(where[4].place == Place::fetched);
+  CHECK(where[4].place == StateDevice::fetched);
   CHECK(where[7].group == 2);
 }
 
 TEST_CASE("offload: an optimizer a tensor sends what one optimizer sends") {
-  const Shape shape{60, 10, 1, 0, {}, round_numbers};
+  const OptimizerShard shape{60, 10, 1, 0, {}, round_numbers};
   auto one = sums("hybrid", shape), each = sums("hybrid-overlap", shape);
   for (const Queue queue : {Queue::cpu, Queue::pcie_up, Queue::pcie_down}) {
     CHECK(each[queue].bytes == one[queue].bytes);

@@ -50,13 +50,13 @@ void shapes(int stages, const Check& check) {
 std::string told(const Schedule& schedule, int stages) {
   int possible = 0, forms = 0;
   Said refusals, orders, closed, lasting;
-  shapes(stages, [&](const Shape& shape) {
+  shapes(stages, [&](const PipelineShape& shape) {
     const std::string problem = schedule.problem(shape);
     refusals(problem + "\n");
     if (!problem.empty()) return;
     ++possible;
     for (const Order& order : schedule.orders(shape)) {
-      for (const Step& step : order) {
+      for (const ScheduledPass& step : order) {
         orders(fmt::format("{} {} {} {}", name(step), step.chunk, step.slice, step.paired));
       }
       orders("\n");

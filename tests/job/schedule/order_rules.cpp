@@ -15,7 +15,7 @@ namespace {
 using Break = std::function<void(std::vector<Order>&)>;
 
 // The message after `change` broke the orders of a schedule.
-std::string broken(const char* name, const Shape& shape, const Break& change) {
+std::string broken(const char* name, const PipelineShape& shape, const Break& change) {
   const Schedule& row = *find(name);
   std::vector<Order> orders = row.orders(shape);
   change(orders);
@@ -30,7 +30,7 @@ std::string broken_1f1b(const Break& change) {
 }  // namespace
 
 TEST_CASE("schedule: the orders of the catalog obey every rule") {
-  for_each_world([](const Schedule& schedule, const Shape& shape) {
+  for_each_world([](const Schedule& schedule, const PipelineShape& shape) {
     CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks, shape.slices);
     CHECK(broken_rule(schedule, shape, schedule.orders(shape)) == "");
   });
@@ -59,9 +59,9 @@ TEST_CASE("schedule: passes that the row of the schedule excludes are refused") 
         "stage 1, step 2 of 8 (B0): an input pass, but the schedule splits no backward pass");
   CHECK(broken_1f1b([](auto& orders) { orders[1][1].pass = Pass::output; }) ==
         "stage 1, step 2 of 8 (S0): an output pass, but the last part runs the output layer");
-  const Shape shape{.stages = 2, .microbatches = 4};
+  const PipelineShape shape{.stages = 2, .microbatches = 4};
   const auto at = [](Order& order, Pass pass) {
-    return std::ranges::find(order, pass, &Step::pass);
+    return std::ranges::find(order, pass, &ScheduledPass::pass);
   };
   CHECK(broken("zb-h1", shape, [&](auto& orders) {
           at(orders[0], Pass::input)->pass = Pass::backward;

@@ -11,7 +11,7 @@ namespace {
 
 std::string picture(const char* name, double output = 0) {
   const Schedule& schedule = *find(name);
-  Shape shape{
+  PipelineShape shape{
       .stages = 4, .microbatches = 8, .chunks = schedule.chunks, .times = {.output = output}};
   REQUIRE(schedule.problem(shape) == "");
   return "\n" + draw(run(schedule, shape));
@@ -151,7 +151,7 @@ FFFFFFS..S..S...SD-.SFD-SFD-SD-.SD-D-D-D-
 
 TEST_CASE("schedule: a slice is a fraction of a pass and so is the bubble of terapipe") {
   const Schedule& schedule = *find("terapipe");
-  const Shape shape{.stages = 4, .microbatches = 2, .slices = 4};
+  const PipelineShape shape{.stages = 4, .microbatches = 2, .slices = 4};
   const Timeline timeline = run(schedule, shape);
   CHECK(timeline.makespan == 3 * 2 + 3 * 3 / 4.0);
   CHECK("\n" + draw(timeline, 0.25) == R"(
@@ -201,7 +201,7 @@ TEST_CASE("schedule: an order is written with small letters for the second chunk
 
 TEST_CASE("schedule: chunks from the tenth on are drawn as letters") {
   const Schedule& schedule = *find("interleaved-1f1b");
-  const Shape shape{.stages = 2, .microbatches = 2, .chunks = 38};
+  const PipelineShape shape{.stages = 2, .microbatches = 2, .chunks = 38};
   const std::string drawn = draw(run(schedule, shape));
   const std::size_t second = drawn.find('\n') + 1;
   const std::string chunks = drawn.substr(second, drawn.find('\n', second) - second);

@@ -17,14 +17,14 @@ namespace {
 
 using Unit = std::tuple<int, int, int>;  // microbatch, chunk, slice
 
-Unit unit_of(const Step& step) {
+Unit unit_of(const ScheduledPass& step) {
   return {step.microbatch, step.chunk, step.slice};
 }
 
 // The units of each kind of pass that a stage runs.
 std::map<Pass, std::set<Unit>> tasks(const Order& order) {
   std::map<Pass, std::set<Unit>> tasks;
-  for (const Step& step : order) {
+  for (const ScheduledPass& step : order) {
     INFO(name(step));
     CHECK(tasks[step.pass].insert(unit_of(step)).second);
   }
@@ -34,7 +34,7 @@ std::map<Pass, std::set<Unit>> tasks(const Order& order) {
 }  // namespace
 
 TEST_CASE("schedule: every stage runs each of its tasks once, a backward pass behind its forward") {
-  for_each_world([](const Schedule& schedule, const Shape& shape) {
+  for_each_world([](const Schedule& schedule, const PipelineShape& shape) {
     CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks, shape.slices);
     std::set<Unit> expected;
     for (int m = 0; m < shape.microbatches; ++m)
@@ -51,7 +51,7 @@ TEST_CASE("schedule: every stage runs each of its tasks once, a backward pass be
       all[Pass::backward].merge(all[Pass::input]);
       CHECK(all[Pass::backward] == expected);
       std::set<Unit> forward, input;
-      for (const Step& step : order) {
+      for (const ScheduledPass& step : order) {
         if (step.pass == Pass::forward) forward.insert(unit_of(step));
         if (step.pass == Pass::backward || step.pass == Pass::input)
           CHECK(forward.count(unit_of(step)) == 1);
@@ -63,7 +63,7 @@ TEST_CASE("schedule: every stage runs each of its tasks once, a backward pass be
 }
 
 TEST_CASE("schedule: a row says which passes it splits and where the output layer runs") {
-  for_each_world([](const Schedule& schedule, const Shape& shape) {
+  for_each_world([](const Schedule& schedule, const PipelineShape& shape) {
     CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks);
     for (const Order& order : schedule.orders(shape)) {
       std::map<Pass, std::set<Unit>> all = tasks(order);
@@ -79,7 +79,7 @@ TEST_CASE("schedule: a row says which passes it splits and where the output laye
 }
 
 TEST_CASE("schedule: no schedule deadlocks") {
-  for_each_world([](const Schedule& schedule, const Shape& shape) {
+  for_each_world([](const Schedule& schedule, const PipelineShape& shape) {
     CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks, shape.slices);
     CHECK_FALSE(run(schedule, shape).deadlock);
   });
@@ -87,15 +87,15 @@ TEST_CASE("schedule: no schedule deadlocks") {
 
 // The messages between stages, in the order in which both ends run the passes.
 TEST_CASE("schedule: two stages agree on the order of the messages between them") {
-  for_each_world([](const Schedule& schedule, const Shape& shape) {
+  for_each_world([](const Schedule& schedule, const PipelineShape& shape) {
     CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks, shape.slices);
     // By (gradients or not, from, to): (microbatch, part that sends, slice).
     using Wire = std::tuple<bool, int, int>;
     std::map<Wire, std::vector<Unit>> sent, received;
     const std::vector<Order> orders = schedule.orders(shape);
     for (int stage = 0; stage < shape.stages; ++stage)
-      for (const Step& step : orders[static_cast<std::size_t>(stage)]) {
-        const Place own{stage, step.chunk};
+      for (const ScheduledPass& step : orders[static_cast<std::size_t>(stage)]) {
+        const StageChunk own{stage, step.chunk};
         const int part = part_of(schedule.placement, shape, own);
         const bool forward = step.pass == Pass::forward;
         if (!forward && (step.pass == Pass::weight || !schedule.gradients_travel)) continue;
@@ -104,12 +104,12 @@ TEST_CASE("schedule: two stages agree on the order of the messages between them"
         const bool last = is_last(schedule.placement, shape, own);
         const auto one = [&](int from) { return Unit{step.microbatch, from, step.slice}; };
         if (!first) {
-          const Place other = before(schedule.placement, shape, own);
+          const StageChunk other = before(schedule.placement, shape, own);
           if (forward) received[{false, other.stage, stage}].push_back(one(part - 1));
           if (!forward) sent[{true, stage, other.stage}].push_back(one(part));
         }
         if (!last) {
-          const Place other = behind(schedule.placement, shape, own);
+          const StageChunk other = behind(schedule.placement, shape, own);
           if (forward) sent[{false, stage, other.stage}].push_back(one(part));
           if (!forward) received[{true, other.stage, stage}].push_back(one(part + 1));
         }
@@ -127,7 +127,7 @@ TEST_CASE("schedule: two stages agree on the order of the messages between them"
 TEST_CASE("schedule: makespan and live activations equal the closed forms of the row") {
   for (const Schedule& schedule : catalog()) {
     int held = 0, lives = 0;
-    for_each_shape(schedule, [&](const Shape& shape) {
+    for_each_shape(schedule, [&](const PipelineShape& shape) {
       CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks, shape.slices);
       const Timeline timeline = run(schedule, shape);
       if (const auto expected = schedule.makespan(shape)) {
@@ -148,7 +148,8 @@ TEST_CASE("schedule: makespan and live activations equal the closed forms of the
 
 TEST_CASE("schedule: closed forms hold for large shapes too") {
   for (const Schedule& schedule : catalog())
-    for (Shape shape : {Shape{8, 64}, Shape{16, 32}, Shape{12, 48}}) {
+    for (PipelineShape shape :
+         {PipelineShape{8, 64}, PipelineShape{16, 32}, PipelineShape{12, 48}}) {
       shape.chunks = schedule.chunks;
       CAPTURE(schedule.name, shape.stages, shape.microbatches);
       REQUIRE(schedule.problem(shape) == "");
@@ -162,7 +163,7 @@ TEST_CASE("schedule: closed forms hold for large shapes too") {
 }
 
 TEST_CASE("schedule: every stage is busy for its share of the work") {
-  for_each_world([](const Schedule& schedule, const Shape& shape) {
+  for_each_world([](const Schedule& schedule, const PipelineShape& shape) {
     CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks);
     const Timeline timeline = run(schedule, shape);
     const double work = 3.0 * shape.microbatches * shape.slices *
@@ -173,11 +174,11 @@ TEST_CASE("schedule: every stage is busy for its share of the work") {
 
 TEST_CASE("schedule: zb-h1 keeps at most p - s microbatches between F and B like 1f1b") {
   const Schedule& zb = *find("zb-h1");
-  for_each_shape(zb, [&](const Shape& shape) {
+  for_each_shape(zb, [&](const PipelineShape& shape) {
     for (int stage = 0; stage < shape.stages; ++stage) {
       int live = 0;
       int most = 0;
-      for (const Step& step : zb.order(shape, stage)) {
+      for (const ScheduledPass& step : zb.order(shape, stage)) {
         if (step.pass == Pass::forward) most = std::max(most, ++live);
         if (step.pass == Pass::input) --live;
       }
@@ -198,7 +199,7 @@ TEST_CASE("schedule: interleaving shrinks the bubble of 1f1b by the number of ch
 
 TEST_CASE("schedule: with m = p interleaved-1f1b runs all forwards first before core 0.10 alone") {
   const Schedule& schedule = *find("interleaved-1f1b");
-  Shape shape{4, 4, 2};
+  PipelineShape shape{4, 4, 2};
   CHECK(run(schedule, shape).live == std::vector<int>{8, 8, 7, 5});
   shape.interleaving = Interleaving::all_forwards_first;
   CHECK(run(schedule, shape).live == std::vector<int>{8, 8, 8, 8});
@@ -208,10 +209,10 @@ TEST_CASE("schedule: with m = p interleaved-1f1b runs all forwards first before 
 TEST_CASE("schedule: microbatches of interleaved-1f1b go round in groups of the size asked for") {
   // The example of Megatron-LM's get_schedule_table: p = 2, G = 3, m = 5, v = 2.
   const Schedule& schedule = *find("interleaved-1f1b");
-  const Shape shape{.stages = 2, .microbatches = 5, .chunks = 2, .group = 3};
+  const PipelineShape shape{.stages = 2, .microbatches = 5, .chunks = 2, .group = 3};
   REQUIRE(schedule.problem(shape) == "");
   std::string microbatches, chunks;
-  for (const Step& step : schedule.order(shape, 0)) {
+  for (const ScheduledPass& step : schedule.order(shape, 0)) {
     if (step.pass != Pass::forward) continue;
     microbatches += static_cast<char>('0' + step.microbatch);
     chunks += static_cast<char>('0' + step.chunk);
@@ -223,7 +224,7 @@ TEST_CASE("schedule: microbatches of interleaved-1f1b go round in groups of the 
   for (int p = 2; p <= 5; ++p)
     for (int m = p; m <= 11; ++m)
       for (int group = 1; group <= m + 1; ++group) {
-        const Shape other{.stages = p, .microbatches = m, .chunks = 2, .group = group};
+        const PipelineShape other{.stages = p, .microbatches = m, .chunks = 2, .group = group};
         CAPTURE(p, m, group);
         const bool allowed = group >= p && group <= m && (m % group == 0 || m % group >= p);
         CHECK(schedule.problem(other).empty() == allowed);
@@ -235,7 +236,7 @@ TEST_CASE("schedule: PyTorch's interleaved-1f1b takes microbatches that make who
   const Schedule& schedule = *find("interleaved-1f1b");
   for (int p = 2; p <= 5; ++p)
     for (int m = 1; m <= 16; ++m) {
-      const Shape shape{
+      const PipelineShape shape{
           .stages = p, .microbatches = m, .chunks = 2, .interleaving = Interleaving::whole_rounds};
       CAPTURE(p, m);
       const int rounds = std::max(1, m / p);
@@ -248,7 +249,7 @@ TEST_CASE("schedule: zb-1p and zb-2p follow the times they are given") {
   // Never slower than the fixed order, in the memory that the search may use; twice the memory
   // helps.
   for (const char* name : {"zb-1p", "zb-2p"}) {
-    Shape shape{8, 32};
+    PipelineShape shape{8, 32};
     shape.times = {.forward = 18.5, .backward = 18.1, .weight = 9.3, .transfer = 0.6};
     const Timeline timeline = run(*find(name), shape);
     CHECK_FALSE(timeline.deadlock);
@@ -261,7 +262,7 @@ TEST_CASE("schedule: zb-1p and zb-2p follow the times they are given") {
 
 TEST_CASE("schedule: a message that takes time delays who waits for it") {
   // One microbatch on two stages: F, message, F D, message, D.
-  Shape shape{2, 1};
+  PipelineShape shape{2, 1};
   shape.times.transfer = 0.5;
   CHECK(run(*find("1f1b"), shape).makespan == 1 + 0.5 + 1 + 2 + 0.5 + 2);
   // Down the V and up again, eight passes and the last W; the turns need no message. Stage 1 runs a
@@ -271,7 +272,9 @@ TEST_CASE("schedule: a message that takes time delays who waits for it") {
 }
 
 TEST_CASE("schedule: impossible shapes name the rule and what would do") {
-  const auto says = [](const char* name, const Shape& shape) { return find(name)->problem(shape); };
+  const auto says = [](const char* name, const PipelineShape& shape) {
+    return find(name)->problem(shape);
+  };
   CHECK(says("1f1b", {4, 6, 2}) ==
         "the schedule runs one model chunk per stage, not 2 virtual stages; write 1, or use "
         "interleaved-1f1b");
@@ -305,10 +308,12 @@ TEST_CASE("schedule: impossible shapes name the rule and what would do") {
 TEST_CASE("schedule: hostile shapes are refused by every schedule before anything is allocated") {
   constexpr int huge = 2147483647;
   for (const Schedule& schedule : catalog())
-    for (const Shape& shape :
-         {Shape{0, 4, 1}, Shape{-1, 4, 1}, Shape{huge, huge, 1}, Shape{2, 0, 2}, Shape{2, huge, 2},
-          Shape{2, 4, 0}, Shape{2, 4, huge}, Shape{2, max_passes, 2}, Shape{4, 8, 1, huge},
-          Shape{4, 8, 1, 0}, Shape{4, 8, 2, 1, -1}, Shape{4, 8, 2, 1, huge}}) {
+    for (const PipelineShape& shape :
+         {PipelineShape{0, 4, 1}, PipelineShape{-1, 4, 1}, PipelineShape{huge, huge, 1},
+          PipelineShape{2, 0, 2}, PipelineShape{2, huge, 2}, PipelineShape{2, 4, 0},
+          PipelineShape{2, 4, huge}, PipelineShape{2, max_passes, 2}, PipelineShape{4, 8, 1, huge},
+          PipelineShape{4, 8, 1, 0}, PipelineShape{4, 8, 2, 1, -1},
+          PipelineShape{4, 8, 2, 1, huge}}) {
       CAPTURE(schedule.name, shape.stages, shape.microbatches, shape.chunks, shape.slices);
       CHECK(schedule.problem(shape) != "");
     }

@@ -13,7 +13,7 @@ TEST_CASE("schedule: the picture has a box for every pass, and both passes of a 
   for (const char* name : {"1f1b", "zb-h1"}) {
     const Schedule* schedule = find(name);
     REQUIRE(schedule != nullptr);
-    const Shape shape{.stages = 4, .microbatches = 8};
+    const PipelineShape shape{.stages = 4, .microbatches = 8};
     const Timeline timeline = run(*schedule, shape);
     std::size_t passes = 0;
     for (const auto& row : timeline.rows) passes += row.size();

@@ -159,7 +159,7 @@ TEST_CASE("campaign: nodes with another GPU join a pool, slow it, and leave") {
   if (!built) FAIL(built.errors().front().message);
   const auto& pools = built->spec.phases[0].shapes;
   REQUIRE(pools.size() == 3);
-  const auto rate = [](const Shape& shape) {
+  const auto rate = [](const JobShape& shape) {
     return static_cast<double>(shape.tokens) / seconds(shape.step);
   };
   CHECK(pools[1][0].nodes == 12);
@@ -171,7 +171,7 @@ TEST_CASE("campaign: nodes with another GPU join a pool, slow it, and leave") {
   REQUIRE(built->shapes.size() == 3);
   for (const ShapeNote& note : built->shapes) {
     INFO("pool " << note.pool);
-    const Shape& shape = pools[static_cast<std::size_t>(note.pool)][0];
+    const JobShape& shape = pools[static_cast<std::size_t>(note.pool)][0];
     CHECK(note.missing == 0);
     CHECK(note.plan.starts_with(shape.plan));
     CHECK(note.step == Approx(seconds(shape.step)).epsilon(1e-9));

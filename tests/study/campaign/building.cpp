@@ -90,7 +90,7 @@ TEST_CASE("campaign: a stated setup becomes one kind, one tier, one phase of one
   CHECK(plain.least_interval == 20);
   CHECK(plain.usual_interval == Approx(best_interval({10'000, 20, 0})));
   REQUIRE(plain.spec.phases.size() == 1);
-  const Shape& shape = plain.spec.phases[0].shapes.at(0).at(0);
+  const JobShape& shape = plain.spec.phases[0].shapes.at(0).at(0);
   CHECK(shape.nodes == 0);  // nothing takes one
   CHECK(shape.step == span(10));
   CHECK(shape.tokens == 1);

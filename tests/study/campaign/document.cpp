@@ -52,7 +52,7 @@ TEST_CASE("campaign: the page counts every seed once and its charts name columns
     CHECK(page.table("causes")->cells.size() == spec.kinds.size());
     int charts = 0, timelines = 0;
     for (const output::Block& block : page.blocks) {
-      if (std::holds_alternative<output::Timeline>(block)) ++timelines;
+      if (std::holds_alternative<output::TimelineChart>(block)) ++timelines;
       const auto* series = std::get_if<output::Series>(&block);
       if (series == nullptr) continue;
       ++charts;
@@ -94,7 +94,7 @@ TEST_CASE("campaign: names of failures, phases and plans stay text in the page")
   built.name = evil;
   for (FailureKind& kind : built.spec.kinds) kind.name = evil;
   built.spec.phases[0].name = evil;
-  for (Shape& shape : built.spec.phases[0].shapes[0]) shape.plan = evil;
+  for (JobShape& shape : built.spec.phases[0].shapes[0]) shape.plan = evil;
   const std::string page = output::page(made(built, 2, false));
   CHECK(page.find(evil) == std::string::npos);
   CHECK(page.find("<img") == std::string::npos);

@@ -100,7 +100,7 @@ TEST_CASE("campaign: failures may strike a save and a restart") {
 
 TEST_CASE("campaign: a smaller shape goes on, and grows back at a save") {
   Spec spec = traced(0, {{at(1045), 0, 2}});
-  Shape less = spec.phases[0].shapes[0][0];
+  JobShape less = spec.phases[0].shapes[0][0];
   less.nodes = 3;
   less.tokens = 3;
   spec.phases[0].shapes[0][0].tokens = 4;

@@ -18,7 +18,7 @@ inline Spec memoryless(double step, double mtbf, double interval, double write, 
   spec.kinds.push_back(kind);
   spec.tiers.push_back(
       {"storage", span(interval), span(write), span(background), {}, survives_everything});
-  Shape shape;
+  JobShape shape;
   shape.step = span(step);
   shape.restart = span(restart);
   spec.phases.push_back({"all", 0, {{shape}}});
@@ -50,14 +50,14 @@ inline Spec cluster(int spares, bool shrinks) {
   slow.straggler = true;
   slow.found = {find_law("exponential"), 7200};
   spec.kinds.insert(spec.kinds.end(), {gpu, leaf, slow});
-  Shape full = spec.phases[0].shapes[0][0];
+  JobShape full = spec.phases[0].shapes[0][0];
   full.nodes = 64;
   full.tokens = 800;
   full.slowed = {full.step, full.step, full.step, span(13)};
   full.change = span(200);
   spec.phases[0].shapes[0] = {full};
   for (int missing = 1; shrinks && missing <= 24; ++missing) {
-    Shape less = full;
+    JobShape less = full;
     less.nodes = 64 - 8 * ((missing + 7) / 8);
     less.tokens = less.nodes * 800 / 64;
     spec.phases[0].shapes[0].push_back(less);
@@ -76,7 +76,7 @@ inline std::vector<Spec> all() {
   phases.phases.push_back(phases.phases[0]);
   phases.phases[0].steps = 50'001;
   phases.phases[1].steps = 70'000;
-  for (Shape& shape : phases.phases[1].shapes[0]) shape.step = span(15);
+  for (JobShape& shape : phases.phases[1].shapes[0]) shape.step = span(15);
   specs.push_back(phases);
   Spec tiers = cluster(3, true);
   tiers.tiers.insert(tiers.tiers.begin(), {"memory", span(300), span(2), span(20), span(5), 1});
@@ -84,7 +84,7 @@ inline std::vector<Spec> all() {
   Spec pools = cluster(3, true);
   pools.pools.push_back({{span(5 * 86400).ns}, span(3600), 55});
   pools.pools.push_back({{span(9 * 86400).ns}, {}, 75});
-  std::vector<Shape> small = pools.phases[0].shapes[0];
+  std::vector<JobShape> small = pools.phases[0].shapes[0];
   small.erase(small.begin(), small.begin() + 16);
   pools.phases[0].shapes.push_back(small);
   pools.phases[0].shapes.push_back(pools.phases[0].shapes[0]);

@@ -36,7 +36,7 @@ Spec known(int spares, bool shrinks, double length = 1000) {
   }
   spec.kinds[drained].at_save = true;
   spec.tiers = {{"storage", span(100), span(5), {}, span(7), survives_everything}};
-  Shape full;
+  JobShape full;
   full.plan = "full";
   full.nodes = 4;
   full.step = span(10);
@@ -46,7 +46,7 @@ Spec known(int spares, bool shrinks, double length = 1000) {
   full.slowed.assign(6, span(12));
   spec.phases = {{"all", 0, {{full}}}};
   for (int missing = 1; shrinks && missing <= 2; ++missing) {
-    Shape less = full;
+    JobShape less = full;
     less.plan = "half";
     less.nodes = 2;
     less.tokens = 200;
@@ -333,8 +333,8 @@ TEST_CASE("campaign: a pool shrinks and grows, announced or not") {
   Spec spec = known(0, true, 1000);
   spec.pools.push_back({{span(250).ns}, span(60), 2});
   spec.pools.push_back({{span(600).ns}, {}, 4});
-  const std::vector<Shape> shapes = spec.phases[0].shapes[0];
-  std::vector<Shape> small = shapes;
+  const std::vector<JobShape> shapes = spec.phases[0].shapes[0];
+  std::vector<JobShape> small = shapes;
   small.erase(small.begin());
   spec.phases[0].shapes.push_back(small);
   spec.phases[0].shapes.push_back(shapes);

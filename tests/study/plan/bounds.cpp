@@ -190,7 +190,7 @@ TEST_CASE("planner: the order of every schedule has in flight what its moments s
   for (const schedule::Schedule& row : schedule::catalog()) {
     if (row.by_times && row.output != schedule::Output::last_part) continue;
     for (int i = 0; i < 40; ++i) {
-      schedule::Shape shape;
+      schedule::PipelineShape shape;
       shape.stages = 2 + static_cast<int>(random.uniform() * 7);
       shape.microbatches = shape.stages * (1 + static_cast<int>(random.uniform() * 40));
       shape.chunks = row.chunks;
@@ -205,7 +205,7 @@ TEST_CASE("planner: the order of every schedule has in flight what its moments s
       std::vector<int> now(static_cast<std::size_t>(shape.chunks));
       int most = 0;
       const std::vector<schedule::Order> orders = row.orders(shape);
-      for (const schedule::Step& step : orders.front()) {
+      for (const schedule::ScheduledPass& step : orders.front()) {
         const bool forward = step.pass == schedule::Pass::forward;
         if (!forward && step.pass != schedule::Pass::backward && step.pass != schedule::Pass::input)
           continue;

@@ -441,6 +441,16 @@ void Expander::substitution(std::string_view inside, std::size_t at, bool quoted
     return sink.put(result, quoted);
   }
   if (name == "echo") return sink.put(joined, quoted);
+  if (name == "cat" && all.size() == 1 && !first.documents.empty()) {
+    Raw body = first.documents.front().body;
+    body.at += at;
+    Text text;
+    if (first.documents.front().quoted)
+      text.put(body.text, body.at);
+    else
+      text = document(body);
+    return sink.put(text, quoted);
+  }
   if (name == "pwd") {
     Text here;
     here.put('.', place(at));

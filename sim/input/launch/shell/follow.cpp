@@ -470,8 +470,8 @@ Script follow(std::string_view text, const std::set<std::size_t>& flipped, const
   return Follower(flipped, sourced).run(text);
 }
 
-Place place(std::string_view text, std::size_t at) {
-  Place place;
+TextPosition place(std::string_view text, std::size_t at) {
+  TextPosition place;
   for (std::size_t i = 0; i < at && i < text.size(); ++i) {
     place.column = text[i] == '\n' ? 1 : place.column + 1;
     place.line += text[i] == '\n' ? 1 : 0;

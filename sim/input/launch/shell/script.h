@@ -69,9 +69,9 @@ Script follow(std::string_view text, const std::set<std::size_t>& flipped = {},
               const Sourced& sourced = {});
 
 // Line and column of a byte of the text, counted from 1.
-struct Place {
+struct TextPosition {
   int line = 1, column = 1;
 };
-Place place(std::string_view text, std::size_t at);
+TextPosition place(std::string_view text, std::size_t at);
 
 }  // namespace sim::shell

@@ -10,23 +10,23 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   return dualpipe_order({.rank = stage,
                          .ranks = shape.stages,
                          .microbatches = shape.microbatches,
                          .joins_all = stage < shape.stages - 1});
 }
 
-std::string problem(const Shape& shape) {
+std::string problem(const PipelineShape& shape) {
   if (std::string problem = two_chunks(shape); !problem.empty()) return problem;
   return microbatches_from(shape, 2 * shape.stages, "two per stage");
 }
 
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 6 * std::int64_t{shape.microbatches} + shape.stages - 1;
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return 2 * shape.stages + 1;
 }
 

@@ -16,7 +16,7 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   const int mirror = shape.stages - 1 - stage;
   const int half = shape.microbatches / 2;
   return dualpipe_order({.rank = std::min(stage, mirror),
@@ -26,7 +26,7 @@ Order order(const Shape& shape, int stage) {
                          .first_of = {0, half}});
 }
 
-std::string problem(const Shape& shape) {
+std::string problem(const PipelineShape& shape) {
   if (std::string problem = two_chunks(shape); !problem.empty()) return problem;
   if (shape.stages % 2 != 0)
     return "the schedule needs an even number of stages, not " + std::to_string(shape.stages) +
@@ -39,11 +39,11 @@ std::string problem(const Shape& shape) {
 }
 
 // With passes one after the other, one bubble is F + D + D - 3W long: 1 + 2 + 1 - 3 with B for D.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 3 * std::int64_t{shape.microbatches} + shape.stages / 2 - 1;
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return shape.stages + 1;
 }
 

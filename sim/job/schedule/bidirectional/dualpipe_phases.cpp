@@ -26,7 +26,7 @@ class Writer {
   Order order() { return std::move(order_); }
 
  private:
-  Step step(Pass pass, int chunk, int microbatch) const {
+  ScheduledPass step(Pass pass, int chunk, int microbatch) const {
     const int own = chunk ^ phases_.first_chunk;
     const bool again = pass == Pass::weight;  // its microbatch has a number already
     return {pass, again ? microbatch : microbatch + phases_.first_of[own], own};

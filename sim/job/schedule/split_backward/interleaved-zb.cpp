@@ -15,13 +15,13 @@
 namespace sim::schedule {
 namespace {
 
-Shape in_rounds(Shape shape) {
+PipelineShape in_rounds(PipelineShape shape) {
   shape.interleaving = Interleaving::whole_rounds;
   return shape;
 }
 
-Order order(const Shape& given, int stage) {
-  const Shape shape = in_rounds(given);
+Order order(const PipelineShape& given, int stage) {
+  const PipelineShape shape = in_rounds(given);
   const int total = shape.microbatches * shape.chunks;
   const int fill = (shape.chunks - 1) * group_size(shape) + shape.stages - 1 - stage;
   const int warmup = std::min(fill, total);
@@ -39,18 +39,18 @@ Order order(const Shape& given, int stage) {
   return order;
 }
 
-std::string problem(const Shape& shape) {
+std::string problem(const PipelineShape& shape) {
   if (std::string problem = within_bounds(shape); !problem.empty()) return problem;
   return whole_rounds(shape);
 }
 
 // The last stage starts p - 1 later and has no bubble, if a group has p microbatches.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   if (shape.microbatches % shape.stages != 0) return {};
   return 3 * std::int64_t{shape.microbatches} * shape.chunks + shape.stages - 1;
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   const int fill = (shape.chunks - 1) * group_size(in_rounds(shape)) + shape.stages;
   return std::min(fill, shape.microbatches * shape.chunks);
 }

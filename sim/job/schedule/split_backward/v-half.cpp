@@ -7,7 +7,7 @@
 namespace sim::schedule {
 namespace {
 
-std::vector<Order> search(const Shape& shape) {
+std::vector<Order> search(const PipelineShape& shape) {
   const int p = shape.stages;
   const int shift = p % 2 == 0 ? 3 : 0;  // keeps the passes of a stage in different slots
   std::vector<Block> blocks;
@@ -17,14 +17,14 @@ std::vector<Order> search(const Shape& shape) {
 }
 
 // Valid once 2p microbatches fill the block. With a shift the bubble is shorter.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   const std::int64_t p = shape.stages, m = shape.microbatches;
   if (m < 2 * p) return {};
   if (p <= 2) return 6 * m + p - 1;
   return 6 * m + 3 * p - (p % 2 == 0 ? 7 : 4);
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   if (shape.microbatches < 2 * shape.stages) return {};
   return 2 * (shape.stages / 2 + 1);
 }

@@ -7,7 +7,7 @@
 namespace sim::schedule {
 namespace {
 
-std::vector<Order> search(const Shape& shape) {
+std::vector<Order> search(const PipelineShape& shape) {
   const int p = shape.stages;
   const int shift = p % 3 == 0 ? 2 : 0;  // keeps the passes of a stage in different slots
   std::vector<Block> blocks;
@@ -17,7 +17,7 @@ std::vector<Order> search(const Shape& shape) {
 }
 
 // Valid once 2p microbatches fill the block. With a shift the bubble is shorter.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   const std::int64_t p = shape.stages, m = shape.microbatches;
   if (m < 2 * p) return {};
   if (p == 1) return 6 * m;
@@ -25,7 +25,7 @@ std::optional<std::int64_t> makespan(const Shape& shape) {
 }
 
 // The last stage holds (p + 2)/3 full stages, rounded up; the first ones may hold less.
-std::optional<int> live(const Shape& shape, int stage) {
+std::optional<int> live(const PipelineShape& shape, int stage) {
   if (shape.microbatches < 2 * shape.stages || stage + 1 < shape.stages) return {};
   return 2 * ((shape.stages + 2 + 2) / 3);
 }

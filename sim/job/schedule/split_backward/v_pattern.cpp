@@ -286,7 +286,7 @@ std::vector<Order> repeated(const std::vector<Block>& blocks, int microbatches) 
   return orders_of(planned);
 }
 
-std::string v_pattern_rule(const Shape& shape) {
+std::string v_pattern_rule(const PipelineShape& shape) {
   if (std::string problem = two_chunks(shape); !problem.empty()) return problem;
   const std::int64_t tasks = std::int64_t{shape.stages} * shape.microbatches;
   if (tasks > max_pattern_tasks)

@@ -26,6 +26,6 @@ using Block = std::array<int, 4>;
 std::vector<Order> repeated(const std::vector<Block>& blocks, int microbatches);
 
 // The rule of these schedules for a shape.
-std::string v_pattern_rule(const Shape& shape);
+std::string v_pattern_rule(const PipelineShape& shape);
 
 }  // namespace sim::schedule

@@ -8,16 +8,16 @@
 namespace sim::schedule {
 namespace {
 
-std::vector<Order> search(const Shape& shape) {
+std::vector<Order> search(const PipelineShape& shape) {
   return zero_bubble_search(shape, shape.stages);
 }
 
 // With passes of one unit, a stage waits p - 1 for its first B and never afterwards.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 3 * std::int64_t{shape.microbatches} + shape.stages - 1;
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return shape.stages;
 }
 

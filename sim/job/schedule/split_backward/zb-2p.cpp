@@ -10,16 +10,16 @@
 namespace sim::schedule {
 namespace {
 
-std::vector<Order> search(const Shape& shape) {
+std::vector<Order> search(const PipelineShape& shape) {
   return zero_bubble_search(shape, 2 * shape.stages);
 }
 
 // With passes of one unit, no stage waits after its first pass; the last stage starts p - 1 later.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 3 * std::int64_t{shape.microbatches} + shape.stages - 1;
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return std::min(shape.microbatches, 2 * shape.stages);
 }
 

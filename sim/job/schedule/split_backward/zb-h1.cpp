@@ -23,7 +23,7 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   const int m = shape.microbatches;
   const int warmup = std::min(shape.stages - 1 - stage, m);
 
@@ -39,13 +39,13 @@ Order order(const Shape& shape, int stage) {
   return order;
 }
 
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   const std::int64_t m = shape.microbatches, p = shape.stages;
   return std::max(3 * m + p - 1, 2 * m + 2 * (p - 1) + 1);
 }
 
 // Every stage holds what 1F1B holds on its first stage.
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return std::min(shape.microbatches, shape.stages);
 }
 

@@ -18,7 +18,7 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   const int m = shape.microbatches;
   const int warmup = std::min(2 * (shape.stages - stage) - 2, m);
   const int kept = 2 * stage;
@@ -36,12 +36,12 @@ Order order(const Shape& shape, int stage) {
 }
 
 // Stage 0 never waits; the last stage starts p - 1 later.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   if (shape.microbatches < 2 * shape.stages - 1) return {};
   return 3 * std::int64_t{shape.microbatches} + shape.stages - 1;
 }
 
-std::optional<int> live(const Shape& shape, int /*stage*/) {
+std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
   return std::min(shape.microbatches, 2 * shape.stages - 1);
 }
 

@@ -11,16 +11,16 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   return vocabulary_order(shape, stage, 1);
 }
 
 // The makespan if output passes take no time.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 3 * (std::int64_t{shape.microbatches} + shape.stages - 1);
 }
 
-std::optional<int> live(const Shape& shape, int stage) {
+std::optional<int> live(const PipelineShape& shape, int stage) {
   return std::min(shape.microbatches, shape.stages - stage + 1);
 }
 

@@ -15,7 +15,7 @@
 namespace sim::schedule {
 namespace {
 
-Order order(const Shape& shape, int stage) {
+Order order(const PipelineShape& shape, int stage) {
   const int p = shape.stages, m = shape.microbatches;
   const int warmup = std::min(3 * p / 2 - stage, m);
   const int cooldown = std::min(p - stage, m);
@@ -48,11 +48,11 @@ Order order(const Shape& shape, int stage) {
 }
 
 // The makespan if output passes take no time.
-std::optional<std::int64_t> makespan(const Shape& shape) {
+std::optional<std::int64_t> makespan(const PipelineShape& shape) {
   return 3 * (std::int64_t{shape.microbatches} + shape.stages - 1);
 }
 
-std::optional<int> live(const Shape& shape, int stage) {
+std::optional<int> live(const PipelineShape& shape, int stage) {
   return std::min(shape.microbatches, 3 * shape.stages / 2 - stage);
 }
 

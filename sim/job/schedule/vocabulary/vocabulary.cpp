@@ -15,7 +15,7 @@ struct Places {
 
 // From the last stage down, S moves back by a forward pass until the shift exceeds a backward pass;
 // then it changes its place [vocab_parallel_schedule.py: is_bsf, num_warmup_s_pass].
-Places places(const Shape& shape) {
+Places places(const PipelineShape& shape) {
   const double f = shape.times.forward;
   const double b = std::max(shape.times.backward + shape.times.weight, f);
   const auto p = static_cast<std::size_t>(shape.stages);
@@ -66,7 +66,7 @@ class Writer {
 
 }  // namespace
 
-Order vocabulary_order(const Shape& shape, int stage, int extra) {
+Order vocabulary_order(const PipelineShape& shape, int stage, int extra) {
   const int m = shape.microbatches;
   const Places at = places(shape);
   const auto s = static_cast<std::size_t>(stage);

@@ -19,6 +19,6 @@
 namespace sim::schedule {
 
 // `extra` forwards beyond 1F1B's warm-up, one for each barrier.
-Order vocabulary_order(const Shape& shape, int stage, int extra);
+Order vocabulary_order(const PipelineShape& shape, int stage, int extra);
 
 }  // namespace sim::schedule

@@ -5,7 +5,7 @@
 #include <cassert>
 #include <utility>
 
-#include "sim/program/autograd/fp8.h"
+#include "sim/program/layers/linear/fp8.h"
 #include "sim/program/layers/linear/linear.h"
 #include "sim/program/parallel/offload/module_offload.h"
 #include "sim/program/plan/schedule_plan.h"

@@ -15,7 +15,7 @@ namespace {
 using collective::Kind;
 using model::OperationKind;
 
-enum What : std::size_t { keys, values };
+enum GatheredTensor : std::size_t { keys, values };
 constexpr std::array streams{Stream::compute, Stream::cp_compute};
 
 struct Gathered {
@@ -26,7 +26,7 @@ struct Gathered {
         own{rank.dim.rows(rank.dim.key_value), rank.dim.rows(rank.dim.value)},
         copies(rank.dim.batch > 1) {}
 
-  context::Step step;
+  context::AttentionStep step;
   std::array<std::int64_t, 2> own;  // bytes of a rank's keys, and of its values
   // With one sequence its chunks are contiguous, so nothing is copied.
   bool copies;

@@ -7,7 +7,7 @@ namespace sim::program {
 using collective::Kind;
 using model::OperationKind;
 
-HeadExchange::HeadExchange(const Rank& rank, const context::Shape& shape, QkvLayout layout)
+HeadExchange::HeadExchange(const Rank& rank, const context::AttentionShape& shape, QkvLayout layout)
     : layout_(layout) {
   const context::Method& method = context_method(rank.plan);
   degree_ = method.exchanging(shape);
@@ -17,7 +17,7 @@ HeadExchange::HeadExchange(const Rank& rank, const context::Shape& shape, QkvLay
   pipelined_ = !method.megatron.empty() && rank.plan.stack.layer_kernels == LayerKernels::fused;
   whole_ = degree_ == shape.ranks;
   if (degree_ == 1) return;
-  const std::vector<context::Step> steps = method.forward(shape, rank.program.cp_rank);
+  const std::vector<context::AttentionStep> steps = method.forward(shape, rank.program.cp_rank);
   const auto& before = steps.front().before;
   bytes_ = {before[0].bytes, before[1].bytes, before[2].bytes};
   output_ = steps.back().after.front().bytes;

@@ -27,7 +27,7 @@ enum class QkvLayout : std::uint8_t { separate, packed };
 class HeadExchange {
  public:
   explicit HeadExchange(const Rank& rank) : HeadExchange(rank, context_shape(rank.plan)) {}
-  HeadExchange(const Rank& rank, const context::Shape& shape,
+  HeadExchange(const Rank& rank, const context::AttentionShape& shape,
                QkvLayout layout = QkvLayout::separate);
 
   int degree() const { return degree_; }  // u; 1: no exchange, tensors stay as they are

@@ -9,9 +9,9 @@
 //
 // [NVIDIA/Megatron-LM core 0.14 transformer/multi_latent_attention.py:MLASelfAttention,
 // models/gpt/gpt_layer_specs.py; INVENTORY.md section 20]
-#include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/attention/attention.h"
 #include "sim/program/layers/experts/mixture.h"
+#include "sim/program/layers/linear/fp8.h"
 #include "sim/program/layers/linear/linear.h"
 #include "sim/program/layers/linear/norm.h"
 #include "sim/program/parallel/offload/module_offload.h"
@@ -261,9 +261,9 @@ Heads project(Writer& w, Latents& l) {
 // mla_up_proj: query, key and value are freed after the layer's forward pass, and the wide products
 // are recomputed.
 void heads_again(Writer& w, const Latents& l, const Heads& heads) {
-  const bool again =
+  const bool recomputes =
       w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.latent;
-  if (!again || !w.keep || !w.forward) return;
+  if (!recomputes || !w.keep || !w.forward) return;
   const auto make = [=, query = l.query_up.matrix, pair = l.pair_up.matrix,
                      widths = l.widths](Writer& b) {
     for (const Matrix& m : {query, pair}) {
@@ -275,7 +275,7 @@ void heads_again(Writer& w, const Latents& l, const Heads& heads) {
     b.refill({heads.query, heads.key, heads.value});
     b.memory_bound(OperationKind::elementwise, "rope again", 4 * b.dim.rows(widths.query));
   };
-  w.graph.again.push_back({{heads.query, heads.key, heads.value}, make, {}, {}});
+  w.graph.rematerialized.push_back({{heads.query, heads.key, heads.value}, make, {}, {}});
 }
 
 model::Operation kernel(const Writer& w, bool backward) {
@@ -359,15 +359,15 @@ Value latent_attention(Writer& w) {
   heads_again(w, l, heads);
   w.node([l](Writer& b, Gradients g) { return l.back(b, g); });
   qkv.commit();
-  const bool again = w.plan.policy.recompute == Recompute::selective &&
-                     w.plan.policy.recompute_modules.core_attention;
+  const bool recomputes = w.plan.policy.recompute == Recompute::selective &&
+                          w.plan.policy.recompute_modules.core_attention;
   const auto region = [widths, heads](Writer& b) {
     if (b.dim.cp == 1) return latent_core(b, widths, heads);
     return shared_core(b, {0, heads.query, heads.key, heads.value});
   };
   OffloadGroup group(w, OffloadModule::core_attn);
   const Value out =
-      again ? checkpoint(w, {heads.query, heads.key, heads.value}, region) : region(w);
+      recomputes ? checkpoint(w, {heads.query, heads.key, heads.value}, region) : region(w);
   group.close();
   group.commit();
   if (group) {  // the core's inputs are freed explicitly

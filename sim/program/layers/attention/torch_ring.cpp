@@ -30,7 +30,7 @@ struct TorchRing {
 
   Dimensions dim;
   bool compiled;
-  std::vector<context::Step> steps;
+  std::vector<context::AttentionStep> steps;
   bool gathers;
   std::int64_t groups;
   std::int64_t query, output, key, value;  // bytes of a rank's own tensors, in 16 bits

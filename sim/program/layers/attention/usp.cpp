@@ -20,7 +20,7 @@ using collective::Kind;
 using model::OperationKind;
 
 struct RingInside {
-  RingInside(const Rank& rank, const context::Shape& shape, QkvLayout layout)
+  RingInside(const Rank& rank, const context::AttentionShape& shape, QkvLayout layout)
       : exchange(rank, shape, layout),
         steps(context_method(rank.plan).forward(shape, rank.program.cp_rank)),
         row(rank.dim.batch * exchange.heads() * rank.dim.head_dim),
@@ -30,7 +30,7 @@ struct RingInside {
         wire(exchange.degree() == 1 ? Stream::cp : Stream::cp_ring) {}
 
   HeadExchange exchange;
-  std::vector<context::Step> steps;
+  std::vector<context::AttentionStep> steps;
   std::int64_t row, key_row;  // elements of a token's query, and of its key
   std::int64_t tokens;        // tokens that travel together
   std::int64_t element;
@@ -175,7 +175,8 @@ Gradients attend_back(Writer& w, const RingInside& ring, Value key, Value value)
 
 }  // namespace
 
-Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape, QkvLayout layout) {
+Value usp_core(Writer& w, const CoreInputs& in, const context::AttentionShape& shape,
+               QkvLayout layout) {
   const RingInside ring(w.rank, shape, layout);
   if (shape.ring() == 1) return ulysses_core(w, in, ring.exchange);
   const Layouts l = make_layouts(w, in);

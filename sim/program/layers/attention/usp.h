@@ -9,7 +9,7 @@
 namespace sim::program {
 
 // The same as usp_core(w, in), with degrees and order of tokens from `shape`.
-Value usp_core(Writer& w, const CoreInputs& in, const context::Shape& shape,
+Value usp_core(Writer& w, const CoreInputs& in, const context::AttentionShape& shape,
                QkvLayout layout = QkvLayout::separate);
 
 }  // namespace sim::program

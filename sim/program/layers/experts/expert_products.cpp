@@ -2,8 +2,8 @@
 // between, for the rows of each local expert.
 #include <utility>
 
-#include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/experts/expert_adapter.h"
+#include "sim/program/layers/linear/fp8.h"
 #include "sim/program/parallel/offload/module_offload.h"
 
 namespace sim::program {
@@ -16,7 +16,7 @@ struct Products {
   Matrix up, down;
   std::int64_t rows;
   Value input, up_output, operand, probabilities;  // `operand`: of the product down
-  bool again;                                      // the activation is recomputed
+  bool recomputes;                                 // the activation is recomputed
   bool biased, padded;
   ExpertAdapter up_adapter{true}, down_adapter{false};
   Value gate = 0;  // silu(gate), if SwiGLU is not fused
@@ -130,13 +130,13 @@ Gradients Products::back(Writer& w, Gradients gradients) const {
   const Value inner = w.temporary(half(w), "expert fc2 input gradient");
   input_gradient(w, down, rows);
   add(w, of_down_adapter, half(w));
-  if (again) {
+  if (recomputes) {
     const std::uint8_t before = std::exchange(w.set.flags, recomputed);
     read = activate(w);
     w.set.flags = before;
   }
   if (w.frozen()) {
-    w.drop({of_output, again ? read : Value{0}});
+    w.drop({of_output, recomputes ? read : Value{0}});
   } else if (w.variant.split) {
     const Value kept = of_output != 0 ? of_output : gradients[0];
     w.hold(kept);
@@ -208,8 +208,8 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
              w.a.linear_bias,
              fp8 && !w.plan.experts.pads_to_capacity};
   if (p.rows == 0) p.rows = 1;
-  p.again = w.plan.policy.recompute == Recompute::selective &&
-            w.plan.policy.recompute_modules.moe_activation;
+  p.recomputes = w.plan.policy.recompute == Recompute::selective &&
+                 w.plan.policy.recompute_modules.moe_activation;
   w.use({p.up.parameter});
   if (p.padded) in.rows = p.copied(w, in.rows, "padded tokens", "pad rows of experts");
   if (fp8) {
@@ -228,7 +228,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   fc1.commit();
   w.drop(p.input);
   OffloadGroup activation(w, OffloadModule::moe_act);
-  if (!p.again) p.gate = separate_silu(w, p.half(w));
+  if (!p.recomputes) p.gate = separate_silu(w, p.half(w));
   const Value operand = p.activate(w);
   w.save({p.up_output, p.gate, p.probabilities});
   activation.close();
@@ -237,7 +237,7 @@ Value expert_products(Writer& w, const Routed& r, Dispatched in) {
   Value out = w.temporary(w.dim.element * p.rows * p.down.out, "expert output");
   multiply(w, p.down, p.rows);
   p.down_adapter.forward(w, p.rows, operand, out);
-  if (!p.again) {
+  if (!p.recomputes) {
     p.operand = operand;
     save_operands(w, {operand});
   }

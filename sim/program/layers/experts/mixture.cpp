@@ -33,16 +33,17 @@ Routed::Routed(const Writer& w) {
 }
 
 void norm_again(Writer& w, Value output) {
-  const bool again =
+  const bool recomputes =
       w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.norms;
-  if (!again || !w.keep || !w.forward) return;
-  w.graph.again.push_back({{output},
-                           [output](Writer& b) {
-                             b.refill({output});
-                             b.memory_bound(OperationKind::norm, "norm", 2 * b.dim.residual());
-                           },
-                           {},
-                           {}});
+  if (!recomputes || !w.keep || !w.forward) return;
+  w.graph.rematerialized.push_back({{output},
+                                    [output](Writer& b) {
+                                      b.refill({output});
+                                      b.memory_bound(OperationKind::norm, "norm",
+                                                     2 * b.dim.residual());
+                                    },
+                                    {},
+                                    {}});
 }
 
 namespace {
@@ -57,9 +58,9 @@ Gradients norm_back(Writer& w, Gradients gradients, const Normed& norm) {
 }
 
 Value in_line(Writer& w, Value normed) {
-  const bool again = w.plan.policy.recompute == Recompute::selective &&
-                     w.plan.policy.recompute_modules.shared_experts;
-  if (!again) return shared_expert(w, normed);
+  const bool recomputes = w.plan.policy.recompute == Recompute::selective &&
+                          w.plan.policy.recompute_modules.shared_experts;
+  if (!recomputes) return shared_expert(w, normed);
   return checkpoint(w, {normed}, [normed](Writer& b) { return shared_expert(b, normed); });
 }
 
@@ -138,9 +139,9 @@ ParameterList mixture_parameters(const Rank& rank) {
 }
 
 Value mixture(Writer& w) {
-  const bool again =
+  const bool recomputes =
       w.plan.policy.recompute == Recompute::selective && w.plan.policy.recompute_modules.moe;
-  return again ? checkpoint(w, {}, layer_of_experts) : layer_of_experts(w);
+  return recomputes ? checkpoint(w, {}, layer_of_experts) : layer_of_experts(w);
 }
 
 }  // namespace sim::program

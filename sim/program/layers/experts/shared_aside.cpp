@@ -1,8 +1,8 @@
 // shared_aside.cpp — see mixture.h.
 #include <utility>
 
-#include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/experts/mixture.h"
+#include "sim/program/layers/linear/fp8.h"
 
 namespace sim::program {
 

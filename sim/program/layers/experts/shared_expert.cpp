@@ -1,7 +1,7 @@
 // shared_expert.cpp — see mixture.h: an MLP without a norm, beside the routed experts, with the
 // same tensor-parallel split as attention [core 0.14 moe/shared_experts.py].
-#include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/experts/mixture.h"
+#include "sim/program/layers/linear/fp8.h"
 
 namespace sim::program {
 

@@ -2,8 +2,8 @@
 // output's columns, and the input gradient is summed over the ranks.
 #include <utility>
 
-#include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/linear/fake_quantize.h"
+#include "sim/program/layers/linear/fp8.h"
 #include "sim/program/layers/linear/linear_gradients.h"
 #include "sim/program/layers/linear/lora.h"
 #include "sim/program/layers/linear/norm.h"

@@ -1,6 +1,6 @@
 #include "sim/program/layers/linear/matrix.h"
 
-#include "sim/program/autograd/fp8.h"
+#include "sim/program/layers/linear/fp8.h"
 
 namespace sim::program {
 namespace {

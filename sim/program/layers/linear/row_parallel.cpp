@@ -1,7 +1,7 @@
 // row_parallel.cpp — row-parallel products: each tensor-parallel rank holds a part of the input's
 // columns, and the output is summed over the ranks.
-#include "sim/program/autograd/fp8.h"
 #include "sim/program/layers/linear/fake_quantize.h"
+#include "sim/program/layers/linear/fp8.h"
 #include "sim/program/layers/linear/linear_gradients.h"
 #include "sim/program/layers/linear/lora.h"
 #include "sim/program/layers/linear/tensor_grid.h"

@@ -3,7 +3,7 @@
 #include <cassert>
 #include <numeric>
 
-#include "sim/program/autograd/fp8.h"
+#include "sim/program/layers/linear/fp8.h"
 #include "sim/program/parallel/ddp/zero1.h"
 #include "sim/program/parallel/deepspeed/deepspeed_zero3.h"
 #include "sim/program/parallel/offload/host_memory.h"
@@ -288,10 +288,10 @@ void Replicated::copy_gradients(Emitter& e, Buffer& b) {
 // runs the update [Megatron-LM core 0.14 optimizer/cpu_offloading/hybrid_optimizer.py:step].
 std::vector<std::int64_t> Replicated::tensors_of_cpu(const BufferLayout& layout) const {
   const auto end = static_cast<std::ptrdiff_t>(pieces_on_cpu(layout));
-  std::vector<std::int64_t> away(layout.pieces.begin(), layout.pieces.begin() + end);
-  if (!away.empty() && !plan_.optimizer.overlap_offload)
-    away = {std::accumulate(away.begin(), away.end(), std::int64_t{0})};
-  return away;
+  std::vector<std::int64_t> on_cpu(layout.pieces.begin(), layout.pieces.begin() + end);
+  if (!on_cpu.empty() && !plan_.optimizer.overlap_offload)
+    on_cpu = {std::accumulate(on_cpu.begin(), on_cpu.end(), std::int64_t{0})};
+  return on_cpu;
 }
 
 void Replicated::gradients_down(Emitter& e, const std::vector<std::int64_t>& tensors) {
@@ -324,8 +324,8 @@ void Replicated::update(Emitter& e, const BufferLayout& layout) {
   const std::int64_t elements =
       std::accumulate(layout.pieces.begin() + static_cast<std::ptrdiff_t>(pieces_on_cpu(layout)),
                       layout.pieces.end(), std::int64_t{0});
-  const std::vector<std::int64_t> away = tensors_of_cpu(layout);
-  if (!away.empty()) gradients_down(e, away);
+  const std::vector<std::int64_t> on_cpu = tensors_of_cpu(layout);
+  if (!on_cpu.empty()) gradients_down(e, on_cpu);
   // Adam reads the parameter, both moments and the gradient; it writes the parameter and the
   // moments.
   const std::int64_t gradient = o.precision_aware ? bytes_of_gradient() : 4;
@@ -333,7 +333,7 @@ void Replicated::update(Emitter& e, const BufferLayout& layout) {
   if (elements > 0)
     e.memory_bound(OperationKind::optimizer, "adam", (2 * state + gradient) * elements,
                    optimizer_work);
-  if (!away.empty()) update_on_cpu(e, away);
+  if (!on_cpu.empty()) update_on_cpu(e, on_cpu);
   if (plan_.numerics.precision == model::Precision::fp32) return;
   for (const std::int64_t piece : layout.pieces)
     e.memory_bound(OperationKind::copy, "master to model", (4 + rank_.dim.element) * piece,

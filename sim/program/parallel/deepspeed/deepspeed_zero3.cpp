@@ -70,10 +70,11 @@ DeepspeedZero3::DeepspeedZero3(Rank& rank, std::vector<std::int64_t> tensors)
   shape_.fraction = o.offload_fraction;
   shape_.stride = o.gpu_stride;
   groups_ = offload::sub_groups(shape_);
-  homes_ = offload::home_device(shape_);
+  home_devices_ = offload::home_device(shape_);
   rest_ = offload::split(shape_).remainder;
-  comes_down_ = std::ranges::any_of(
-      homes_, [](const offload::Home& home) { return home.place == offload::Place::cpu; });
+  comes_down_ = std::ranges::any_of(home_devices_, [](const offload::Home& home) {
+    return home.place == offload::StateDevice::cpu;
+  });
   for (std::size_t i = 0; i < groups_.size(); ++i) gradients_.push_back(rank_.new_fixed());
   for (int i = 0; i < 3; ++i) state_.push_back(rank_.new_fixed());
   wide_gradient_ = rank_.new_fixed();
@@ -148,10 +149,10 @@ void DeepspeedZero3::place(Emitter& e, std::span<const int> tensors) {
   for (const int t : tensors) {
     const std::int64_t size = shape_.tensors[static_cast<std::size_t>(t)];
     if (size == 0) continue;
-    const offload::Home& home = homes_[static_cast<std::size_t>(t)];
-    if (home.place == offload::Place::cpu)
+    const offload::Home& home = home_devices_[static_cast<std::size_t>(t)];
+    if (home.place == offload::StateDevice::cpu)
       down += size;
-    else if (home.place == offload::Place::fetched)
+    else if (home.place == offload::StateDevice::fetched)
       keep_on_gpu(e, home.group, size);
     else
       e.memory_bound(OperationKind::copy, "gradient to fp32", (width_ + 4) * size, beside,
@@ -234,8 +235,8 @@ void DeepspeedZero3::step_from_cpu(Emitter& e, bool first) {
   if (comes_down_) e.wait(offload_event, Stream::cpu);
   const std::vector<offload::Work> all = method_->step(shape_);
   const auto stride = static_cast<std::size_t>(shape_.stride);
-  const std::size_t away = offload::split(shape_).on_cpu.size();
-  held_ = first || stride == 0 || away < stride ? 0 : groups_[away / stride * stride - 1];
+  const std::size_t on_cpu = offload::split(shape_).on_cpu.size();
+  held_ = first || stride == 0 || on_cpu < stride ? 0 : groups_[on_cpu / stride * stride - 1];
   fetched_ = 0;
   for (std::size_t i = 0; i < all.size(); ++i) issue(e, all[i], i);
   std::uint32_t& events = rank_.program.events;

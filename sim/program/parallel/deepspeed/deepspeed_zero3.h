@@ -80,12 +80,12 @@ class DeepspeedZero3 {
   const Plan& plan_;
   const offload::Method* method_;
   std::int64_t width_;  // bytes of a gradient element
-  offload::Shape shape_;
-  std::vector<std::int64_t> groups_;      // elements
-  std::vector<offload::Home> homes_;      // by tensor
-  std::int64_t rest_ = 0;                 // elements whose state stays on the GPU
-  bool comes_down_ = false;               // some gradients are copied to the CPU
-  std::vector<std::uint32_t> gradients_;  // slots, by sub-group
+  offload::OptimizerShard shape_;
+  std::vector<std::int64_t> groups_;         // elements
+  std::vector<offload::Home> home_devices_;  // by tensor
+  std::int64_t rest_ = 0;                    // elements whose state stays on the GPU
+  bool comes_down_ = false;                  // some gradients are copied to the CPU
+  std::vector<std::uint32_t> gradients_;     // slots, by sub-group
   // By sub-group: whether a gradient has arrived in this pass.
   std::vector<char> arrived_;
   std::vector<std::uint32_t> state_;  // slots: the fetched parameters and moments,

@@ -1,7 +1,7 @@
 // fsdp_gather.cpp — gathers shards into whole parameters, and reshards them: see fsdp.h.
 #include <algorithm>
 
-#include "sim/program/autograd/fp8.h"
+#include "sim/program/layers/linear/fp8.h"
 #include "sim/program/parallel/fsdp/fsdp.h"
 
 namespace sim::program {

@@ -169,14 +169,14 @@ void OffloadGroup::commit() {
     w_.memory_bound(model::OperationKind::host_copy, "activations down", w_.graph.tensors[v].bytes,
                     Stream::pcie_down);
     w_.record_stream(v, Stream::pcie_down);
-    ++w_.graph.tensors[v].away;
+    ++w_.graph.tensors[v].on_cpu;
   }
   w_.e.record(offload_event, Stream::pcie_down);
   std::vector<Value> gone = group;
   std::ranges::sort(gone);
   gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
   for (const Value v : gone)
-    if (const Tensor& t = w_.graph.tensors[v]; t.holders == t.away) w_.e.free(w_.slot(v));
+    if (const Tensor& t = w_.graph.tensors[v]; t.holders == t.on_cpu) w_.e.free(w_.slot(v));
 }
 
 void wait_for_group(Writer& w, OffloadModule module) {
@@ -200,7 +200,7 @@ void bring_next_group(Writer& w, OffloadModule module) {
 
 // A backward pass, while the groups of the step are traced.
 struct ModuleOffload::Microbatch {
-  schedule::Step step;
+  schedule::ScheduledPass step;
   std::vector<Group> groups;                // in the order of offloading
   std::vector<std::uint8_t> kept, brought;  // by group
   // Groups not brought up yet, counted from the first layer.
@@ -226,7 +226,7 @@ struct ModuleOffload::Microbatch {
   }
 };
 
-std::vector<ModuleOffload::Group> ModuleOffload::groups(const schedule::Step& step,
+std::vector<ModuleOffload::Group> ModuleOffload::groups(const schedule::ScheduledPass& step,
                                                         bool first_step) const {
   const int microbatch = rank_.plan.draws_routes() ? step.microbatch : 0;
   std::vector<Group> all;
@@ -278,7 +278,7 @@ ModuleOffload::OfPass ModuleOffload::way_back(Microbatch& own, Microbatch* next)
   return made;
 }
 
-void ModuleOffload::add(const schedule::Step& step, OfPass made) {
+void ModuleOffload::add(const schedule::ScheduledPass& step, OfPass made) {
   std::vector<std::int64_t> all;
   const auto put_kind = [&](const LayerKind& kind) { all.push_back(kind.number()); };
   for (const LayerOffload& layer : made.layers) {
@@ -354,12 +354,12 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
   passes_.clear();
   if (rank_.plan.policy.offload_modules == 0) return;
   std::vector<Microbatch> back;  // in the order of backward passes
-  for (const schedule::Step& step : order)
+  for (const schedule::ScheduledPass& step : order)
     if (step.pass != schedule::Pass::forward) back.emplace_back().step = step;
   // By forward pass: the number of backward passes before it.
   std::map<std::pair<int, int>, std::size_t> before;
   std::size_t passed = 0;
-  for (const schedule::Step& step : order)
+  for (const schedule::ScheduledPass& step : order)
     if (step.pass == schedule::Pass::forward)
       before[{step.chunk, step.microbatch}] = passed;
     else
@@ -387,7 +387,7 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
   }
   keep(back, forward);
   for (std::size_t i = 0; i < back.size(); ++i) {
-    const schedule::Step& step = back[i].step;
+    const schedule::ScheduledPass& step = back[i].step;
     add({.pass = schedule::Pass::forward, .microbatch = step.microbatch, .chunk = step.chunk},
         std::move(forward[i]));
   }
@@ -399,7 +399,7 @@ void ModuleOffload::plan(const schedule::Order& order, bool first_step) {
   }
 }
 
-const ModuleOffload::OfPass& ModuleOffload::of(const schedule::Step& step) const {
+const ModuleOffload::OfPass& ModuleOffload::of(const schedule::ScheduledPass& step) const {
   static const OfPass nothing;
   const auto found =
       passes_.find({step.pass != schedule::Pass::forward, step.chunk, step.microbatch});

@@ -84,25 +84,25 @@ class ModuleOffload {
   struct OfPass {
     std::vector<LayerOffload> layers;  // by layer of the chunk; empty: nothing is offloaded
     std::vector<Group> ahead;          // groups of the pass `next` that come up after this pass
-    schedule::Step next{};
+    schedule::ScheduledPass next{};
     int number = 0;  // passes with the same number have equal `layers` and `ahead`
   };
 
   explicit ModuleOffload(Rank& rank) : rank_(rank) {}
 
   void plan(const schedule::Order& order, bool first_step);
-  const OfPass& of(const schedule::Step& step) const;
+  const OfPass& of(const schedule::ScheduledPass& step) const;
   // The template that brings up the groups ahead, in the frame of `next`.
   Template ahead(const OfPass& pass);
 
  private:
   struct Microbatch;
-  std::vector<Group> groups(const schedule::Step& step, bool first_step) const;
+  std::vector<Group> groups(const schedule::ScheduledPass& step, bool first_step) const;
   std::int64_t bytes(const Group& group);  // bytes that are copied
   void keep(std::vector<Microbatch>& back, std::vector<OfPass>& forward);
   std::uint32_t up(const Group& group);
   OfPass way_back(Microbatch& at, Microbatch* next) const;
-  void add(const schedule::Step& step, OfPass made);
+  void add(const schedule::ScheduledPass& step, OfPass made);
 
   Rank& rank_;
   std::map<std::tuple<bool, int, int>, OfPass> passes_;  // by [backward][chunk][microbatch]

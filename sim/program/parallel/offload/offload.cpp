@@ -15,8 +15,8 @@ std::vector<Tensor> saved(const Rank& rank, bool runs_again) {
              "residual stream"}};
   const AutogradGraph& graph = *rank.graphs.layer.at(0);
   std::vector<bool> dropped(graph.tensors.size(), false);
-  for (const AutogradGraph::Again& again : graph.again)
-    for (const Value v : again.tensors) dropped[v] = true;
+  for (const AutogradGraph::Rematerialized& one : graph.rematerialized)
+    for (const Value v : one.tensors) dropped[v] = true;
   std::vector<Tensor> saved;
   for (Value v = 1; v < graph.tensors.size(); ++v) {
     const Tensor& t = graph.tensors[v];
@@ -31,9 +31,10 @@ std::vector<Tensor> saved(const Rank& rank, bool runs_again) {
 
 std::optional<int> Offload::behind(int chunk, int layer) const {
   if (layer < 0 || layer >= rank_.layers(chunk) - 1) return {};
-  const bool again = rank_.recomputes(layer);
-  if (again && !rank_.ends_recomputed_group(chunk, layer)) return {};
-  const int first = again ? layer / rank_.recomputed_group() * rank_.recomputed_group() : layer;
+  const bool recomputes = rank_.recomputes(layer);
+  if (recomputes && !rank_.ends_recomputed_group(chunk, layer)) return {};
+  const int first =
+      recomputes ? layer / rank_.recomputed_group() * rank_.recomputed_group() : layer;
   return rank_.plan.policy.swaps(first) ? std::optional(first) : std::nullopt;
 }
 
@@ -51,11 +52,11 @@ std::optional<int> Offload::before(int chunk, int layer) const {
 
 template <class Write>
 std::uint32_t Offload::block(Move move, int layer, const char* name, Write write) {
-  const bool again = rank_.recomputes(layer);
-  const auto [it, added] = blocks_.try_emplace({move, again}, 0);
+  const bool recomputes = rank_.recomputes(layer);
+  const auto [it, added] = blocks_.try_emplace({move, recomputes}, 0);
   if (!added) return it->second;
   Emitter e(rank_.tables, name);
-  write(e, saved(rank_, again));
+  write(e, saved(rank_, recomputes));
   return it->second = e.finish();
 }
 
@@ -81,8 +82,8 @@ std::uint32_t Offload::down(int layer) {
                });
 }
 
-std::uint32_t Offload::away(int layer) {
-  return block(away_, layer, "offload of a layer",
+std::uint32_t Offload::wait_down(int layer) {
+  return block(wait_down_, layer, "offload of a layer",
                [](Emitter& e, const std::vector<Tensor>& tensors) {
                  e.wait(offload_event);
                  for (const Tensor& t : tensors) e.free(t.slot);

@@ -27,14 +27,14 @@ class Offload {
   // The layer whose copy down ends when `layer` is done: normally the layer before. With choices of
   // layers: the nearest swapped layer below, if `layer` is swapped or the last.
   std::optional<int> before(int chunk, int layer) const;
-  std::uint32_t down(int layer);   // starts the copy down,
-  std::uint32_t away(int layer);   // ... waits for it and frees the layer's tensors
-  std::uint32_t up(int layer);     // allocates the tensors and starts the copy up,
-  std::uint32_t there(int layer);  // ... waits for it
+  std::uint32_t down(int layer);       // starts the copy down,
+  std::uint32_t wait_down(int layer);  // ... waits for it and frees the layer's tensors
+  std::uint32_t up(int layer);         // allocates the tensors and starts the copy up,
+  std::uint32_t there(int layer);      // ... waits for it
 
  private:
   std::optional<int> swapped_below(int chunk, int layer) const;
-  enum Move : std::uint8_t { down_, away_, up_, there_ };
+  enum Move : std::uint8_t { down_, wait_down_, up_, there_ };
   template <class Write>
   std::uint32_t block(Move move, int layer, const char* name, Write write);
 

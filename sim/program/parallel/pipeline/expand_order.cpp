@@ -11,10 +11,10 @@ namespace sim::program {
 namespace {
 
 using schedule::Pass;
-using schedule::Place;
+using schedule::PipelineShape;
 using schedule::Schedule;
-using schedule::Shape;
-using schedule::Step;
+using schedule::ScheduledPass;
+using schedule::StageChunk;
 
 bool goes_back(Pass pass) {
   return pass == Pass::backward || pass == Pass::input;
@@ -27,10 +27,10 @@ bool travels(Pass pass) {
 
 class OrderExpander {
  public:
-  OrderExpander(const Schedule& schedule, const Shape& shape, const schedule::Order& order,
+  OrderExpander(const Schedule& schedule, const PipelineShape& shape, const schedule::Order& order,
                 int stage)
       : schedule_(schedule), shape_(shape), order_(order), stage_(stage) {
-    for (const Step& step : order_) count(step, 1);
+    for (const ScheduledPass& step : order_) count(step, 1);
     total_ = left_;
     forwards_run_.resize(tasks());
     for (std::size_t i = 0; i < order_.size(); ++i) {
@@ -54,7 +54,7 @@ class OrderExpander {
   // Counts of passes that add to the gradients of layers, and to those of the ends of the model,
   // which input passes write. Forward passes are counted separately.
   enum Counted : std::uint8_t { of_forwards, of_layers, of_ends, of_outputs, of_output_gradients };
-  void count(const Step& step, int by) {
+  void count(const ScheduledPass& step, int by) {
     if (step.pass == Pass::output) left_[{of_outputs, step.chunk}] += by;
     if (step.pass == Pass::output_gradient) left_[{of_output_gradients, step.chunk}] += by;
     if (step.pass == Pass::forward) left_[{of_forwards, step.chunk}] += by;
@@ -62,7 +62,7 @@ class OrderExpander {
       left_[{of_layers, step.chunk}] += by;
     if (goes_back(step.pass)) left_[{of_ends, step.chunk}] += by;
   }
-  Position next_position(const Step& step) {
+  Position next_position(const ScheduledPass& step) {
     const Counted counted = step.pass == Pass::forward           ? of_forwards
                             : step.pass == Pass::input           ? of_ends
                             : step.pass == Pass::output          ? of_outputs
@@ -81,16 +81,16 @@ class OrderExpander {
   std::size_t tasks() const {
     return static_cast<std::size_t>(shape_.chunks * shape_.microbatches * shape_.slices);
   }
-  std::size_t number(const Step& step) const {
+  std::size_t number(const ScheduledPass& step) const {
     return static_cast<std::size_t>(
         (step.chunk * shape_.microbatches + step.microbatch) * shape_.slices + step.slice);
   }
 
-  Place place(const Step& step) const { return {stage_, step.chunk}; }
+  StageChunk place(const ScheduledPass& step) const { return {stage_, step.chunk}; }
   // The destination of a step's output, and the origin of its input; null at the ends of the model.
-  bool goes_on(const Step& step, Place& to) const {
+  bool goes_on(const ScheduledPass& step, StageChunk& to) const {
     const bool forward = step.pass == Pass::forward;
-    const Place own = place(step);
+    const StageChunk own = place(step);
     if (forward ? is_last(schedule_.placement, shape_, own)
                 : is_first(schedule_.placement, shape_, own) || !schedule_.gradients_travel)
       return false;
@@ -98,9 +98,9 @@ class OrderExpander {
                  : before(schedule_.placement, shape_, own);
     return true;
   }
-  bool comes_from(const Step& step, Place& from) const {
+  bool comes_from(const ScheduledPass& step, StageChunk& from) const {
     const bool forward = step.pass == Pass::forward;
-    const Place own = place(step);
+    const StageChunk own = place(step);
     if (forward ? is_first(schedule_.placement, shape_, own)
                 : is_last(schedule_.placement, shape_, own) || !schedule_.gradients_travel)
       return false;
@@ -108,33 +108,33 @@ class OrderExpander {
                    : behind(schedule_.placement, shape_, own);
     return true;
   }
-  bool sends(const Step& step) const {
-    Place to;
+  bool sends(const ScheduledPass& step) const {
+    StageChunk to;
     return travels(step.pass) && goes_on(step, to) && to.stage != stage_;
   }
-  bool receives(const Step& step) const {
-    Place from;
+  bool receives(const ScheduledPass& step) const {
+    StageChunk from;
     return travels(step.pass) && comes_from(step, from) && from.stage != stage_;
   }
-  std::uint32_t sent(const Step& step) const {
+  std::uint32_t sent(const ScheduledPass& step) const {
     if (!sends(step)) return 0;
     return step.pass == Pass::forward ? send_forward : send_backward;
   }
-  std::uint32_t received(const Step& step) const {
+  std::uint32_t received(const ScheduledPass& step) const {
     if (!receives(step)) return 0;
     return step.pass == Pass::forward ? receive_forward : receive_backward;
   }
 
   void plan_vocabulary();
   void share_before(std::size_t index);
-  void behind_output(const Step& step);
+  void behind_output(const ScheduledPass& step);
   void rows(StageAction::Kind kind, int microbatch);
   void finish_rows();
   void mark_complete();
-  void run(const Step& step);
-  void exchange(std::uint32_t messages, const Step& step);
-  void turn(const Step& step);
-  void release(const Step& step) {
+  void run(const ScheduledPass& step);
+  void exchange(std::uint32_t messages, const ScheduledPass& step);
+  void turn(const ScheduledPass& step);
+  void release(const ScheduledPass& step) {
     // If no gradient comes back, the loss also needs the output and keeps it.
     if (step.pass == Pass::forward && sends(step) && schedule_.gradients_travel)
       acts_.push_back({StageAction::Kind::release, step});
@@ -149,7 +149,7 @@ class OrderExpander {
   std::size_t warm_up() const;
 
   const Schedule& schedule_;
-  const Shape& shape_;
+  const PipelineShape& shape_;
   const schedule::Order& order_;
   int stage_;
   std::vector<StageAction> acts_;
@@ -164,7 +164,7 @@ class OrderExpander {
   // output passes before. `returned`: microbatches whose gradients come back, by the number of the
   // output pass.
   struct Vocabulary {
-    std::multimap<std::size_t, Step> shares;
+    std::multimap<std::size_t, ScheduledPass> shares;
     std::multimap<int, int> looked_up, returned;
     int outputs = 0;
   };
@@ -175,7 +175,7 @@ class OrderExpander {
 void OrderExpander::plan_vocabulary() {
   const schedule::Order first = schedule_.order(shape_, 0);
   int outputs = 0;
-  for (const Step& step : first) {
+  for (const ScheduledPass& step : first) {
     if (step.pass == Pass::output) ++outputs;
     if (step.pass == Pass::forward) vocabulary_.looked_up.emplace(outputs, step.microbatch);
     if (step.pass == Pass::backward) vocabulary_.returned.emplace(outputs + 1, step.microbatch);
@@ -184,10 +184,10 @@ void OrderExpander::plan_vocabulary() {
   const bool at_once = schedule_.output == schedule::Output::together;
   std::size_t from = 0;  // place after the previous output pass
   for (std::size_t i = 0; i < order_.size(); ++i) {
-    const Step& step = order_[i];
+    const ScheduledPass& step = order_[i];
     if (step.pass == Pass::output) {
       std::size_t at = from;
-      const auto asks = [&](const Step& other) {
+      const auto asks = [&](const ScheduledPass& other) {
         return last ? other.pass == Pass::forward && other.microbatch == step.microbatch
                     : goes_back(other.pass);
       };
@@ -203,7 +203,7 @@ void OrderExpander::plan_vocabulary() {
 
 void OrderExpander::rows(StageAction::Kind kind, int microbatch) {
   const bool forward = kind == StageAction::Kind::look_up;
-  const Step step{forward ? Pass::forward : Pass::backward, microbatch};
+  const ScheduledPass step{forward ? Pass::forward : Pass::backward, microbatch};
   const Position position{microbatch == 0, microbatch == shape_.microbatches - 1, false};
   acts_.push_back({kind, step, 0, position});
 }
@@ -213,14 +213,14 @@ void OrderExpander::share_before(std::size_t index) {
     for (auto [it, end] = vocabulary_.looked_up.equal_range(0); it != end; ++it)
       rows(StageAction::Kind::look_up, it->second);
   for (auto [it, end] = vocabulary_.shares.equal_range(index); it != end; ++it) {
-    const Step& step = it->second;
+    const ScheduledPass& step = it->second;
     for (auto [row, last] = vocabulary_.returned.equal_range(step.microbatch); row != last; ++row)
       rows(StageAction::Kind::share_rows, row->second);
     acts_.push_back({StageAction::Kind::share, step});
   }
 }
 
-void OrderExpander::behind_output(const Step& step) {
+void OrderExpander::behind_output(const ScheduledPass& step) {
   if (step.pass != Pass::output) return;
   ++vocabulary_.outputs;
   for (auto [it, end] = vocabulary_.looked_up.equal_range(vocabulary_.outputs); it != end; ++it)
@@ -252,20 +252,20 @@ void OrderExpander::mark_complete() {
   }
 }
 
-void OrderExpander::run(const Step& step) {
+void OrderExpander::run(const ScheduledPass& step) {
   acts_.push_back({StageAction::Kind::pass, step, 0, next_position(step)});
 }
 
-void OrderExpander::exchange(std::uint32_t messages, const Step& step) {
+void OrderExpander::exchange(std::uint32_t messages, const ScheduledPass& step) {
   if (messages == 0) return;
   const bool back = schedule_.placement != schedule::Placement::round_robin && step.chunk == 1;
   acts_.push_back({StageAction::Kind::exchange, step, messages | (back ? upward : 0u)});
 }
 
-void OrderExpander::turn(const Step& step) {
-  Place to;
+void OrderExpander::turn(const ScheduledPass& step) {
+  StageChunk to;
   if (!travels(step.pass) || !goes_on(step, to) || to.stage != stage_) return;
-  Step next = step;
+  ScheduledPass next = step;
   next.chunk = to.chunk;
   acts_.push_back({.kind = StageAction::Kind::turn, .step = step, .next = next});
 }
@@ -273,11 +273,11 @@ void OrderExpander::turn(const Step& step) {
 void OrderExpander::batched() {
   bool fused = false;  // the previous batch already contained this step's receive
   for (std::size_t i = 0; i < order_.size(); ++i) {
-    const Step& step = order_[i];
+    const ScheduledPass& step = order_[i];
     if (!fused) exchange(received(step), step);
     run(step);
     const bool last = i + 1 == order_.size();
-    const Step& next = last ? step : order_[i + 1];
+    const ScheduledPass& next = last ? step : order_[i + 1];
     fused = next.pass != step.pass;
     exchange(sent(step) | (fused ? received(next) : 0u), next);
     release(step);
@@ -297,7 +297,7 @@ std::size_t OrderExpander::warm_up() const {
 // output it belongs to.
 void OrderExpander::ask_for_gradient() {
   if (!asks_ || asked_ == backwards_.size()) return;
-  const Step& next = order_[backwards_[asked_]];
+  const ScheduledPass& next = order_[backwards_[asked_]];
   if (!forwards_run_[number(next)]) return;
   exchange(received(next), next);
   asks_ = false;
@@ -308,15 +308,15 @@ void OrderExpander::posted() {
   const bool ahead = schedule_.wire.ahead > 0;
   const std::size_t warm_up = this->warm_up();
   std::size_t forward = 0;
-  const auto hand_on = [this](const Step& step) {
+  const auto hand_on = [this](const ScheduledPass& step) {
     exchange(sent(step), step);
     turn(step);
   };
   if (ahead) receive_next(forwards_, 0);
   // The first of two paired passes, which other stages see as one pass.
-  const Step* first = nullptr;
+  const ScheduledPass* first = nullptr;
   for (std::size_t i = 0; i < order_.size(); ++i) {
-    const Step& step = order_[i];
+    const ScheduledPass& step = order_[i];
     const bool goes_forward = step.pass == Pass::forward;
     share_before(i);
     if (asked_ == 0 && (goes_forward ? forward == warm_up : goes_back(step.pass))) asks_ = ahead;
@@ -338,8 +338,8 @@ void OrderExpander::posted() {
 
 }  // namespace
 
-std::vector<StageAction> walk(const Schedule& schedule, const Shape& shape,
-                              const schedule::Order& order, int stage) {
+std::vector<StageAction> expand_order(const Schedule& schedule, const PipelineShape& shape,
+                                      const schedule::Order& order, int stage) {
   return OrderExpander(schedule, shape, order, stage).acts();
 }
 

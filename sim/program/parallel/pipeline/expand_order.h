@@ -63,15 +63,16 @@ struct StageAction {
     look_up_back  // ... and is added to the table's
   };
   Kind kind;
-  schedule::Step step;
+  schedule::ScheduledPass step;
   std::uint32_t messages = 0;
   Position position = {};  // for passes
   bool completes = false;  // for a pass: the last one of its microbatch on its chunk
-  schedule::Step next = {};
+  schedule::ScheduledPass next = {};
 };
 
 // REQUIRES: schedule.problem(shape) is empty; `order` is that of `stage`.
-std::vector<StageAction> walk(const schedule::Schedule& schedule, const schedule::Shape& shape,
-                              const schedule::Order& order, int stage);
+std::vector<StageAction> expand_order(const schedule::Schedule& schedule,
+                                      const schedule::PipelineShape& shape,
+                                      const schedule::Order& order, int stage);
 
 }  // namespace sim::program

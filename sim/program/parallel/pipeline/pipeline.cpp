@@ -8,7 +8,7 @@
 namespace sim::program {
 namespace {
 
-using schedule::Step;
+using schedule::ScheduledPass;
 
 // Streams and events of messages that travel beside the passes. One set is for chunks whose
 // activations travel from the first stage to the last, one for the opposite direction.
@@ -32,8 +32,8 @@ constexpr Lanes upwards{{Stream::pp_send_forward_up, send_forward_up_event},
 bool receives(const Rank& rank, int chunk, bool forward) {
   if (forward ? rank.is_first_part(chunk) : rank.has_loss(chunk)) return false;
   const schedule::Placement placement = rank.pipeline_schedule().placement;
-  const schedule::Shape shape = pipeline_shape(rank.plan, 1);
-  const schedule::Place own{rank.program.stage, chunk};
+  const schedule::PipelineShape shape = pipeline_shape(rank.plan, 1);
+  const schedule::StageChunk own{rank.program.stage, chunk};
   return (forward ? before(placement, shape, own) : behind(placement, shape, own)).stage !=
          own.stage;
 }
@@ -71,7 +71,7 @@ Bytes Pipeline::message() const {
   return Bytes{rank_.dim.residual()};
 }
 
-std::uint32_t Pipeline::acquire(const Step& task) {
+std::uint32_t Pipeline::acquire(const ScheduledPass& task) {
   assert(frames_[number(task)] < 0);
   std::uint32_t frame;
   if (free_frames_.empty()) {
@@ -84,12 +84,12 @@ std::uint32_t Pipeline::acquire(const Step& task) {
   return frame;
 }
 
-std::uint32_t Pipeline::frame_of(const Step& task) {
+std::uint32_t Pipeline::frame_of(const ScheduledPass& task) {
   assert(frames_[number(task)] >= 0);
   return static_cast<std::uint32_t>(frames_[number(task)]);
 }
 
-void Pipeline::push(std::uint32_t pattern, const Step& task, std::uint32_t frame) {
+void Pipeline::push(std::uint32_t pattern, const ScheduledPass& task, std::uint32_t frame) {
   Pass pass{};
   pass.pattern = pattern;
   pass.microbatch = task.microbatch;
@@ -98,7 +98,7 @@ void Pipeline::push(std::uint32_t pattern, const Step& task, std::uint32_t frame
 }
 
 void Pipeline::run(const StageAction& act, const Patterns& patterns) {
-  const Step& step = act.step;
+  const ScheduledPass& step = act.step;
   const std::uint32_t pattern = patterns(act);
   const bool acquires = !has_frame(step);
   push(pattern, step, acquires ? acquire(step) : frame_of(step));
@@ -127,7 +127,8 @@ std::uint32_t Pipeline::pattern_of(std::int64_t& written, std::string_view name,
   return static_cast<std::uint32_t>(written);
 }
 
-std::uint32_t Pipeline::pattern_of(StageTensors::Kind kind, const Step& task, std::string_view name,
+std::uint32_t Pipeline::pattern_of(StageTensors::Kind kind, const ScheduledPass& task,
+                                   std::string_view name,
                                    const std::function<void(Emitter&, Slot)>& write) {
   const Slot slot = tensors_.slot(kind, task);
   std::int64_t& written = tensor_patterns_.try_emplace({kind, slot.index}, -1).first->second;
@@ -140,7 +141,7 @@ void Pipeline::hold_place(Emitter& e, Slot slot) const {
 }
 
 // A tensor of the task, in the frame or in the stage, is kept until the next step.
-void Pipeline::keep(StageTensors::Kind kind, const Step& task) {
+void Pipeline::keep(StageTensors::Kind kind, const ScheduledPass& task) {
   const bool output_here = kind == StageTensors::kept_output;
   const Slot from = !output_here                 ? fixed_slot(sent_gradient)
                     : rank_.has_loss(task.chunk) ? frame_slot(output_stub)
@@ -295,8 +296,8 @@ std::vector<Pass> Pipeline::passes(const Patterns& patterns, const BehindPass& b
   next_frame_ = 0;
   done_ = 0;
   for (const StageAction& act :
-       walk(rank_.pipeline_schedule(), pipeline_shape(rank_.plan, microbatches), order,
-            rank_.program.stage)) {
+       expand_order(rank_.pipeline_schedule(), pipeline_shape(rank_.plan, microbatches), order,
+                    rank_.program.stage)) {
     switch (act.kind) {
       case StageAction::Kind::pass:
       case StageAction::Kind::share:

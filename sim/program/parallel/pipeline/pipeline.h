@@ -20,8 +20,8 @@
 
 #include "sim/job/schedule/schedule.h"
 #include "sim/program/ir/rank.h"
-#include "sim/program/layers/stage_tensors.h"
 #include "sim/program/parallel/pipeline/expand_order.h"
+#include "sim/program/parallel/pipeline/stage_tensors.h"
 #include "sim/program/plan/schedule_plan.h"
 
 namespace sim::program {
@@ -32,7 +32,7 @@ using Patterns = std::function<std::uint32_t(const StageAction& act)>;
 // An extra template after a pass, in the frame of another task.
 struct Behind {
   std::uint32_t pattern;
-  schedule::Step task;
+  schedule::ScheduledPass task;
 };
 using BehindPass = std::function<std::optional<Behind>(const StageAction& act)>;
 
@@ -63,23 +63,23 @@ class Pipeline {
   void release(const StageAction& act);
   void turn(const StageAction& act);
   void turn_in_torch(const StageAction& act);
-  void keep(StageTensors::Kind kind, const schedule::Step& task);
+  void keep(StageTensors::Kind kind, const schedule::ScheduledPass& task);
   void mark_steady();
 
-  std::size_t number(const schedule::Step& task) const {
+  std::size_t number(const schedule::ScheduledPass& task) const {
     return static_cast<std::size_t>((task.chunk * microbatches_ + task.microbatch) * slices_ +
                                     task.slice);
   }
-  bool has_frame(const schedule::Step& task) const { return frames_[number(task)] >= 0; }
-  std::uint32_t acquire(const schedule::Step& task);
-  std::uint32_t frame_of(const schedule::Step& task);
-  void push(std::uint32_t pattern, const schedule::Step& task, std::uint32_t frame);
+  bool has_frame(const schedule::ScheduledPass& task) const { return frames_[number(task)] >= 0; }
+  std::uint32_t acquire(const schedule::ScheduledPass& task);
+  std::uint32_t frame_of(const schedule::ScheduledPass& task);
+  void push(std::uint32_t pattern, const schedule::ScheduledPass& task, std::uint32_t frame);
   std::uint32_t exchange_pattern(std::uint32_t messages);
   // A single block as a template, written once.
   std::uint32_t pattern_of(std::int64_t& written, std::string_view name,
                            const std::function<void(Emitter&)>& write);
   // The same for a block that names a tensor of the task.
-  std::uint32_t pattern_of(StageTensors::Kind kind, const schedule::Step& task,
+  std::uint32_t pattern_of(StageTensors::Kind kind, const schedule::ScheduledPass& task,
                            std::string_view name, const std::function<void(Emitter&, Slot)>& write);
   void hold_place(Emitter& e, Slot slot) const;
   Bytes message() const;
@@ -94,8 +94,8 @@ class Pipeline {
   std::vector<std::int64_t> exchange_patterns_;
   std::int64_t release_pattern_ = -1, stub_pattern_ = -1, take_output_ = -1, take_gradient_ = -1;
   std::map<std::pair<StageTensors::Kind, std::uint32_t>, std::int64_t> tensor_patterns_;  // by slot
-  schedule::Step went_back_{};        // the pass that produced the gradient to be sent
-  std::vector<std::int32_t> frames_;  // by task number, -1: none
+  schedule::ScheduledPass went_back_{};  // the pass that produced the gradient to be sent
+  std::vector<std::int32_t> frames_;     // by task number, -1: none
   std::deque<std::uint32_t> free_frames_;
   std::uint32_t next_frame_ = 0;
   int microbatches_ = 0;

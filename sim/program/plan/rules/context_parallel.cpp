@@ -27,12 +27,12 @@ std::string degrees(int most, Possible possible) {
 // The catalog's rule that the shape breaks, with the valid degrees.
 void shape_problem(const Plan& plan, Diagnostics& problems) {
   const context::Method& method = context_method(plan);
-  const context::Shape shape = context_shape(plan);
+  const context::AttentionShape shape = context_shape(plan);
   const std::string problem = method.problem(shape);
   if (problem.empty()) return;
   const bool levels = method.exchange == context::Exchange::neighbours;
   const std::string would_do = degrees(levels ? shape.ranks : shape.heads, [&](int degree) {
-    context::Shape other = shape;
+    context::AttentionShape other = shape;
     (levels ? other.ulysses : other.ranks) = degree;
     other.sequence = shape.sequence / shape.ranks * other.ranks;
     return method.problem(other).empty();

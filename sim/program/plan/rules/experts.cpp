@@ -5,7 +5,7 @@
 
 #include "sim/job/context/context.h"
 #include "sim/program/build/build.h"
-#include "sim/program/layers/experts/routes.h"
+#include "sim/program/ir/routes.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/rules/rules.h"
 

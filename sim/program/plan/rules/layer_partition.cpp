@@ -85,7 +85,7 @@ void dealt_problems(const Plan& plan, Diagnostics& problems) {
   std::int64_t sum = 0;
   std::vector<std::int64_t> of_stage(static_cast<std::size_t>(plan.mesh.pp), 0);
   const schedule::Schedule& schedule = *schedule::find(plan.pipeline.schedule);
-  const schedule::Shape shape = pipeline_shape(plan, 1);
+  const schedule::PipelineShape shape = pipeline_shape(plan, 1);
   for (int part = 0; part < parts; ++part) {
     const int layers = part_layers(plan, part);
     if (layers < 0)

@@ -37,7 +37,7 @@ void megatron(const LayerPolicy& policy, Diagnostics& problems) {
 // Combinations that are not simulated.
 void together(const Plan& plan, Diagnostics& problems) {
   const LayerPolicy& policy = plan.policy;
-  const RecomputeModules& again = policy.recompute_modules;
+  const RecomputeModules& modules = policy.recompute_modules;
   const bool selective = policy.recompute == Recompute::selective;
   const auto refuse = [&](bool broken, std::string_view rule) {
     if (broken)
@@ -49,13 +49,13 @@ void together(const Plan& plan, Diagnostics& problems) {
       plan.stack.layer_kernels != LayerKernels::fused || plan.stack.layer_code != LayerCode::core,
       "of today; write layer_kernels fused and layer_code core");
   refuse(plan.numerics.fp8, "in 16 bits; write fp8 false");
-  refuse(selective && again.operators,
+  refuse(selective && modules.operators,
          "which know no recomputation of operators; write other "
          "recompute_modules");
   const bool made_again =
       plan.architecture.is_latent() && selective &&
-      ((again.norms && policy.offloads(qkv_linear)) ||
-       (again.latent && (policy.offloads(qkv_linear) || policy.offloads(core_attn))));
+      ((modules.norms && policy.offloads(qkv_linear)) ||
+       (modules.latent && (policy.offloads(qkv_linear) || policy.offloads(core_attn))));
   refuse(made_again,
          "where nothing is both offloaded and made again; leave layernorm and mla_up_proj out of "
          "recompute_modules, or qkv_linear and core_attn out of offload_modules");
