@@ -51,7 +51,6 @@ const std::vector<Parameter>& parameters() {
       {"communication", "communication.achieved.latency_one_node", 0, 1e-3, 5e-6, false},
       {"communication", "communication.achieved.latency_many_nodes", 0, 1e-3, 10e-6, false},
       {"communication", "communication.achieved.ring_one_node[*].fraction", 0.02, 1, 0.15, true},
-      {"communication", "communication.achieved.tree_many_nodes[*].fraction", 0.02, 1, 0.15, true},
       {"communication", "communication.achieved.nvls_one_node[*].fraction", 0.02, 1, 0.15, true},
   };
   return all;
