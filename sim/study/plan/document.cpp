@@ -148,7 +148,7 @@ std::string surer_than_best(const SearchReport& said) {
     if (spread(one) > 0 && spread(one) <= narrow)
       return text +
              fmt::format(". The fastest with a narrow one takes {:.3f} s ({:.2f}-{:.2f} s): {}",
-                         seconds_of(one), one.low_s, one.high_s, own_words(said, one));
+                         seconds_of(one), one.low_s, one.high_s, own_text(said, one));
   return text;
 }
 
