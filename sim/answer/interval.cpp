@@ -65,6 +65,12 @@ std::string describe(const Level& level, const Situation& s) {
 using StudentsT = boost::math::students_t_distribution<
     double, boost::math::policies::policy<boost::math::policies::promote_double<false>>>;
 
+// Half width of Student's t prediction interval around the mean of `runs` values.
+double half_width(double degrees_of_freedom, double deviation, double runs) {
+  return boost::math::quantile(StudentsT(degrees_of_freedom), 1 - tail) * deviation *
+         std::sqrt(1 + 1 / runs);
+}
+
 // Sorted residuals and their empirical distribution function.
 class Distribution {
  public:
@@ -120,8 +126,7 @@ class Distribution {
     std::ranges::stable_sort(distances, {}, &Weighted::value);
     constexpr double of_normal = 0.6745;  // median distance of a normal distribution, deviations
     const double deviation = middle(distances) / of_normal * std::sqrt(n / (n - 1));
-    const StudentsT distribution(n - 1);
-    return boost::math::quantile(distribution, 1 - tail) * deviation * std::sqrt(1 + 1 / n);
+    return half_width(n - 1, deviation, n);
   }
 
  private:
@@ -357,8 +362,7 @@ std::optional<ResidualRange> spread_of_own_runs(const Basis& basis) {
   for (const double residual : basis.own_runs) squares += residual * residual;
   const double runs = static_cast<double>(basis.own_runs.size()), n = runs + runs_of_unknown;
   ResidualRange out;
-  out.high = boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) *
-             std::sqrt(1 + 1 / runs);
+  out.high = half_width(n, std::sqrt(squares / n), runs);
   out.low = -out.high;
   out.samples = basis.own_runs.size();
   out.sources = 1;
@@ -377,8 +381,7 @@ std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& resi
   const double centre = sum / n;
   double squares = runs_of_unknown * (of_unknown * of_unknown + centre * centre);
   for (const double r : residuals) squares += (r - centre) * (r - centre);
-  const double half =
-      boost::math::quantile(StudentsT(n), 1 - tail) * std::sqrt(squares / n) * std::sqrt(1 + 1 / n);
+  const double half = half_width(n, std::sqrt(squares / n), n);
   ResidualRange out;
   out.low = std::min(0.0, centre - half);
   out.high = std::max(0.0, centre + half);

@@ -218,15 +218,15 @@ void add_intervals(const std::vector<Row>& rows, std::vector<Prediction>& predic
   }
 }
 
-std::optional<double> memory_residual(const Row& row, const Prediction& prediction,
-                                      ResidualOf peak) {
+std::optional<double> residual_of(const Row& row, const Prediction& prediction,
+                                  ResidualOf quantity) {
   const std::map<ResidualOf, double> own = own_residuals(row, prediction);
-  const auto found = own.find(peak);
+  const auto found = own.find(quantity);
   return found == own.end() ? std::nullopt : std::optional<double>(found->second);
 }
 
 std::optional<double> time_residual(const Row& row, const Prediction& prediction) {
-  return memory_residual(row, prediction, ResidualOf::time);
+  return residual_of(row, prediction, ResidualOf::time);
 }
 
 input::RunResiduals residuals_of(const std::vector<Row>& rows,

@@ -26,7 +26,7 @@
 namespace sim::output {
 struct Document;
 struct Rows;
-}
+}  // namespace sim::output
 
 namespace sim::calibrate {
 
@@ -97,9 +97,9 @@ std::optional<double> relative_error(const Row& row, const Prediction& predictio
 // ln(measured / predicted) of the row's step time; nothing if it states none, was not predicted,
 // ran out of memory or does not publish its number of GPUs.
 std::optional<double> time_residual(const Row& row, const Prediction& prediction);
-// The same of its peaks of memory.
-std::optional<double> memory_residual(const Row& row, const Prediction& prediction,
-                                      input::ResidualOf peak);
+// The same of any quantity of the row.
+std::optional<double> residual_of(const Row& row, const Prediction& prediction,
+                                  input::ResidualOf quantity);
 
 // Adds the 90 % intervals to every prediction. A row's own residual is left out, so that no run
 // predicts itself. `own_time`: the interval of times, from the runs that the profile was fitted to;

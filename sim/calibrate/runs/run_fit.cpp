@@ -104,9 +104,9 @@ void compare_memory(const RunsToFit& runs, RunFit& fit) {
   for (const input::RunsRow& row : runs.rows) {
     if (!measured(row.cells, all[reserved]) && !measured(row.cells, all[allocated])) continue;
     const Prediction found = predict(row, sites, {runs.machine, engine::MemoryDetail::exact});
-    if (const auto r = memory_residual(row.cells, found, ResidualOf::reserved))
+    if (const auto r = residual_of(row.cells, found, ResidualOf::reserved))
       fit.reserved.push_back(*r);
-    if (const auto r = memory_residual(row.cells, found, ResidualOf::allocated))
+    if (const auto r = residual_of(row.cells, found, ResidualOf::allocated))
       fit.allocated.push_back(*r);
   }
 }

@@ -56,8 +56,8 @@ bool is_wait(std::size_t account) {
          account == static_cast<std::size_t>(Account::pp_imbalance);
 }
 
-// Text for a difference that is mostly time in which ranks wait for others in the pipeline: the
-// stage whose own time grew or shrank most, and by which accounts. "" for other differences.
+// If most of a difference is time in which ranks wait for other stages, names the stage whose own
+// time changed most, and the accounts that changed there. Else "".
 std::string waited_for(const WhatifRow& row, const WhatifRow& base, double visible) {
   double waits = 0;
   for (std::size_t a = 0; a < row.accounts.size(); ++a)

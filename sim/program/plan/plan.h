@@ -138,6 +138,11 @@ struct Plan {
   int expert_tp() const {
     return !architecture.is_mixture() ? 1 : mesh.etp > 0 ? mesh.etp : mesh.tp;
   }
+  // Parameters in shards: another group of ranks splits the experts than the other parameters. FSDP2
+  // wraps them on their own mesh [torchtitan distributed/parallel_dims.py: efsdp].
+  bool splits_experts_apart() const {
+    return architecture.is_mixture() && (mesh.ep > 1 || expert_tp() != mesh.tp);
+  }
   // Ranks that hold the same experts.
   int expert_replicas() const { return mesh.tp * mesh.cp * mesh.dp / (expert_tp() * mesh.ep); }
   bool draws_routes() const {

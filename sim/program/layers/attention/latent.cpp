@@ -125,10 +125,7 @@ Value Up::back(Writer& w, Value gradient) const {
   w.drop(reduced);
   drop_operands(w, {normed});
   w.drop({rsigma, input});
-  if (w.plan.shards_parameters() && !w.frozen())
-    w.keep_gradient(w.temporary(w.dim.element * width, "latent norm weight gradient"), norm);
-  else
-    w.ready(norm);
+  hand_over(w, norm, width, "latent norm weight gradient");
   return made;
 }
 

@@ -40,10 +40,7 @@ Gradients back(Writer& w, Gradients gradients, const Routed& r, const SavedRoute
   w.drop(of_logits);
   drop_operands(w, {saved.normed});
   hand_over(w, m);
-  if (w.a.experts.router_bias && w.plan.shards_parameters() && !w.frozen())
-    w.keep_gradient(w.temporary(w.dim.element * r.experts, "router bias gradient"), "router.bias");
-  else
-    w.ready("router.bias");
+  if (w.a.experts.router_bias) hand_over(w, "router.bias", r.experts, "router bias gradient");
   w.memory_bound(OperationKind::elementwise, "add router gradient", 3 * u);
   w.drop(made);
   if (gradients[2] != 0) {

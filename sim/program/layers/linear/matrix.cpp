@@ -132,4 +132,12 @@ void hand_over(Writer& w, const Matrix& m, Value made) {
   if (!m.bias.empty()) w.ready(m.bias);
 }
 
+void hand_over(Writer& w, std::string_view parameter, std::int64_t elements,
+               std::string_view label) {
+  if (w.plan.shards_parameters() && !w.frozen())
+    w.keep_gradient(w.temporary(w.dim.element * elements, label), parameter);
+  else
+    w.ready(parameter);
+}
+
 }  // namespace sim::program

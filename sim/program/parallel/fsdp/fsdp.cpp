@@ -21,7 +21,7 @@ enum : std::uint32_t { before_cut };
 Fsdp::Fsdp(Rank& rank)
     : Sharding(rank),
       shards_(std::int64_t{plan_.mesh.dp} * plan_.mesh.cp / plan_.sharding.fsdp.replicas),
-      expert_shards_(splits_experts_apart() ? plan_.expert_replicas() : shards_),
+      expert_shards_(plan_.splits_experts_apart() ? plan_.expert_replicas() : shards_),
       splits_(schedule::find(plan_.pipeline.schedule)->splits != schedule::Splits::none),
       staged_(plan_.mesh.pp * plan_.pipeline.virtual_stages > 1 || splits_),
       accumulates_(plan_.sharding.fsdp.no_sync || staged_),
@@ -58,7 +58,7 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
   for (const int index : all.of(layer)) {
     const Parameter& p = all[index];
     Member m;
-    m.apart = p.expert && splits_experts_apart();
+    m.apart = p.expert && plan_.splits_experts_apart();
     m.shards = m.apart ? expert_shards_ : shards_;
     m.elements = flat() ? p.elements : round_up(p.elements, m.shards);
     m.gathered = p.fp8 ? 1 : parameter_bytes();
@@ -132,7 +132,7 @@ void Fsdp::each_unit(const auto& work) {
 
 void Fsdp::add_communicators(std::vector<Stream>& to) const {
   if (shards_ > 1) to.push_back(Stream::shard);
-  if (splits_experts_apart() && expert_shards_ > 1) to.push_back(Stream::edp);
+  if (plan_.splits_experts_apart() && expert_shards_ > 1) to.push_back(Stream::edp);
   if (plan_.sharding.fsdp.secondary > 1) to.push_back(Stream::shard_near);
   if (plan_.sharding.fsdp.quantized_gradients) to.push_back(Stream::shard_far);
   if (plan_.sharding.fsdp.replicas > 1) to.push_back(Stream::replicate);

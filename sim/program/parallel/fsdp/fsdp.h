@@ -73,7 +73,7 @@ class Fsdp final : public Sharding {
     std::int64_t gathered = 4;  // bytes per element while the unit is whole
     int tensor = 0;             // its number among the tensors of the chunk
     std::int64_t shards = 1;    // ranks that split it
-    bool apart = false;         // an expert, and splits_experts_apart()
+    bool apart = false;         // an expert, and Plan::splits_experts_apart()
     bool frozen = false;
     bool matrix = false;         // a factor of a product: its gradient arrives in the weight pass
     std::uint32_t gradient = 0;  // slot of its gradient until the unit is reduced
@@ -157,12 +157,6 @@ class Fsdp final : public Sharding {
   std::uint8_t give_free_event(bool forward);
   void gather(Emitter& e, int u);
   void send_shards(Emitter& e, const Group& u);
-  // Experts that another group splits than the other parameters. FSDP2 wraps them on their own
-  // mesh [torchtitan distributed/parallel_dims.py: efsdp; models/moe: apply_fsdp].
-  bool splits_experts_apart() const {
-    return plan_.architecture.is_mixture() &&
-           (plan_.mesh.ep > 1 || plan_.expert_tp() != plan_.mesh.tp);
-  }
   bool gathers_second() const {
     return plan_.sharding.fsdp.secondary > 1 && pass_ != schedule::Pass::forward;
   }

@@ -161,8 +161,7 @@ void experts_in_shards(const Plan& plan, Diagnostics& problems) {
   const auto refuse = [&](const char* field, const char* message) {
     problems.push_back({field, message});
   };
-  const bool apart =
-      plan.architecture.is_mixture() && (plan.mesh.ep > 1 || plan.expert_tp() != plan.mesh.tp);
+  const bool apart = plan.splits_experts_apart();
   if (apart && plan.sharding.data_parallel != DataParallelism::fsdp2)
     refuse("ep",
            "experts in shards of their own are of fully_shard; write data_parallel fsdp2, or "
