@@ -176,3 +176,32 @@ TEST_CASE("calibrate: derivatives of a replay predict a moved profile") {
   CHECK(found.sensitivity[0] > 0.33);
   CHECK(to_json(sensitive_row(to_json(found))) == to_json(found));
 }
+
+TEST_CASE("calibrate: products of a board with a limit of power begin at their share of the watts") {
+  ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
+  std::vector<Factor> factors = one_factor();
+  factors[0].fields = {{"gemm.sustained", false}};
+  Runs runs;
+  runs.add("decider", 0, 1);
+  runs.given[0].profile = "h100-96";
+  const std::vector<FittedNumbers> fitted = {
+      {"calibration/h100-96.textproto", "", "", 1, {"memory"}, {"decider"}}};
+  const auto products = [](const char* name) {
+    const auto draft = input::ProfileDraft::load(*input::locate(input::Kind::profile, name));
+    REQUIRE(draft);
+    return draft->device().gemm;
+  };
+  const device::GemmProfile limited = products("h100-96");
+  REQUIRE(limited.power_w == 500);
+  REQUIRE(limited.rated_power_w == 700);
+  double sum = 0;
+  const std::vector<const char*> others = {"a100-40", "a100-pcie", "b200",    "gb200", "gh200",
+                                           "h100-80", "h100-94",   "a100-80", "v100"};
+  for (const char* other : others) {
+    const device::GemmProfile gemm = products(other);
+    sum += std::log(limited.sustained / (gemm.sustained * gemm.throttled * 500 / 700));
+  }
+  const auto result = leave_out(runs.rows, runs.given, runs.sources, factors, fitted);
+  REQUIRE(result);
+  CHECK(std::log(*result->unseen[0].iter_time_s) == Approx(sum / 9));
+}

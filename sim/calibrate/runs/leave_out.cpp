@@ -113,8 +113,18 @@ std::map<std::string, Known> by_profile(const std::vector<Row>& rows,
   return all;
 }
 
-// The first value of a factor in a profile; 0 if it has none.
+// Share of the peak that long products would reach without a site's limit of power. Rates are in
+// proportion to watts (cluster/device/kernel.h).
+double long_rate(const device::GemmProfile& gemm) {
+  const bool limited = gemm.power_w > 0 && gemm.power_w < gemm.rated_power_w;
+  return gemm.sustained * gemm.throttled * (limited ? gemm.rated_power_w / gemm.power_w : 1.0);
+}
+
+// What profiles are compared by: the first value of a factor, or the long-run rate of products; 0 if
+// the profile has none.
 double level_of(const input::ProfileDraft& profile, const Factor& factor) {
+  if (factor.fields.front().pattern == "gemm.sustained")
+    return 1 / long_rate(profile.device().gemm);
   for (const ScaledField& field : factor.fields)
     for (const std::string& path : profile.paths(field.pattern))
       if (const double value = profile.get(path); value > 0)

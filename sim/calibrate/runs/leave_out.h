@@ -9,8 +9,9 @@
 // widths: profiles come from kernel tables, sources differ by software and machines. So one source
 // moves the shared factors little, however many rows it has; several sources that agree move them
 // far. Where the left-out group decided a number of the profile (calibration/fitted.csv), the prior
-// of its factor is centred at the mean of the other profiles. Huber's weights limit the effect of
-// single rows.
+// of its factor is centred at the mean of the other profiles. For products that is the long-run
+// rate; if the site limits the board's power (gemm.power_w), it falls in proportion to the watts.
+// Huber's weights limit the effect of single rows.
 //
 // The group's times follow from derivatives of the replay: ln t = ln t0 + sum_k J_k x_k.
 //

@@ -90,8 +90,10 @@ struct GemmProfile {
   // length or more at `throttled`, with linear interpolation between. 0: not observed.
   Duration boost{};
   bool alone = false;  // products are timed alone, as tables of kernels are
-  // Power limit of the board that `throttled` was measured under, W; 0: not known.
+  // Power limit of the board that `sustained` and `throttled` were measured under, and the data
+  // sheet's, W; 0: not known.
   double power_w = 0;
+  double rated_power_w = 0;
   // Relative rate of products whose rows are not a multiple of 16 bytes (n or k): narrower loads
   // feed the tensor cores. (0, 1]; physical: 0.1-0.6.
   double misaligned = 1;

@@ -61,6 +61,7 @@ device::GemmProfile gemm(const v1::GemmProfile& from) {
   if (from.has_throttled()) to.throttled = from.throttled();
   if (from.has_misaligned()) to.misaligned = from.misaligned();
   to.power_w = from.power_w();
+  to.rated_power_w = from.rated_power_w();
   return to;
 }
 
