@@ -177,7 +177,7 @@ TEST_CASE("calibrate: derivatives of a replay predict a moved profile") {
   CHECK(to_json(sensitive_row(to_json(found))) == to_json(found));
 }
 
-TEST_CASE("calibrate: products of a board with a limit of power begin at their share of the watts") {
+TEST_CASE("calibrate: products of a board with a power limit begin at their share of the watts") {
   ::setenv("REHEARSE_ROOT", REHEARSE_SOURCE_DIR, 1);
   std::vector<Factor> factors = one_factor();
   factors[0].fields = {{"gemm.sustained", false}};

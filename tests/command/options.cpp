@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "sim/cluster/network/network.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/session.h"
 #include "sim/output/table.h"
@@ -106,11 +107,14 @@ TEST_CASE("command: numbers outside their range and words too many are usage err
   CHECK(stopped({"a", "b", "c"}).message.find("'c' is one word too many") != std::string::npos);
 }
 
-TEST_CASE("command: memory that the system does not give is no bug of ours") {
+TEST_CASE("command: memory or a helper that the system does not give is no bug of ours") {
   const Reply none = listen([]() -> int { throw std::bad_alloc(); });
   CHECK(none.code == exit_system);
   CHECK(none.said.err.find("out of memory") != std::string::npos);
   CHECK(none.said.err.find("fewer --jobs") != std::string::npos);
+  const Reply gone = listen([]() -> int { throw network::SolverFailed("cannot start x"); });
+  CHECK(gone.code == exit_system);
+  CHECK(gone.said.err.find("a bug") == std::string::npos);
   const Reply bug = listen([]() -> int { throw std::logic_error("x"); });
   CHECK(bug.code == exit_bug);
   CHECK(bug.said.err.find("a bug of ours: x") != std::string::npos);

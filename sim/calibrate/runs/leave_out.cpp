@@ -120,8 +120,8 @@ double long_rate(const device::GemmProfile& gemm) {
   return gemm.sustained * gemm.throttled * (limited ? gemm.rated_power_w / gemm.power_w : 1.0);
 }
 
-// What profiles are compared by: the first value of a factor, or the long-run rate of products; 0 if
-// the profile has none.
+// What profiles are compared by: the first value of a factor, or the long-run rate of products; 0
+// if the profile has none.
 double level_of(const input::ProfileDraft& profile, const Factor& factor) {
   if (factor.fields.front().pattern == "gemm.sustained")
     return 1 / long_rate(profile.device().gemm);

@@ -12,6 +12,7 @@
 #include "sim/answer/evaluate.h"
 #include "sim/base/cores.h"
 #include "sim/base/interruption.h"
+#include "sim/cluster/network/network.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/grid_points.h"
 #include "sim/input/profile/residuals.h"
@@ -54,7 +55,9 @@ Stop stop_of(const std::exception& error) {
             "fewer --jobs, or --memory none where a command has it need less"};
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
     return of_file(*file);
-  if (dynamic_cast<const study::NoWorker*>(&error) != nullptr) return {exit_system, error.what()};
+  if (dynamic_cast<const study::NoWorker*>(&error) != nullptr ||
+      dynamic_cast<const network::SolverFailed*>(&error) != nullptr)
+    return {exit_system, error.what()};
   return {exit_bug, std::string("a bug of ours: ") + error.what()};
 }
 
