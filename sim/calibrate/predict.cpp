@@ -174,6 +174,8 @@ std::vector<std::string> unsaid_savings(const RowPlan& mapped) {
   offer(plan.trains_adapters(), "lora_modules", "lora_modules=linear_qkv");
   offer(plan.stack.cross_entropy == program::CrossEntropy::stepwise, "cross_entropy",
         "cross_entropy=native");
+  offer(plan.optimizer.precision_aware && plan.optimizer.exp_avg_bytes > 2, "exp_avg_dtype",
+        "exp_avg_dtype=bf16; exp_avg_sq_dtype=bf16");
   if (mapped.assumes_recompute)
     for (const char* level : {"recompute=selective", "recompute=full"}) all.emplace_back(level);
   return all;

@@ -62,6 +62,8 @@ struct Operation {
   bool causal = false;
   std::int64_t window = 0;          // causal: keys that a query attends to; 0: all before it
   std::string_view implementation;  // attention kernel by its name in the profile; "": the first
+  // SMs that a collective beside it holds. They compute nothing of it.
+  int sms_taken = 0;
   // Thread blocks, if the shape of the kernel fixes their number; 0: as many as the work needs.
   std::int64_t blocks = 0;
   // Executed FLOPs, and compulsory HBM traffic: each operand counts once.

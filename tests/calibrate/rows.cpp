@@ -287,6 +287,58 @@ TEST_CASE("calibrate: what ran stands over a line of a script that is commented 
   CHECK_FALSE(plan_of(find("training_runs.csv", "T00621")).plan.stack.tp_comm_overlap);
 }
 
+TEST_CASE("calibrate: a variable that is off stands over the recipes, a key of a file does not") {
+  Row row = find("paper_grid.csv", "T01358");
+  row["framework"] = "NeMo/Megatron-Core";
+  row["tp"] = "4";
+  row["dp"] = "";
+  row["sp"] = "1";
+  const auto overlaps = [&](const char* extra) {
+    row["extra"] = extra;
+    return plan_of(row).plan.stack.tp_comm_overlap;
+  };
+  CHECK(overlaps(""));  // NeMo's recipes
+  CHECK(overlaps(R"({"tp_comm_overlap": false})"));
+  CHECK_FALSE(overlaps(R"({"TP_COMM_OVERLAP": "False"})"));
+  CHECK_FALSE(overlaps(R"({"TP_COMM_OVERLAP": "0"})"));
+}
+
+TEST_CASE("calibrate: layers beside a last stage of its own go to the later stages") {
+  Row row = find("training_runs.csv", "T01029");  // 32 layers on eight stages
+  row["settings"] = "";
+  const auto layers = [&](int last) {
+    row["extra"] = fmt::format(R"({{"last_stage_layers": "{}"}})", last);
+    return program::layers_of_parts(plan_of(row).plan);
+  };
+  CHECK(layers(3) == std::vector{4, 4, 4, 4, 4, 4, 5, 3});
+  CHECK(layers(0) == std::vector{4, 4, 4, 5, 5, 5, 5, 0});
+  CHECK(layers(4) == std::vector{4, 4, 4, 4, 4, 4, 4, 4});
+}
+
+TEST_CASE("calibrate: a fine-tuning row is that of its framework's recipe") {
+  Row row = find("paper_grid.csv", "T01358");
+  row["framework"] = "NeMo/Megatron-Core";
+  CHECK(plan_of(row).plan.batch.packed_document == 0);
+  row["kind"] = "sft";
+  CHECK(plan_of(row).plan.batch.packed_document == 180);
+}
+
+TEST_CASE("calibrate: attention is not fused in Megatron-LM before core 0.6") {
+  Row row = find("paper_grid.csv", "T01358");
+  row["framework"] = "Megatron-LM";
+  row["attention"] = "";
+  const auto fused = [&](const char* version) {
+    row["version"] = version;
+    return plan_of(row).plan.stack.attention != program::AttentionBackend::unfused;
+  };
+  CHECK_FALSE(fused("Megatron-LM fork 2023"));
+  CHECK_FALSE(fused("core_v0.5.0"));
+  CHECK(fused("core_v0.6.0"));
+  CHECK(fused("core_v0.14.0"));
+  row["attention"] = "flash";
+  CHECK(fused("Megatron-LM fork 2023"));
+}
+
 TEST_CASE("calibrate: selective recomputation is of the modules that a row names") {
   Row row = find("paper_grid.csv", "T01358");
   const auto with = [&](const char* text) {

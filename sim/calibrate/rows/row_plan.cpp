@@ -58,12 +58,15 @@ void read_machine(Reading& reading, const ClusterChoice& choice) {
   if (nodes > cluster.nodes) reading.say("cluster.nodes", nodes);
 }
 
-void assume_attention(Reading& reading) {
+// A fused kernel that the row states is the one that the GPU has, also where the version of
+// Megatron-LM has none unless told.
+void read_attention(Reading& reading, const input::Machine& machine) {
   const std::string& text = cell(reading.row, "attention");
-  if (reading.says("attention") || contains(text, "flash") || contains(text, "fused") ||
-      starts_with(text, "te "))
-    return;
-  reading.assume("attention", "fused attention");
+  if (reading.says("attention")) return;
+  const bool fused = contains(text, "flash") || contains(text, "fused") || starts_with(text, "te ");
+  if (!fused) return reading.assume("attention", "fused attention");
+  if (reading.said("framework").starts_with("megatron-core-0."))
+    reading.say("attention", machine.gpu.compute_capability >= 90 ? "cudnn" : "flash");
 }
 
 // The tokenizer's of models with that name; else GPT-2's, with which scripts of GPT models train
@@ -158,7 +161,7 @@ void read_columns(Reading& reading, const ClusterChoice& choice) {
   if (!reading.unsupported.empty()) return;
   read_schedule(reading);
   read_machine(reading, choice);
-  assume_attention(reading);
+  read_attention(reading, *choice.machine);
   assume_vocabulary(reading);
 }
 
@@ -193,6 +196,9 @@ RowPlan plan_of(const Row& row, const input::Machine* machine) {
   if (out.plan.policy.recompute != program::Recompute::none || !out.plan.policy.choices.empty())
     std::erase_if(reading.assumptions,
                   [](const input::Assumption& one) { return one.field == "recompute"; });
+  if (out.plan.stack.attention == program::AttentionBackend::unfused)
+    std::erase_if(reading.assumptions,
+                  [](const input::Assumption& one) { return one.field == "attention"; });
   read_scope(row, out);
   read_convention(reading, out);
   if (const std::string above = above_peak(row, out.plan, *choice.machine); !above.empty()) {

@@ -158,6 +158,27 @@ void read_choices(Reading& reading, std::int64_t layers_of_chunk) {
   reading.say("layer_choices", choices);
 }
 
+// A last stage with layers of its own, where the others do not share the rest evenly. Megatron-LM
+// refuses it; a fork gives the rest to the later stages [sail-sg/VocabularyParallelism
+// megatron/core/transformer/transformer_block.py: final_stage_num_layers].
+void read_last_stage(Reading& reading, std::int64_t layers, std::int64_t stages) {
+  const nlohmann::json all = extra(reading.row);
+  const auto given = all.find("last_stage_layers");  // a plan cannot say 0
+  if (given == all.end()) return;
+  const auto last = leading_number(given->is_string() ? given->get<std::string>() : given->dump());
+  if (!last || *last < 0 || *last >= layers || reading.says("first_stage_layers")) return;
+  const std::int64_t others = stages - 1, rest = layers - *last;
+  if (rest < others || stages > 4096 || (*last > 0 && rest % others == 0)) return;
+  std::string layout = "E";
+  for (std::int64_t i = 0; i < others; ++i)
+    layout += fmt::format("t*{}|", rest / others + (i >= others - rest % others ? 1 : 0));
+  layout += *last > 0 ? fmt::format("t*{}L", *last) : "L";
+  std::erase_if(reading.settings, [](const std::string& one) {
+    return one.starts_with("last_stage_layers=");
+  });
+  reading.say("pipeline_layout", layout);
+}
+
 // Layers that do not split evenly: the embedding and the head count as layers, as NVIDIA's recipes
 // for Llama-3.1-405B and DeepSpeed's partition have it.
 void read_ends(Reading& reading, std::int64_t layers, std::int64_t parts) {
@@ -213,6 +234,7 @@ void read_schedule(Reading& reading) {
   const std::int64_t chunks = leading_number(reading.said("virtual_stages")).value_or(1);
   const std::int64_t layers = leading_number(reading.said("architecture.layers")).value_or(0);
   if (stages < 1 || chunks < 1 || chunks > 65536) return;
+  if (stages > 1 && chunks == 1 && !laid_out) read_last_stage(reading, layers, stages);
   if (stages > 1 && !laid_out) read_ends(reading, layers, stages * chunks);
   const std::int64_t of_chunk = layers / (stages * chunks);
   read_choices(reading, of_chunk);

@@ -135,6 +135,15 @@ bool is_on(const std::string& text) {
   return text == "1" || text == "true";
 }
 
+bool is_off(const std::string& text) {
+  return text == "0" || text == "false";
+}
+
+// An environment variable, by its name: "TP_COMM_OVERLAP".
+bool is_variable(std::string_view key) {
+  return std::ranges::none_of(key, [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
 // Adds a setting unless a column states the field, or the field refuses the value.
 void add_flag(Reading& reading, const std::string& setting) {
   const std::string field = setting.substr(0, setting.find('='));
@@ -257,7 +266,9 @@ void read_recomputation(Reading& reading) {
   if (starts_with(attention, "unfused")) reading.say("attention", "unfused");
   if (const std::string& sp = cell(reading.row, "sp"); !sp.empty())
     reading.say("sequence_parallel", sp == "1");
-  if (starts_with(cell(reading.row, "kind"), "lora")) reading.say("adapters", true);
+  const std::string& kind = cell(reading.row, "kind");
+  if (starts_with(kind, "lora")) reading.say("adapters", true);
+  if (starts_with(kind, "sft")) reading.say("finetuning", true);
 }
 
 void read_flags(Reading& reading) {
@@ -281,7 +292,12 @@ void read_flags(Reading& reading) {
     if (setting.ends_with('=')) {
       add_flag(reading, setting + text);
     } else if (!setting.empty()) {
+      constexpr std::string_view on = "=true";
       if (is_on(text)) add_flag(reading, setting);
+      // A variable of a launch is what it ran with. A launch script may override the keys of a
+      // recipe's file.
+      if (is_variable(given) && is_off(text) && setting.ends_with(on))
+        add_flag(reading, setting.substr(0, setting.size() - on.size()) + "=false");
     } else if (const input::FieldName field = input::plan_field(given); field.problem.empty()) {
       add_flag(reading, fmt::format("{}={}", field.field, text));
     }

@@ -87,7 +87,7 @@ double gemm_seconds(const Operation& o, const Gpu& gpu, const Profile& profile) 
       const double s = static_cast<double>(slices);
       const double block =
           flops_per_k * (static_cast<double>(o.k) / s + ramp) / (rate_per_sm * tile.efficiency);
-      double seconds = waves(tiles * s, sms, gemm.wave_quantisation) * block;
+      double seconds = waves(tiles * s, sms - o.sms_taken, gemm.wave_quantisation) * block;
       if (slices > 1) seconds += hbm_seconds(8.0 * s * results, gpu, gemm.hbm);
       main = std::min(main, seconds);
     }

@@ -15,6 +15,8 @@
 //     block = 2 m_t n_t (k / s + ramp_k) / (P f e r c / S)
 //     main  = waves block + [s > 1] 8 s m n batch / HBM      slices are written and read as fp32
 //
+// Of the S SMs in `waves`, those that a collective holds (Operation::sms_taken) are left out.
+//
 // The library takes the fastest tile and s. Tile and wave quantisation as in NVIDIA, "Matrix
 // Multiplication Background User's Guide", sections "Tile Quantization" and "Wave Quantization";
 // the ramp is Hockney's n_1/2 along k.

@@ -78,10 +78,11 @@ void Writer::memory_bound(model::OperationKind kind, std::string_view name, std:
   e.memory_bound(kind, name, bytes, set.flags, stream == Stream::compute ? set.current : stream);
 }
 
-void Writer::product(std::string_view name, std::int64_t n, std::int64_t k) {
-  e.kernel(model::gemm(name, dim.tokens, n, k, model::GemmRole::forward, false,
-                       plan.product_precision()),
-           set.flags);
+void Writer::product(std::string_view name, std::int64_t n, std::int64_t k, int sms_taken) {
+  model::Operation product = model::gemm(name, dim.tokens, n, k, model::GemmRole::forward, false,
+                                         plan.product_precision());
+  product.sms_taken = sms_taken;
+  e.kernel(product, set.flags);
 }
 
 std::uint16_t Writer::event() {

@@ -176,8 +176,9 @@ class Writer {
   // Work, on the current stream by default.
   void memory_bound(model::OperationKind kind, std::string_view name, std::int64_t bytes,
                     Stream stream = Stream::compute);
-  // A forward matrix product [tokens, k] x [k, n] over this rank's tokens.
-  void product(std::string_view name, std::int64_t n, std::int64_t k);
+  // A forward matrix product [tokens, k] x [k, n] over this rank's tokens. `sms_taken`: as
+  // Operation::sms_taken.
+  void product(std::string_view name, std::int64_t n, std::int64_t k, int sms_taken = 0);
   std::uint16_t event();  // a new event, local to the block
   // Stream `waits` waits for all work issued to stream `behind` so far.
   void order(Stream waits, Stream behind);
@@ -228,6 +229,16 @@ class Writer {
   bool cuts_products() const {
     return block_.owner == Owner::layer && plan.stack.tp_comm_overlap && sequence_parallel();
   }
+  // The same by TransformerEngine's user buffers, which have three methods
+  // [transformer_engine/pytorch/module/base.py:initialize_ub, get_default_config]. Ring exchange
+  // cuts the product into one piece a rank: forward column-parallel products, and input gradients
+  // of row-parallel ones. Pipeline cuts forward row-parallel products into four, and 16 SMs of the
+  // GPU send. Bulk runs a whole collective beside a product that does not need it: the backward
+  // pass of column-parallel products.
+  bool uses_user_buffers() const {
+    return cuts_products() && plan.stack.layer_kernels == LayerKernels::fused;
+  }
+  static constexpr int pipeline_pieces = 4, pipeline_sms = 16;
   // DTensor's tensors have the batch first, so sequence pieces are reordered after an all-gather
   // and before a reduce-scatter. A gather of one sequence needs no reordering. Returns the
   // reordered tensor: a copy, or `v` itself if cuts_products()

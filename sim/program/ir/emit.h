@@ -54,6 +54,7 @@ class Emitter {
 
   // All-gathers and reduce-scatters over Stream::tp are split into `pieces` (Transfer::pieces).
   void set_pieces(int pieces) { pieces_ = pieces; }
+  int pieces() const { return pieces_; }
 
   // Each call below appends one instruction; program.h (Op) defines its meaning.
   void alloc(Slot slot, std::int64_t bytes, Category category, std::string_view label,
@@ -110,6 +111,21 @@ class Emitter {
   Block block_;
   int pieces_ = 1;
   int graphs_ = 0;  // graphs that are open
+};
+
+// Another number of pieces until the end of a scope.
+class PiecesFor {
+ public:
+  PiecesFor(Emitter& emitter, int pieces) : emitter_(emitter), before_(emitter.pieces()) {
+    emitter.set_pieces(pieces);
+  }
+  ~PiecesFor() { emitter_.set_pieces(before_); }
+  PiecesFor(const PiecesFor&) = delete;
+  PiecesFor& operator=(const PiecesFor&) = delete;
+
+ private:
+  Emitter& emitter_;
+  int before_;
 };
 
 }  // namespace sim::program

@@ -91,6 +91,7 @@ class Fields(TypedDict, total=False):
     optimizer_gpu_stride: int
     async_gradient_copy: bool
     adapters: bool
+    finetuning: bool
     lora_rank: int
     lora_modules: str
     lora_all_to_all: bool
@@ -252,6 +253,7 @@ class FieldLists(TypedDict, total=False):
     optimizer_gpu_stride: Union[int, Sequence[int]]
     async_gradient_copy: Union[bool, Sequence[bool]]
     adapters: Union[bool, Sequence[bool]]
+    finetuning: Union[bool, Sequence[bool]]
     lora_rank: Union[int, Sequence[int]]
     lora_modules: Union[str, Sequence[str]]
     lora_all_to_all: Union[bool, Sequence[bool]]

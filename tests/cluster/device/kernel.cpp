@@ -23,6 +23,13 @@ TEST_CASE("device: a large matrix product takes tiles times block time") {
   CHECK(time(o, sample::gpu(), sample::profile()) == 8192_us + 2_us);
 }
 
+TEST_CASE("device: SMs that a collective holds compute nothing of a product beside it") {
+  // 100 x 100 tiles as above: 200 whole rounds over 50 SMs.
+  Operation o = model::gemm("x", 12800, 25600, 900);
+  o.sms_taken = 50;
+  CHECK(time(o, sample::gpu(), sample::profile()) == 2 * 8192_us + 2_us);
+}
+
 TEST_CASE("device: a power limit slows runs in proportion, and kernels alone after their boost") {
   // 8192 us as above; `throttled` 0.8 is measured at 1,000 W.
   const Operation o = model::gemm("x", 12800, 25600, 900);

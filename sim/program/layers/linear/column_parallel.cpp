@@ -93,6 +93,7 @@ void ColumnBack::gather() {
   const std::int64_t bytes = w.rank.operand(w.dim.full());
   gathered = w.temporary(bytes, "gathered norm output");
   arrived = w.event();
+  const PiecesFor bulk(w.e, w.uses_user_buffers() ? 1 : w.e.pieces());
   w.e.collective(Kind::all_gather, Stream::tp, bytes, "all-gather", overlapped, arrived);
   if (w.records()) w.record_stream(column.norm.output, Stream::tp);
   if (w.records()) w.record_stream(gathered, Stream::tp);
@@ -111,6 +112,7 @@ void ColumnBack::reduce() {
     }
     whole = w.reorder(whole, Writer::Order::to_scatter, dim.full());
     reduced = w.temporary(dim.residual(), "norm output gradient");
+    const PiecesFor bulk(w.e, w.uses_user_buffers() && !alone ? 1 : w.e.pieces());
     w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter", joined,
                    scattered);
     if (w.records() && !alone) {

@@ -106,8 +106,10 @@ Value row_parallel_output(Writer& w, const Linear& linear) {
   const Dimensions& dim = w.dim;
   w.open(linear.weight);
   Value out = w.temporary(dim.full(), "row-parallel output");
-  w.product(linear.name, linear.out, linear.in);
+  const bool pipelined = w.uses_user_buffers();
+  w.product(linear.name, linear.out, linear.in, pipelined ? Writer::pipeline_sms : 0);
   if (w.sequence_parallel()) {
+    const PiecesFor pieces(w.e, pipelined ? Writer::pipeline_pieces : w.e.pieces());
     out = w.reorder(out, Writer::Order::to_scatter, dim.full());
     const Value reduced = w.temporary(dim.residual(), "reduce-scattered output");
     w.e.collective(Kind::reduce_scatter, Stream::tp, dim.full(), "reduce-scatter");
