@@ -14,6 +14,7 @@
 
 namespace sim::calibrate {
 
+// Cost of an operation without kernels.
 constexpr std::int32_t skip_operation = 3;
 
 class Score {
