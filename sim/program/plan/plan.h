@@ -1,5 +1,5 @@
-// plan.h — what to train and how it is parallelised: every setting of a Megatron-LM launch script
-// that changes what a rank issues.
+// plan.h — what to train and how it is parallelised: every setting of a launch script that changes
+// the work that a rank issues.
 //
 // A plan says nothing about machines. `problems` lists every rule that a plan breaks (rules/). A
 // plan without problems always has a program.
