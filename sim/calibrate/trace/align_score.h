@@ -14,8 +14,7 @@
 
 namespace sim::calibrate {
 
-// Cost of an operation without kernels.
-constexpr std::int32_t skip_operation = 3;
+constexpr std::int32_t skip_operation = 3;  // cost of an operation without kernels
 
 class Score {
  public:

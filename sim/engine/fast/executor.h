@@ -56,9 +56,8 @@ class Executor {
   bool run_to(std::size_t cut);
   // Runs one class until it stops or waits. Returns whether it executed anything.
   bool advance(int c);
-  // Call it if no class can run. The class with the earliest clock whose allocation waits until its
-  // device is idle continues without that wait, as in the reference engine. False: no allocation
-  // waits.
+  // Call it if no class can run. Of the classes whose allocation waits for an idle device, the one
+  // with the earliest clock continues without the wait, as in the reference engine. False: none.
   bool let_one_allocate();
   // Completes outstanding operations on any of `streams`, in order of issue. False: some time is
   // unknown.

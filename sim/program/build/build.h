@@ -1,8 +1,7 @@
 // build.h — turns a plan into the device programs of its rank classes.
 //
-// answer::job_of calls it once for each plan. A plan without a framework of its own gets the work
-// that Megatron-LM core 0.8-0.9 issues with TransformerEngine 1.x on PyTorch 2.3. INVENTORY.md in
-// sim/program lists every tensor with its source, also those of other versions and frameworks.
+// A plan without a framework gets the work of Megatron-LM core 0.8-0.9 with TransformerEngine 1.x on
+// PyTorch 2.3. INVENTORY.md in sim/program lists the tensors of all frameworks with their sources.
 #pragma once
 
 #include "sim/program/ir/environment.h"
