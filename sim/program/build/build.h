@@ -1,6 +1,6 @@
 // build.h — turns a plan into the device programs of its rank classes.
 //
-// A plan without a framework gets the work of Megatron-LM core 0.8-0.9 with TransformerEngine 1.x on
+// A plan without a framework gets the work of Megatron-LM core 0.8-0.9, TransformerEngine 1.x and
 // PyTorch 2.3. INVENTORY.md in sim/program lists the tensors of all frameworks with their sources.
 #pragma once
 
