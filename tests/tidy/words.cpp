@@ -140,9 +140,9 @@ TEST_CASE("tidy: comments and guides use the words of the field") {
       "\\b(stands? alike|such a one|in silence|nobody (says|said|looks|asks|knows)|"
       "held? to (it|them|each other)|(is|are) (said|told) where|"
       "behind (it|them|the step|the decision))\\b");
-  const std::vector<std::string> places = {"sim/",    "README.md",   "calibration/README.md",
-                                           "models/", "topologies/", "workloads/",
-                                           "results/README.md"};
+  const std::vector<std::string> places = {
+      "sim/",        "README.md",  "calibration/README.md", "models/",
+      "topologies/", "workloads/", "results/README.md"};
   std::vector<Line> all = comments();
   for (Line& line : documents()) all.push_back(std::move(line));
   std::erase_if(all, [&](const Line& line) {
