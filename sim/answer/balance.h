@@ -11,7 +11,7 @@
 // for a stage on slower GPUs. The slowest data-parallel peer of the stage sets the pace.
 //
 // Among the splits with the same slowest part, `balance` returns the most even one (least sum of
-// squares). With several chunks per stage, no part may be slow while a stage is slow.
+// squares). With several chunks per stage, a stage can be slow although none of its parts is.
 // `balance_stages` therefore also assigns layers one by one to the stage with the least work. This
 // is optimal when all layers take the same time.
 //

@@ -1,7 +1,7 @@
 // interruption.h — lets a long computation stop early when its caller no longer wants the answer.
 //
-// Both engines call stay_interruptible() between events. Only the Python module registers a
-// question (Ctrl-C in an interpreter); the command-line program ends on signals instead.
+// Both engines call stay_interruptible() between events. The Python module (Ctrl-C) and the C++
+// library register a question; the command-line program ends on signals instead.
 #pragma once
 
 namespace sim {

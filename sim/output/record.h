@@ -21,7 +21,7 @@ inline constexpr const char* not_asked = "not asked";
 // The name of a record's point, and its settings as words: "model=llama-2-7b tp=4 ...".
 struct PointName {
   std::string id, point, family, settings = "";
-  bool counts_all_attention = false;  // in the throughput of tables
+  bool counts_all_attention = false;  // grid.proto: `throughput: paper`
 };
 
 // The column with the throughput that tables and charts of these records show: tflops_gpu_megatron,

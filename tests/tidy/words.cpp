@@ -136,20 +136,13 @@ TEST_CASE("tidy: tables in comments keep their columns") {
 }
 
 TEST_CASE("tidy: comments and guides use the words of the field") {
-  std::vector<std::regex> banned;
-  for (const char* word :
-       {"stands? alike", "such a one", "in silence", "nobody (says|said|looks|asks|knows)",
-        "held? to (it|them|each other)", "(is|are) (said|told) where", "taken in silence",
-        "behind (it|them|the step|the decision)"})
-    banned.emplace_back(std::string("\\b") + word + "\\b");
-  // The rooms and guides that are checked so far.
+  const std::regex banned(
+      "\\b(stands? alike|such a one|in silence|nobody (says|said|looks|asks|knows)|"
+      "held? to (it|them|each other)|(is|are) (said|told) where|"
+      "behind (it|them|the step|the decision))\\b");
   const std::vector<std::string> places = {
-      "sim/allocator/",   "sim/answer/",      "sim/base/",     "sim/calibrate/",
-      "sim/cluster/",     "sim/command/",     "sim/engine/",   "sim/input/",
-      "sim/job/",         "sim/model/",       "sim/output/",   "sim/program/",
-      "sim/python/",      "sim/study/",       "sim/README.md", "sim/formats.md",
-      "sim/CHANGELOG.md", "sim/extending.md", "README.md",     "calibration/README.md",
-      "models/",          "topologies/",      "workloads/",    "results/README.md"};
+      "sim/",        "README.md",  "calibration/README.md", "models/",
+      "topologies/", "workloads/", "results/README.md"};
   std::vector<Line> all = comments();
   for (Line& line : documents()) all.push_back(std::move(line));
   std::erase_if(all, [&](const Line& line) {
@@ -157,8 +150,8 @@ TEST_CASE("tidy: comments and guides use the words of the field") {
         places, [&](const std::string& place) { return line.path.rfind(place, 0) == 0; });
   });
   for (const Line& line : all) {
-    INFO(line.path << ":" << line.number << ": " << line.text);
-    for (const std::regex& word : banned) CHECK_FALSE(std::regex_search(line.text, word));
+    if (!std::regex_search(line.text, banned)) continue;
+    FAIL_CHECK(line.path << ":" << line.number << ": " << line.text);
   }
 }
 
@@ -171,16 +164,15 @@ TEST_CASE("tidy: README.md has at most 200 lines") {
 }
 
 TEST_CASE("tidy: each room has a README of at most 80 lines") {
-  for (const char* room :
-       {"base", "model", "job", "cluster", "allocator", "program", "engine", "input", "answer",
-        "study", "output", "calibrate", "command", "python"}) {
-    const fs::path path = root / "sim" / room / "README.md";
+  for (const auto& room : fs::directory_iterator(root / "sim")) {
+    if (!room.is_directory() || room.path().filename() == "schemas") continue;
+    const fs::path path = room.path() / "README.md";
     INFO(path);
     REQUIRE(fs::exists(path));
     std::ifstream in(path);
     std::size_t lines = 0;
     for (std::string text; std::getline(in, text);) ++lines;
-    CHECK((lines <= 80 || std::string(room) == "python"));
+    CHECK(lines <= 80);
   }
 }
 

@@ -6,7 +6,7 @@
 // Invariants
 //  (1) It never returns an address range that overlaps one in use. If the recorded address would,
 //      or none is recorded, it invents an address above all recorded ones.
-//  (2) While `strict`, a call fails unless it is the next recorded one: it failed in the process.
+//  (2) While `strict`, a call without a record fails, because it failed in the recorded process.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class RecordedDriver final : public Driver {
   void expect(std::vector<SnapshotEntry> events, bool strict);
   // Marks an address range as in use from the start.
   void occupy(std::int64_t address, std::int64_t bytes) { used_[address] = bytes; }
-  // A recording has no use of a block on other streams, only the time at which the block became
-  // free. Each such block therefore gets a hidden stream of its own. reach() finishes that stream.
+  // A recording does not tell which streams use a freed block, only when the block became available
+  // again. Each such block therefore gets a hidden stream of its own, which reach() finishes.
   void reach(int hidden_stream) { reached_.insert(hidden_stream); }
   // Undoes reach(): the stream finishes only if the allocator waits for it.
   void hold(int hidden_stream) { reached_.erase(hidden_stream); }

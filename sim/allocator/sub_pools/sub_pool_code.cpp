@@ -134,27 +134,11 @@ void find_groups(SubPoolCode& code) {
   }
 }
 
-void find_lazy(SubPoolCode& code) {
-  constexpr std::int32_t steps = 40;
-  const std::vector<std::int32_t> released = released_at(code);
-  std::vector<std::int32_t> ends;  // release steps of the lazy tensors that are alive
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(code.steps.size()); ++i) {
-    const std::int32_t end = released[static_cast<std::size_t>(i)];
-    if (end == never || end - i > steps) continue;
-    std::erase_if(ends, [&](std::int32_t e) { return e < i; });
-    if (ends.size() == most_lazy) continue;
-    ends.push_back(end);
-    code.steps[static_cast<std::size_t>(i)].lazy = true;
-    code.steps[static_cast<std::size_t>(end)].lazy = true;
-  }
-}
-
 }  // namespace
 
 void prepare(SubPoolCode& code) {
   number_registers(code);
   find_groups(code);
-  find_lazy(code);
 }
 
 }  // namespace sim::allocator

@@ -36,7 +36,6 @@ struct SubPoolStep {
   std::int32_t tensor = -1;
   std::int32_t cycles = 0;  // number of cycles since the tensor was allocated
   std::int32_t group = -1;  // of place: index of the group that begins here; -1: none
-  bool lazy = false;        // of place and release: a short-lived tensor, see prepare()
 };
 
 // One size of a group, for the test of room: a tensor of `bytes` is allocated while at most `live`
@@ -75,15 +74,10 @@ struct SubPoolCode {
   int notes = 0;                     // number of steps of kind note
 };
 
-// Largest number of unplaced lazy tensors at the same time.
-constexpr std::size_t most_lazy = 4;
-
 // Makes a code with tensors and steps ready to be played.
 //   registers     every tensor gets its own
 //   groups        all short groups (at most 48 steps), and long groups that begin far enough apart:
 //                 the longer the group, the greater the distance. No group spans a note.
-//   lazy tensors  tensors released at most 40 steps after their allocation, at most most_lazy at
-//                 the same time
 void prepare(SubPoolCode& code);
 
 }  // namespace sim::allocator

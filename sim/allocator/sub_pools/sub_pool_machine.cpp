@@ -41,7 +41,6 @@ SubPoolMachine::SubPoolMachine(std::shared_ptr<const SubPoolCode> code,
     own.cycles = static_cast<std::uint16_t>(step.cycles);
     own.group = step.group;
     own.bytes = tensor.bytes;
-    own.lazy = step.lazy;
     if (step.kind == Kind::place && room_for_sizes()) own.bin = number(free_.bin_of(tensor.bytes));
   }
   for (const SubPoolNeed& need : code_->needs)
@@ -83,40 +82,10 @@ inline void SubPoolMachine::add_slack(std::int64_t bytes) {
   most_slack_.active = std::max(most_slack_.active, slack_.active);
 }
 
-inline bool SubPoolMachine::lazy_in(NodeId block) const {
-  for (std::size_t b = 0; b < lazies_; ++b)
-    if (lazy_[b].block == block) return true;
-  return false;
-}
-
-// Allocates the tensor of a step. Lazy tensors whose remainder would be the best fit are placed
-// first. False: no free block fits.
+// Allocates the tensor of a step. False: no free block fits, or there would be too many sizes.
 inline bool SubPoolMachine::place(Step& step) {
-  FreeBins::Position fit = first_fit(step);
-  for (std::size_t b = 0; b < lazies_;) {
-    if (!would_rather(lazy_[b], step.bytes, fit)) {
-      ++b;
-      continue;
-    }
-    if (!lay_down(b)) return false;
-    fit = first_fit(step);
-    b = 0;
-  }
+  const FreeBins::Position fit = free_.first_fit_from(step.bin);
   if (fit.group < 0) return false;
-  if (!step.lazy) return take(step, fit);
-  keep_in_mind(step, fit);
-  return true;
-}
-
-// Best fit among the free blocks that no unplaced lazy tensor would take.
-inline FreeBins::Position SubPoolMachine::first_fit(const Step& step) const {
-  FreeBins::Position fit = free_.first_fit_from(step.bin);
-  while (fit.group >= 0 && lazy_in(static_cast<NodeId>(free_.block(fit)))) fit = free_.next(fit);
-  return fit;
-}
-
-// Allocates a tensor in a free block. False: there would be too many sizes.
-inline bool SubPoolMachine::take(Step& step, FreeBins::Position fit) {
   const auto id = static_cast<NodeId>(free_.block(fit));
   free_.erase(fit);
   registers_[step.base + (cycle_ & step.mask)] = id;
@@ -142,66 +111,10 @@ inline bool SubPoolMachine::take(Step& step, FreeBins::Position fit) {
   return true;
 }
 
-// Whether the remainder that a lazy tensor would leave fits better than `fit`.
-inline bool SubPoolMachine::would_rather(const Lazy& lazy, std::int64_t bytes,
-                                         FreeBins::Position fit) const {
-  if (lazy.rest < bytes) return false;
-  if (fit.group < 0) return true;
-  const std::int64_t size = free_.size_at(fit);
-  return lazy.rest < size || (lazy.rest == size && lazy.rest_address < free_.address_at(fit));
-}
-
-// Remembers a lazy tensor without placing it.
-inline void SubPoolMachine::keep_in_mind(const Step& step, FreeBins::Position fit) {
-  const auto block = static_cast<NodeId>(free_.block(fit));
-  const Node& node = at(block);
-  const std::int64_t rest = rest_of(node, step.bytes);
-  lazy_[lazies_++] = {static_cast<std::size_t>(&step - steps_.data()), step.base, block, rest,
-                      node.address + step.bytes};
-  if (rest == 0) add_slack(node.size - step.bytes);
-}
-
-// Releases a lazy tensor that was never placed. False: it was placed.
-inline bool SubPoolMachine::forget(const Step& step) {
-  for (std::size_t b = 0; b < lazies_; ++b) {
-    const Lazy& lazy = lazy_[b];
-    if (lazy.home != step.base) continue;
-    if (lazy.rest == 0) add_slack(step.bytes - at(lazy.block).size);
-    lazy_[b] = lazy_[--lazies_];
-    return true;
-  }
-  return false;
-}
-
-// Places a remembered lazy tensor in its block. False: there would be too many sizes.
-bool SubPoolMachine::lay_down(std::size_t b) {
-  const Lazy lazy = lazy_[b];
-  lazy_[b] = lazy_[--lazies_];
-  Step& step = steps_[lazy.step];
-  const Node& node = at(lazy.block);
-  if (lazy.rest == 0) add_slack(step.bytes - node.size);
-  return take(step, free_.find_in(node.bin, node.address));
-}
-
-bool SubPoolMachine::lay_down_all() {
-  while (lazies_ > 0)
-    if (!lay_down(0)) return false;
-  return true;
-}
-
 // Frees the block of a tensor and merges it with free neighbours. False: there would be too many
 // sizes.
 inline bool SubPoolMachine::release(Step& step) {
-  if (step.lazy && forget(step)) return true;
   NodeId id = registers_[step.base + ((cycle_ - step.cycles) & step.mask)];
-  for (std::size_t b = 0; b < lazies_;) {
-    if (lazy_[b].block != at(id).left && lazy_[b].block != at(id).right) {
-      ++b;
-      continue;
-    }
-    if (!lay_down(b)) return false;
-    b = 0;
-  }
   if (!room_for_sizes()) return false;
   std::int64_t size = at(id).size;
   const bool exact = size == step.bytes;
@@ -276,13 +189,7 @@ bool SubPoolMachine::play(std::vector<Slack>& notes) {
     if (step.kind == Kind::place) {
       if (step.group >= 0) {
         const SubPoolGroup& group = code_->groups[static_cast<std::size_t>(step.group)];
-        bool room = group.bytes <= free_.largest_size() &&
-                    !lazy_in(static_cast<NodeId>(free_.block(free_.last())));
-        if (!room) {
-          if (!lay_down_all()) return false;
-          room = room_for(group);
-        }
-        if (room) {
+        if (group.bytes <= free_.largest_size() || room_for(group)) {
           for (std::int32_t k = group.others; k < group.others_end; ++k) {
             Step& other =
                 steps_[static_cast<std::size_t>(code_->others[static_cast<std::size_t>(k)])];
@@ -305,7 +212,6 @@ bool SubPoolMachine::play(std::vector<Slack>& notes) {
       return false;
     }
   }
-  assert(lazies_ == 0);
   ++cycle_;
   return true;
 }

@@ -12,15 +12,8 @@
 // Invariants
 //  (1) Blocks of a segment tile it. No two neighbours are both free.
 //  (2) A block has a bin number if and only if it is free, and it is then in that bin.
-//
-// Lazy tensors. A short-lived tensor is placed lazily: only when another request needs its block.
-//   placement   the machine remembers the block it would take and the remainder of that block
-//   release     if no step touched that block meanwhile, nothing changes
-//   conflict    another tensor would use the remainder, or a neighbour of the block becomes free:
-//               the lazy tensor is placed now, in the block that is still unchanged
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -93,7 +86,6 @@ class SubPoolMachine {
   // visits every step.
   struct Step {
     SubPoolStep::Kind kind{};
-    bool lazy = false;
     std::uint16_t mask = 0, cycles = 0;
     std::int16_t bin = -1;  // place: bin of the requested size
     std::uint32_t base = 0;
@@ -104,13 +96,6 @@ class SubPoolMachine {
     std::int64_t bytes = 0;
   };
   static_assert(sizeof(Step) == 32);
-  // A lazy tensor that is not placed yet.
-  struct Lazy {
-    std::size_t step = 0;                     // that allocates it
-    std::uint32_t home = 0;                   // its register
-    NodeId block = -1;                        // the free block that it would take
-    std::int64_t rest = 0, rest_address = 0;  // the remainder of that block; rest 0: no split
-  };
 
   const Node& at(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
   Node& at(NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
@@ -120,7 +105,6 @@ class SubPoolMachine {
   }
   bool run(std::vector<Slack>& notes);
   bool place(Step& step);
-  bool take(Step& step, FreeBins::Position fit);
   bool release(Step& step);
   void leave(const Step& step);
   bool room_for(const SubPoolGroup& group) const;
@@ -128,13 +112,6 @@ class SubPoolMachine {
   std::int64_t rest_of(const Node& node, std::int64_t bytes) const;
   void add_slack(std::int64_t bytes);
 
-  bool lazy_in(NodeId block) const;
-  FreeBins::Position first_fit(const Step& step) const;
-  bool would_rather(const Lazy& lazy, std::int64_t bytes, FreeBins::Position fit) const;
-  void keep_in_mind(const Step& step, FreeBins::Position fit);
-  bool forget(const Step& step);
-  bool lay_down(std::size_t lazy);
-  bool lay_down_all();
   NodeId new_node();
   void look_for_recurrence();
 
@@ -148,8 +125,6 @@ class SubPoolMachine {
   NodeId last_ = -1;  // block added last, while segments are added
   std::uint32_t cycle_ = 0;
   Slack slack_, most_slack_;
-  std::array<Lazy, most_lazy> lazy_;
-  std::size_t lazies_ = 0;
 
   // Brent's cycle detection: address and size of every tensor alive at the start of cycle
   // saved_cycle. The state is saved again at distances that double.

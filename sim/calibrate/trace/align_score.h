@@ -14,7 +14,7 @@
 
 namespace sim::calibrate {
 
-constexpr std::int32_t skip_operation = 3;
+constexpr std::int32_t skip_operation = 3;  // cost of an operation without kernels
 
 class Score {
  public:

@@ -3,9 +3,8 @@
 //
 // Packet simulation sends the rounds message by message, to check the fluid model
 // (cluster/network/packet_check.cpp). The functions at the end count bytes and steps of the rounds.
-// Tests check the rounds against the definition of each collective. Rounds do not affect the time
-// of a step. It follows NCCL's cost model on solved rates (cluster/network/cost.h, flows.h), which
-// only chooses among NCCL's algorithms.
+// Tests check the rounds against the definition of each collective. Rounds do not decide the time
+// of a training step: network.h computes it from NCCL's cost model and solved rates.
 //
 // The buffer is divided into `ranks` equal chunks. An algorithm moves chunks and never sees bytes,
 // links or time. Each kind defines what a rank holds before and after:
@@ -14,6 +13,7 @@
 //     reduce_scatter  its share of every chunk          chunk r on rank r, summed over all ranks
 //     all_gather      chunk r on rank r                 every chunk
 //     broadcast       every chunk on rank 0             every chunk
+//     all_to_all      a chunk for each rank             the chunk that each rank has for it
 //     send_receive    every chunk                       also those of rank r - 1 (not rank 0)
 //     ring_exchange   chunk r on rank r                 also chunk r - 1, of its left neighbour
 #pragma once

@@ -56,8 +56,8 @@ class Executor {
   bool run_to(std::size_t cut);
   // Runs one class until it stops or waits. Returns whether it executed anything.
   bool advance(int c);
-  // All classes wait, and none asks for a time. One class whose allocation waits for an idle device
-  // continues without the wait, as in the reference engine. False: there is no such class.
+  // Call it if no class can run. Of the classes whose allocation waits for an idle device, the one
+  // with the earliest clock continues without the wait, as in the reference engine. False: none.
   bool let_one_allocate();
   // Completes outstanding operations on any of `streams`, in order of issue. False: some time is
   // unknown.

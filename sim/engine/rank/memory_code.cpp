@@ -68,7 +68,8 @@ std::vector<std::size_t> frees(const std::vector<MemoryInstruction>& code) {
 }
 
 // Marks transients, the last first: during the life of a transient, only transients are allocated.
-void mark_transients(std::vector<MemoryInstruction>& code, const std::vector<std::size_t>& freed) {
+void mark_transients(MemoryCode& memory, const std::vector<std::size_t>& freed) {
+  const std::vector<MemoryInstruction>& code = memory.code;
   std::size_t other = code.size();  // the next allocation that is not a transient
   for (std::size_t i = code.size(); i-- > 0;) {
     if (code[i].instruction.op != Op::alloc) continue;
@@ -76,7 +77,7 @@ void mark_transients(std::vector<MemoryInstruction>& code, const std::vector<std
       other = i;
       continue;
     }
-    code[i].transient = code[freed[i]].transient = true;
+    memory.marks[code[i].place].transient = memory.marks[code[freed[i]].place].transient = true;
   }
 }
 
@@ -96,25 +97,24 @@ MemoryCode memory_code(const program::Block& block) {
   MemoryCode result;
   std::vector<MemoryInstruction>& code = result.code;
   for (std::uint32_t i = 0; i < block.code.size(); ++i)
-    if (touches_memory(block.code[i])) code.push_back({block.code[i], i, -1, false});
+    if (touches_memory(block.code[i])) code.push_back({block.code[i], i});
+  result.marks.resize(block.code.size());
 
   const std::vector<std::size_t> freed = frees(code);
-  mark_transients(code, freed);
+  mark_transients(result, freed);
 
   std::size_t end = 0;  // place of the last free in the open group
   for (std::size_t i = 0; i < code.size(); ++i) {
     const program::Instruction& tensor = code[i].instruction;
-    if (!code[i].transient || tensor.op != Op::alloc) continue;
+    MemoryCode::Mark& mark = result.marks[code[i].place];
+    if (!mark.transient || tensor.op != Op::alloc) continue;
     if (i >= end) {
-      code[i].group = static_cast<std::int16_t>(result.groups.size());
+      mark.group = static_cast<std::int16_t>(result.groups.size());
       result.groups.emplace_back();
     }
     end = std::max(end, freed[i]);
     add(tensor, result.groups.back());
   }
-  result.marks.resize(block.code.size());
-  for (const MemoryInstruction& step : code)
-    result.marks[step.place] = {step.group, step.transient};
   return result;
 }
 

@@ -1,7 +1,7 @@
 // memory_code.h — the memory instructions of a block, for replays of memory alone.
 //
 // A transient is a tensor that is freed before the next allocation of a tensor that is not a
-// transient. So its address affects no other tensor. A group is a run of transients. The replay
+// transient. So its address affects no other tensor. A group is a run of transients. The executor
 // leaves a group out if each of its tensors would find room without the driver and without a new
 // peak (RankMemory::room_for).
 #pragma once
@@ -20,8 +20,6 @@ namespace sim::engine {
 struct MemoryInstruction {
   program::Instruction instruction;
   std::uint32_t place = 0;  // in the block
-  std::int16_t group = -1;  // index into MemoryCode::groups: the group begins here
-  bool transient = false;   // allocation or free of one
 };
 
 struct MemoryCode {
@@ -29,14 +27,13 @@ struct MemoryCode {
     std::vector<RoomNeeded> rooms;  // by stream
     std::int64_t tensors = 0;
   };
-  // The transients of `code`, by place in the block.
   struct Mark {
-    std::int16_t group = -1;
-    bool transient = false;
+    std::int16_t group = -1;  // index into `groups`: the group begins here
+    bool transient = false;   // allocation or free of one
   };
   std::vector<MemoryInstruction> code;
   std::vector<Group> groups;
-  std::vector<Mark> marks;
+  std::vector<Mark> marks;  // by place in the block
 };
 
 MemoryCode memory_code(const program::Block& block);
@@ -73,8 +70,8 @@ constexpr std::uint32_t slot_number(const program::Program& program, program::Sp
   return layer_base + index;
 }
 
-// Visits the memory instructions of the passes [begin, end) in order: visit(pass, call, block,
-// step, slot, to). `to` is the destination of a move.
+// Visits the memory instructions of the passes [begin, end) in order: visit(pass, call, step, slot,
+// to). `to` is the destination of a move.
 template <class Visit>
 void walk_memory(const program::Program& program, const std::vector<program::Pass>& passes,
                  std::uint32_t begin, std::uint32_t end, std::span<const MemoryCode* const> blocks,
@@ -85,12 +82,11 @@ void walk_memory(const program::Program& program, const std::vector<program::Pas
     const std::vector<program::Call>& calls = program.templates[passes[p].pattern].calls;
     for (std::uint32_t c = 0; c < calls.size(); ++c) {
       const std::uint32_t layer = frame + calls[c].layer_base;
-      const MemoryCode& block = *blocks[calls[c].block];
-      for (const MemoryInstruction& step : block.code) {
+      for (const MemoryInstruction& step : blocks[calls[c].block]->code) {
         const program::Instruction& i = step.instruction;
         const program::Slot from{i.space, i.index};
         const program::Slot to = i.op == program::Op::move ? program::destination(i) : from;
-        visit(p, c, block, step, slot_number(program, from.space, from.index, frame, layer),
+        visit(p, c, step, slot_number(program, from.space, from.index, frame, layer),
               slot_number(program, to.space, to.index, frame, layer));
       }
     }

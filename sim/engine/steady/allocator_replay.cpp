@@ -26,29 +26,20 @@ void AllocatorReplay::put_back() {
 bool AllocatorReplay::replay_cycle(std::uint32_t end, Time origin) {
   RankState& r = r_;
   const std::int64_t calls = r.driver.calls();
-  const bool may_leave_out = r.memory.allocator().takes_what_fits();
   const std::int64_t* clock_log = r.log.times.data();
-  bool leave_out = false;  // the current group of transients
   const std::uint32_t begin = r.at.pass;
   walk_memory(r.program, *r.at.passes, begin, end, blocks_,
-              [&](std::uint32_t pass, std::uint32_t call, const MemoryCode& block,
-                  const MemoryInstruction& step, std::uint32_t slot, std::uint32_t to) {
+              [&](std::uint32_t pass, std::uint32_t call, const MemoryInstruction& step,
+                  std::uint32_t slot, std::uint32_t to) {
                 const program::Instruction& i = step.instruction;
                 if (i.op == Op::alloc) {
                   r.clock.cpu = Time{origin.ps + *clock_log++};
-                  if (step.group >= 0) {
-                    const MemoryCode::Group& group =
-                        block.groups[static_cast<std::size_t>(step.group)];
-                    leave_out = may_leave_out && r.memory.room_for(group.rooms, group.tensors);
-                  }
-                  if (step.transient && leave_out) return;
                   r.at.pass = pass;
                   r.at.call = call;
                   r.at.instruction = step.place;
                   r.memory.allocate(slot, i, r.at);
                 } else if (i.op == Op::free) {
                   r.clock.cpu = Time{origin.ps + *clock_log++};
-                  if (step.transient && leave_out) return;
                   const program::Streams recorded = r.memory.recorded(slot);
                   for (std::size_t s = 0; recorded >> s; ++s)
                     if (recorded >> s & 1) r.clock.tail[s] = Time{origin.ps + *clock_log++};

@@ -38,8 +38,8 @@ class Tracer {
     frees_ = 0;
     const std::int64_t* clock_log = r_.log.times.data();
     walk_memory(r_.program, *r_.at.passes, begin, end, blocks_,
-                [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
-                    std::uint32_t slot, std::uint32_t to) {
+                [&](std::uint32_t, std::uint32_t, const MemoryInstruction& step, std::uint32_t slot,
+                    std::uint32_t to) {
                   const program::Instruction& i = step.instruction;
                   if (i.op == Op::alloc) {
                     place(i, slot, *clock_log++, trace);

@@ -22,8 +22,8 @@ bool SteadyState::comes_again(int c, std::size_t cut, std::size_t cycle) const {
   walk_memory(r.program, *r.at.passes, r.program.cuts[cut] + r.beyond,
               r.program.cuts[cut + cycle] + r.beyond,
               executor_.memory_code()[static_cast<std::size_t>(c)],
-              [&](std::uint32_t, std::uint32_t, const MemoryCode&, const MemoryInstruction& step,
-                  std::uint32_t slot, std::uint32_t to) {
+              [&](std::uint32_t, std::uint32_t, const MemoryInstruction& step, std::uint32_t slot,
+                  std::uint32_t to) {
                 const program::Instruction& i = step.instruction;
                 if (i.op == program::Op::alloc) {
                   recorded[slot] = 0;

@@ -27,7 +27,7 @@ constexpr std::int64_t max_points = 10'000'000;
 struct GridPoint {
   std::string name, family;
   std::vector<std::string> settings;  // "tp=4": the point as a plan of settings
-  bool counts_all_attention = false;  // in the throughput of tables (grid.proto: paper)
+  bool counts_all_attention = false;  // grid.proto: `throughput: paper`
   std::shared_ptr<const Machine> machine;
   program::Plan plan;                       // incomplete when there are problems
   std::optional<program::ValidPlan> valid;  // set if there are no problems

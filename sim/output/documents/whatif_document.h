@@ -20,7 +20,7 @@ struct WhatifRow {
   double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
   double cost_per_million_tokens = 0;                           // 0: no price
   std::vector<double> accounts;                                 // seconds, mean over ranks
-  // By stage: seconds of its ranks with the most time that is no wait for others in the pipeline.
+  // [stage][account], seconds: the accounts of the stage's rank that waits least for other stages.
   std::vector<std::vector<double>> stages;
   double outside_gib = 0;  // of the fullest ranks, outside of PyTorch: NCCL, context, libraries
   double reserved_gib = 0, capacity_gib = 0;

@@ -45,7 +45,7 @@ class PassTimeline final : public engine::Observer {
   using Key = std::tuple<int, program::PassKind, int, int>;  // microbatch, pass, chunk, turn
   struct Class {
     int step = -1;
-    int turn = 0;            // number of separate blocks of the step's own work so far
+    int turn = 0;            // blocks of work outside of any microbatch so far
     bool in_a_pass = false;  // the last operation belonged to a microbatch
     std::map<Key, Span> spans;
     Streams streams;

@@ -1,7 +1,7 @@
 // build.h — turns a plan into the device programs of its rank classes.
 //
-// Ranks issue what Megatron-LM core 0.8-0.9 issues with TransformerEngine 1.x on PyTorch 2.3.
-// INVENTORY.md in sim/program lists every tensor with its source.
+// A plan without a framework gets the work of Megatron-LM core 0.8-0.9, TransformerEngine 1.x and
+// PyTorch 2.3. INVENTORY.md in sim/program lists the tensors of all frameworks with their sources.
 #pragma once
 
 #include "sim/program/ir/environment.h"

@@ -55,7 +55,7 @@ struct LayerPolicy {
   int recompute_layers = 1;  // uniform: layers per chunk; block: layers recomputed per stage
   // --cpu-offloading-num-layers: the saved tensors of the first layers wait on the CPU.
   int offload_layers = 0;
-  // Modules whose saved tensors wait on the CPU, one bit each; smaller tensors stay.
+  // Modules whose saved tensors wait on the CPU, one bit each. Tensors of fewer elements stay.
   std::uint8_t offload_modules = 0;
   std::int64_t offload_min_elements = 1048576;
   // The share of a pass's groups that are offloaded; the last ones stay. Each stage keeps

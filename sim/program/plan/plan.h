@@ -1,5 +1,5 @@
-// plan.h — what to train and how it is parallelised: every setting of a Megatron-LM launch script
-// that changes what a rank issues.
+// plan.h — what to train and how it is parallelised: every setting of a launch script that changes
+// the work that a rank issues.
 //
 // A plan says nothing about machines. `problems` lists every rule that a plan breaks (rules/). A
 // plan without problems always has a program.
@@ -138,8 +138,8 @@ struct Plan {
   int expert_tp() const {
     return !architecture.is_mixture() ? 1 : mesh.etp > 0 ? mesh.etp : mesh.tp;
   }
-  // Parameters in shards: another group of ranks splits the experts than the other parameters.
-  // FSDP2 wraps them on their own mesh [torchtitan distributed/parallel_dims.py: efsdp].
+  // Whether sharded experts lie on other groups of ranks than the other sharded parameters. FSDP2
+  // wraps experts on a mesh of their own [torchtitan distributed/parallel_dims.py: efsdp].
   bool splits_experts_apart() const {
     return architecture.is_mixture() && (mesh.ep > 1 || expert_tp() != mesh.tp);
   }

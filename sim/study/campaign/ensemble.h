@@ -29,7 +29,7 @@ double effective(const Outcome& outcome);
 
 // The save interval with the highest mean effective time under the same seeds. Intervals around
 // `near` are simulated and fitted by the form of the exact formula, a/tau + b + c tau + d tau^2,
-// which removes noise. `interval` is that of the last tier.
+// which removes noise. The intervals are those of the last tier of checkpoints.
 struct Optimum {
   double interval = 0;  // seconds
   struct Point {

@@ -36,7 +36,7 @@ struct FailureKind {
   // leaves at once, or with the next save, which loses no training.
   bool straggler = false;
   bool at_save = false;
-  Lifetime found{};
+  Lifetime found{};  // time until the straggler is found
 };
 
 // A failure with a known time, from a recorded trace.

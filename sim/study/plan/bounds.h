@@ -7,9 +7,9 @@
 // First bound, for every plan, from layer costs (layer_costs.h) and the schedule's order:
 //
 //    time     for each stage s: forward passes of the earlier parts, all passes of s, and backward
-//             passes of the earlier parts. The last backward pass of a stage belongs to its lowest
-//             part, after its other forward and backward passes. Split weight gradients may come
-//             later and count for the stage alone
+//             passes of the earlier parts, since the last backward pass of a stage is that of its
+//             lowest part. Split weight gradients may run after those of the earlier parts, so they
+//             count in a second sum, without the backward passes of the earlier parts
 //             Where parameters are sharded also: the gathers and reductions of the first stage, one
 //             after the other on the network (traffic_bound.cpp)
 //    then     for plans at the front of the queue: the same pass times, run as a pipeline in the

@@ -10,8 +10,8 @@
 
 namespace sim::planner {
 
-// The next computation of an entry. If it was replayed already: a replay that continues although
-// less memory is free than wanted (Extent::few_retries).
+// The next computation of an entry. For an entry that was replayed already it is a second replay,
+// which does not stop when less memory is free than the user wants (Extent::few_retries).
 std::size_t item_of(const Entry& entry);
 std::uint32_t core_of(std::size_t item);
 // The kind of bound that a plan had before an item was computed.

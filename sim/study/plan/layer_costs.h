@@ -32,8 +32,8 @@ struct LayerCosts {
   std::int64_t layer_parameters = 0, first_parameters = 0, last_parameters = 0;  // of a rank
 };
 
-// The values that layer costs depend on: base, tp, cp, micro_batch, recomputed modules, whether
-// backward is split.
+// The values that layer costs depend on: base (an index of Space::bases: the settings that are not
+// varied), tp, cp, micro_batch, recomputed modules, whether backward is split.
 using LayerCostsKey = std::tuple<int, int, int, int, int, bool>;
 LayerCostsKey layer_costs_key(const Space& space, const PlanShape& core, bool splits);
 LayerCostsKey layer_costs_key(const Space& space, const PlanShape& core);

@@ -68,12 +68,6 @@ struct LayerChoice {
   bool eighths = false;
 };
 
-// A schedule with its number of chunks.
-struct ScheduleChoice {
-  const schedule::Schedule* row = nullptr;
-  int chunks = 1;
-};
-
 // How a core's layers are distributed to its parts (program/plan/layer_partition.h).
 enum class Split : std::uint8_t {
   even,

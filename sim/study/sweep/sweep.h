@@ -27,7 +27,7 @@ namespace sim::study {
 struct Point {
   std::string name, family;           // names are unique in a grid
   std::vector<std::string> settings;  // "tp=4": the point as a plan of settings
-  bool counts_all_attention = false;  // in the throughput of tables
+  bool counts_all_attention = false;  // grid.proto: `throughput: paper`
   std::string cluster;
   std::shared_ptr<const input::Machine> machine;
   std::string machine_digest;                  // of everything else that the answer depends on

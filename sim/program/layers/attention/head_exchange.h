@@ -35,7 +35,7 @@ class HeadExchange {
   std::int64_t groups() const { return groups_; }
   Stream ring() const;  // stream of the outer level, between ranks with equal index
 
-  // Query, key and value for the attention kernel. `layouts` stay the caller's.
+  // Query, key and value for the attention kernel. The caller still holds `layouts` and drops them.
   struct Inputs {
     Value query, key, value;
   };
@@ -46,7 +46,7 @@ class HeadExchange {
   // False: the exchange is a separate autograd function, and attention saves its own output.
   bool resends_output() const { return pipelined_; }
   // Backward: output (0 if it is not exchanged again) and gradient of the output, for the tokens of
-  // the attention kernel. The arguments stay the caller's.
+  // the attention kernel. The caller still holds the arguments.
   struct Outputs {
     Value out, gradient;
   };

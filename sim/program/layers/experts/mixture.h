@@ -110,7 +110,7 @@ class SharedAside {
   void down(Writer& w);
   Value output(Writer& w);  // the compute stream waits for Stream::side
 
-  void gather_back(Writer& w, Value gradient);  // gradient of the output; it stays the caller's
+  void gather_back(Writer& w, Value gradient);  // of the output; the caller drops it
   void down_back(Writer& w);
   void up_back(Writer& w);
   Value input_gradient(Writer& w);

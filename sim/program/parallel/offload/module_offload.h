@@ -7,12 +7,12 @@
 // Groups come up in the order in which they are needed, one at each start. After the last group of
 // a microbatch, the groups of the next one follow, if its forward pass is done. Each copy is thus
 // one layer's worth of groups ahead of its use. The last group of each name stays on the GPU if its
-// backward pass follows directly; this gives the copies their lead. A module that predicts a token
-// further has the last groups, so all of its groups stay.
+// backward pass follows directly; this gives the copies their lead. A module of multi-token
+// prediction comes after the last layer, so all of its groups are last ones and stay.
 //
-// A stage keeps the first of the remaining groups, in the order of backward passes, up to
-// `offload_delta_bytes` times its number. Each pass then offloads only the share
-// `activation_offload_fraction` of its groups (rounded up); its last ones stay.
+// Of the remaining groups, stage s keeps the first s x `offload_delta_bytes` bytes, in the order of
+// backward passes. Each pass then offloads only the share `activation_offload_fraction` of its
+// groups (rounded up); its last ones stay.
 //
 // Copies start after all work that the GPU has received, on streams of their own. Nothing waits for
 // the copies down: the allocator holds a tensor's memory until its copy is done. Tensors that come
