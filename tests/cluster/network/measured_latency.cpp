@@ -136,8 +136,9 @@ TEST_CASE(
     Network network(cluster, ideal_profile(), quiet());
     return *network.answer(kind, first(64), Bytes{bytes});
   };
-  const topology::Transport none, slow{.message_latency = us(10)},
-      reported{.reported_latency = us(75)};
+  topology::Transport none, slow, reported;
+  slow.message_latency = us(10);
+  reported.reported_latency = us(75);
   // Tree of 8 nodes: 2 x 3 steps between nodes. Ring: 7 of an all-gather.
   CHECK(microseconds(at(slow, Kind::all_reduce, KiB)) ==
         Approx(microseconds(at(none, Kind::all_reduce, KiB)) + 60));
