@@ -12,7 +12,7 @@ namespace sim::command {
 
 struct LeaveOutWanted {
   std::string column;     // source, gpu, framework, model, half, or a column of the tables
-  std::string folder;     // of the records, with which an interrupted command goes on
+  std::string folder;     // of the records, from which an interrupted command continues
   std::string csv;        // predictions of the left-out rows; "": none
   std::string residuals;  // residuals of the left-out rows; "": none
   std::string words;      // the command line, for the residuals file

@@ -149,7 +149,7 @@ void check_code(std::uint64_t seed, Counts& counts) {
 
 }  // namespace
 
-TEST_CASE("allocator: a lane replayed alone is the allocator's, period for period") {
+TEST_CASE("allocator: a sub-pool replayed alone is the allocator's, cycle for cycle") {
   Counts counts;
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     INFO("seed " << seed);

@@ -75,7 +75,7 @@ Dealt dealt_on(const std::vector<std::string>& settings) {
 
 }  // namespace
 
-TEST_CASE("answer: no deal of microbatches ends earlier than the one that is found") {
+TEST_CASE("answer: no division of microbatches ends earlier than the one that is found") {
   Random random(5);
   const auto below = [&](int n) {
     return static_cast<int>(random.next() % static_cast<std::uint64_t>(n));
@@ -99,7 +99,8 @@ TEST_CASE("answer: replicas whose speeds are 2 to 1 get microbatches 2 to 1") {
   CHECK(microbatch_balance({{0, 1, 0}, {0, 1, 0}, {0, 2, 0}}, 10) == std::vector{4, 4, 2});
 }
 
-TEST_CASE("answer: a balanced deal is never slower than the even one, nor than its neighbours") {
+TEST_CASE(
+    "answer: a balanced division is never slower than the even one, nor than its neighbours") {
   for (const std::vector<std::string>& shape : std::vector<std::vector<std::string>>{
            {"tp=8", "global_batch=24"},
            {"tp=4", "global_batch=40"},
@@ -130,7 +131,7 @@ TEST_CASE("answer: a balanced deal is never slower than the even one, nor than i
   }
 }
 
-TEST_CASE("answer: where all GPUs are alike a balanced deal is as even as it goes") {
+TEST_CASE("answer: where all GPUs are alike a balanced division is as even as possible") {
   CHECK(dealt_on({"tp=8", "global_batch=24", "replica_microbatches=balanced"}).counts ==
         std::vector{12, 12});
   CHECK(dealt_on({"tp=8", "global_batch=25", "replica_microbatches=balanced"}).counts ==

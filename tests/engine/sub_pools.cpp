@@ -82,7 +82,7 @@ void check_draws(std::uint64_t first, int count, int microbatches, Counts& count
 
 }  // namespace
 
-TEST_CASE("engine: memory in lanes is memory run to the end, on drawn plans") {
+TEST_CASE("engine: memory in sub-pools is memory run to the end, on drawn plans") {
   Counts counts;
   check_draws(0, 40, 96, counts);
   check_draws(1000, 10, 168, counts);

@@ -2,10 +2,10 @@
 // per second, into rows of a table of runs. The commands `validate` and `calibrate` call it before
 // the prediction.
 //
-// Such a table (calibration/measured/memory.csv) has one row per rank or stage. Columns
-// `cur_alloc_gib`, `max_alloc_gib` and `max_reserved_gib` are torch's current, peak allocated and
-// peak reserved bytes. Columns that only affect time are missing. This function fills them from the
-// row's source.
+// Such a table (calibration/measured/memory.csv) has one row per rank or stage. Its columns
+// `max_alloc_gib` and `max_reserved_gib` are torch's peak allocated and peak reserved bytes. They
+// become `mem_alloc_peak_gib` and `mem_reserved_peak_gib`, the columns of a table of runs. Columns
+// that only affect time are missing, and stay so.
 #pragma once
 
 #include "sim/calibrate/rows/row_plan.h"

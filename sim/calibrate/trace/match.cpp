@@ -69,8 +69,8 @@ bool sizes_agree(const Queues& q, int queue, const Histogram& theirs) {
   return theirs.ranks.count(size->second) > 0;
 }
 
-std::vector<StreamQueue> lanes_of(const ExpectedStep& expected, const MeasuredTrace& trace,
-                                  const std::vector<Calls>& calls) {
+std::vector<StreamQueue> queues_of(const ExpectedStep& expected, const MeasuredTrace& trace,
+                                   const std::vector<Calls>& calls) {
   const Queues q = histograms(expected, trace, calls);
   struct Pair {
     double likeness;
@@ -85,49 +85,49 @@ std::vector<StreamQueue> lanes_of(const ExpectedStep& expected, const MeasuredTr
     }
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const Pair& a, const Pair& b) { return a.likeness > b.likeness; });
-  std::map<int, std::vector<int>> lanes;
+  std::map<int, std::vector<int>> streams_of;
   std::map<int, Histogram> lacks = q.ours;
   std::map<int, bool> taken;
   const auto give = [&](const Pair& p) {
-    lanes[p.queue].push_back(p.stream);
+    streams_of[p.queue].push_back(p.stream);
     taken[p.stream] = true;
     Histogram& rest = lacks[p.queue];
     for (std::size_t f = 0; f < rest.count.size(); ++f)
       rest.count[f] = std::max(0.0, rest.count[f] - q.theirs.at(p.stream).count[f]);
   };
   for (const Pair& p : pairs)
-    if (!taken[p.stream] && lanes.count(p.queue) == 0) give(p);
+    if (!taken[p.stream] && streams_of.count(p.queue) == 0) give(p);
   for (const Pair& p : pairs)
     if (!taken[p.stream] &&
         2 * lacks[p.queue].shared(q.theirs.at(p.stream)) >= q.theirs.at(p.stream).sum())
       give(p);
   std::vector<StreamQueue> out;
-  for (auto& [queue, streams] : lanes)
+  for (auto& [queue, streams] : streams_of)
     out.push_back({static_cast<program::Stream>(queue), std::move(streams)});
   return out;
 }
 
-void match_lane(const StreamQueue& lane, const ExpectedStep& expected, const Calls& calls,
-                std::vector<std::int32_t>& owners) {
+void match_queue(const StreamQueue& of, const ExpectedStep& expected, const Calls& calls,
+                 std::vector<std::int32_t>& owners) {
   std::vector<AlignItem> ours, theirs;
   std::vector<std::size_t> index;  // indices of the expected operations
   for (std::size_t i = 0; i < expected.operations.size(); ++i) {
     const ExpectedOperation& o = expected.operations[i];
-    if (o.queue != lane.queue) continue;
+    if (o.queue != of.queue) continue;
     ours.push_back({o.family, o.own().ps / 1000, purposes_of_label(o.label)});
     index.push_back(i);
   }
-  std::vector<std::size_t> of_lane;  // indices of the calls
+  std::vector<std::size_t> of_queue;  // indices of the calls
   for (std::size_t c = 0; c < calls.all.size(); ++c) {
     const int stream = calls.all[c].stream;
-    if (std::find(lane.streams.begin(), lane.streams.end(), stream) == lane.streams.end()) continue;
+    if (std::find(of.streams.begin(), of.streams.end(), stream) == of.streams.end()) continue;
     theirs.push_back(calls.all[c].item);
-    of_lane.push_back(c);
+    of_queue.push_back(c);
   }
   const std::vector<std::int32_t> found = align(ours, theirs);
   for (std::size_t t = 0; t < found.size(); ++t)
     if (found[t] >= 0)
-      owners[of_lane[t]] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[t])]);
+      owners[of_queue[t]] = static_cast<std::int32_t>(index[static_cast<std::size_t>(found[t])]);
 }
 
 double part(double some, double all) {
@@ -139,10 +139,10 @@ double part(double some, double all) {
 TraceMatch match(const ExpectedStep& expected, const MeasuredTrace& trace) {
   TraceMatch out;
   for (const MeasuredStep& step : trace.steps) out.calls.push_back(calls_of(trace, step));
-  out.lanes = lanes_of(expected, trace, out.calls);
+  out.queues = queues_of(expected, trace, out.calls);
   for (const Calls& calls : out.calls) {
     std::vector<std::int32_t> owners(calls.all.size(), -1);
-    for (const StreamQueue& lane : out.lanes) match_lane(lane, expected, calls, owners);
+    for (const StreamQueue& of : out.queues) match_queue(of, expected, calls, owners);
     auto& of_kernels = out.owners.emplace_back();
     for (const std::uint32_t call : calls.of_kernel) of_kernels.push_back(owners[call]);
   }

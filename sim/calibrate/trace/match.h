@@ -21,7 +21,7 @@ struct StreamQueue {
 };
 
 struct TraceMatch {
-  std::vector<StreamQueue> lanes;
+  std::vector<StreamQueue> queues;
   // For each step and each of its kernels the index of the expected operation, or -1.
   std::vector<std::vector<std::int32_t>> owners;
   std::vector<Calls> calls;  // for each step

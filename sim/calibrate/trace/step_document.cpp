@@ -117,12 +117,13 @@ Rows clock_rows(const std::vector<RankClock>& clocks) {
 void draw(const ComparedTrace& compared, output::SliceTrace& out) {
   if (compared.trace.steps.empty()) return;
   const MeasuredStep& step = compared.trace.steps.front();
-  for (const StreamQueue& lane : compared.match.lanes) {
-    const std::string queue(program::name(lane.queue));
+  for (const StreamQueue& matched : compared.match.queues) {
+    const std::string queue(program::name(matched.queue));
     const int expected = out.track(queue + ", predicted");
     for (const ExpectedOperation& o : compared.expected->operations)
-      if (o.queue == lane.queue) out.slice(expected, o.label, o.start.ps / 1000, o.end.ps / 1000);
-    for (const int stream : lane.streams) {
+      if (o.queue == matched.queue)
+        out.slice(expected, o.label, o.start.ps / 1000, o.end.ps / 1000);
+    for (const int stream : matched.streams) {
       const int track = out.track(fmt::format("{}, measured (stream {})", queue, stream));
       std::int64_t free = 0;
       for (std::size_t k = 0; k < step.kernels.size(); ++k) {

@@ -8,7 +8,7 @@ namespace sim::topology {
 // The rates for each of `ranks` GPUs that work at the same time.
 struct HostRates {
   Bandwidth copy{};      // pinned, one direction
-  Bandwidth pageable{};  // down through memory that is not pinned, and widened
+  Bandwidth pageable{};  // to memory that is not pinned, widened to fp32
   Bandwidth memory{};    // memory bandwidth for updates on the CPU
 };
 HostRates host_rates(const Node& node, int ranks);

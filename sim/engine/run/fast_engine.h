@@ -2,13 +2,13 @@
 // repetitions.
 //
 // It needs no event queue: every time is a maximum of known times plus a duration. Memory sees the
-// same clocks as in the reference engine. README.md of this folder describes the life of a step.
+// same clocks as in the reference engine. sim/engine/README.md describes the life of a step.
 //
 // With one hardware queue per stream, the CPU may continue before the first of two messages in a
 // queue has a known time. The start of the second is then known later (`settle`). The same holds
 // for collectives across classes, and for memory that they use. An allocation must know whether
-// such a time is past. If all classes wait, it is not past for the class with the earliest clock:
-// everything still to be issued comes later (`answer`).
+// such a time is past. If all classes wait, the class with the earliest clock continues as if it
+// were not past: everything that is still to be issued comes later (`answer`).
 #pragma once
 
 #include "sim/engine/replay.h"

@@ -155,8 +155,8 @@ class SubPoolReplay final : public MemoryReplay {
   struct Limits {
     std::vector<Height> critical;  // where a peak may be reached
     std::int64_t peak_allocated = 0, peak_active = 0;
-    // slack_most: limit of the slack at events without a note. Groups of transients that are left
-    // out (memory_code.h) do not count. slack_room: its margin over the slack at the take-over.
+    // slack_most: limit of the slack at events without a note. Groups that the machines skip
+    // (sub_pool_code.h) do not count. slack_room: its margin over the slack at the take-over.
     std::int64_t slack_most = 0, slack_room = first_slack_room;
   };
 

@@ -1,4 +1,4 @@
-// schedule_plan.h — what the schedule of a plan makes of its batch: slices of sequences, mirrors.
+// schedule_plan.h — facts of a plan that follow from its schedule: slices of sequences, mirrors.
 #pragma once
 
 #include <cstdint>
