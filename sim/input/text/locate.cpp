@@ -1,3 +1,4 @@
+#include "sim/base/machine_error.h"
 #include "sim/input/text/locate.h"
 
 #include <fmt/format.h>
@@ -67,8 +68,11 @@ bool is_root(const fs::path& folder) {
 
 // A file that may not be read counts as missing, so that an answer does not tell that it exists.
 bool is_there(const fs::path& path) {
+  if (!may_read(path.string())) return false;
   std::error_code error;
-  return may_read(path.string()) && fs::exists(path, error);
+  const bool there = fs::exists(path, error);
+  throw_machine_error(error.value(), path.string());
+  return there;
 }
 
 // A name as it is compared with others: "meta-llama/Llama-3.1-70B" gives "llama3170b".
@@ -211,6 +215,7 @@ std::vector<std::string> names(Kind kind) {
   const fs::path folder = fs::path(repository_root()) / home.folder;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     if (it->path().extension() == home.extension) found.push_back(it->path().stem().string());
+  throw_machine_error(error.value(), folder.string());
   std::sort(found.begin(), found.end());
   return found;
 }
