@@ -14,4 +14,7 @@ bool is_machine_error(int error);
 // Throws std::system_error ("FILE: Input/output error") if `error` is one of the machine.
 void throw_machine_error(int error, const std::string& file);
 
+// Whether a file or folder of this name can be found. Throws as above.
+bool file_exists(const std::string& path);
+
 }  // namespace sim

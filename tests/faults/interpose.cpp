@@ -210,13 +210,12 @@ int lstat(const char* path, struct stat* status) {
 }
 
 int fstat(int file, struct stat* status) {
-  return spoilt<int>({},
-                     [&](bool) { return real<int(int, struct stat*)>("fstat")(file, status); });
+  return spoilt<int>({}, [&](bool) { return real<int(int, struct stat*)>("fstat")(file, status); });
 }
 
 int fstat64(int file, struct stat64* status) {
-  return spoilt<int>(
-      {}, [&](bool) { return real<int(int, struct stat64*)>("fstat64")(file, status); });
+  return spoilt<int>({},
+                     [&](bool) { return real<int(int, struct stat64*)>("fstat64")(file, status); });
 }
 
 int access(const char* path, int how) {

@@ -44,8 +44,8 @@ class DisturbedWriter {
     golden::place_old(writer_, folder_);
     const Finished spoilt = golden::with_fault(fault, writer_.command, folder_);
     if (std::string bad = golden::bad_ending(fault, spoilt); !bad.empty()) return bad;
-    const bool passing = std::string_view(fault.way) == "interrupted" ||
-                         std::string_view(fault.way) == "short";
+    const bool passing =
+        std::string_view(fault.way) == "interrupted" || std::string_view(fault.way) == "short";
     if (passing && spoilt.code != whole_.code)
       return golden::told(fault, "is stopped by it", spoilt);
     if (spoilt.code == 2 && whole_.code != 2) return golden::told(fault, "says no", spoilt);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstring>
 #include <string_view>
 
@@ -31,8 +32,9 @@ Finished with_fault(const Fault& fault, const std::string& command, const std::s
   write(folder + "/calls", std::string(sizeof(std::uint64_t) + counted, '\0'));
   const std::string what =
       fault.call == 0 ? "" : fmt::format("FAULT_AT={} FAULT_KIND={} ", fault.call, fault.way);
-  // A program with the address sanitizer needs its library loaded first.
-  return run("timeout -k 1 60 sh -c '" + what +
+  // CPU time is bounded as well as waiting: the machine may do other things, too. A program with the
+  // address sanitizer needs its library loaded first.
+  return run("timeout -k 1 300 prlimit --cpu=60 --core=0 sh -c '" + what +
                  "ASAN_OPTIONS=verify_asan_link_order=0 FAULT_COUNT=\"$PWD/calls\" LD_PRELOAD=" +
                  REHEARSE_FAULTS " exec " + command + "'",
              folder);
@@ -68,7 +70,9 @@ std::string told(const Fault& fault, const std::string& problem, const Finished&
 std::string bad_ending(const Fault& fault, const Finished& finished) {
   constexpr int killed = 128 + 9;
   if (kills(fault) && finished.code == killed) return "";
-  if (finished.code == 124 || finished.code == killed) return told(fault, "never ends", finished);
+  constexpr int out_of_cpu_time = 128 + SIGXCPU;
+  if (finished.code == 124 || finished.code == killed || finished.code == out_of_cpu_time)
+    return told(fault, "never ends", finished);
   constexpr std::array<int, 8> documented = {0, 2, 64, 65, 66, 71, 74, 75};
   if (std::ranges::find(documented, finished.code) == documented.end() ||
       finished.err.find("bug of ours") != std::string::npos)

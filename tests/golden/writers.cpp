@@ -75,7 +75,10 @@ std::string writers_scratch(const std::string& name) {
 }
 
 void place_old(const Writer& writer, const std::string& folder) {
-  fs::remove_all(folder + "/out");
+  std::vector<fs::path> left;  // also temporary files of a command that was killed
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("out")) left.push_back(entry.path());
+  for (const fs::path& path : left) fs::remove_all(path);
   for (const std::string& file : writer.files) {
     const fs::path path = fs::path(folder) / file;
     fs::create_directories(path.parent_path());

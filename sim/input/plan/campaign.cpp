@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/quantity.h"
 #include "sim/base/text.h"
 #include "sim/input/schema/campaign.pb.h"
@@ -80,8 +81,7 @@ Result<std::string> find(const char* folder, const char* noun, const std::string
     return problems;
   }
   const fs::path place = fs::path(repository_root()) / "workloads" / folder;
-  std::error_code absent;  // names that no file can have: too long
-  if (fs::exists(place / (name + ".textproto"), absent))
+  if (file_exists((place / (name + ".textproto")).string()))
     return (place / (name + ".textproto")).string();
   const std::vector<std::string> names = names_in(folder);
   return Diagnostics{

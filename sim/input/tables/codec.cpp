@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/text.h"
 #include "sim/input/schema/codec.pb.h"
 #include "sim/input/text/locate.h"
@@ -46,8 +47,7 @@ std::vector<std::string> codec_names() {
 Result<collective::Codec> load_codec(const std::string& name) {
   const bool is_path = name.find('/') != std::string::npos || name.ends_with(".textproto");
   const fs::path path = is_path ? fs::path(name) : folder() / (name + ".textproto");
-  std::error_code error;
-  if (!is_path && !fs::exists(path, error)) {
+  if (!is_path && !file_exists(path.string())) {
     const std::vector<std::string> names = codec_names();
     return Diagnostics{
         {"", fmt::format("there is no codec '{}'{}; calibration/codecs has: {}", name.substr(0, 80),

@@ -1,4 +1,3 @@
-#include "sim/base/machine_error.h"
 #include "sim/input/text/locate.h"
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/program_files.h"
 #include "sim/base/text.h"
 #include "sim/input/text/confine.h"
@@ -68,11 +68,7 @@ bool is_root(const fs::path& folder) {
 
 // A file that may not be read counts as missing, so that an answer does not tell that it exists.
 bool is_there(const fs::path& path) {
-  if (!may_read(path.string())) return false;
-  std::error_code error;
-  const bool there = fs::exists(path, error);
-  throw_machine_error(error.value(), path.string());
-  return there;
+  return may_read(path.string()) && file_exists(path.string());
 }
 
 // A name as it is compared with others: "meta-llama/Llama-3.1-70B" gives "llama3170b".
@@ -124,7 +120,8 @@ std::string mentioned(const Home& home, std::string_view name,
       return std::tolower(static_cast<unsigned char>(a)) ==
              std::tolower(static_cast<unsigned char>(b));
     };
-    if (!std::ranges::search(text, name, equal).empty()) found.push_back(one);
+    if (std::search(text.begin(), text.end(), name.begin(), name.end(), equal) != text.end())
+      found.push_back(one);
   }
   constexpr std::size_t most_shown = 3;
   if (found.empty() || found.size() > most_shown) return "";

@@ -323,7 +323,8 @@ class Pool {
     }
     worker = Worker{};
     if (WIFSIGNALED(status)) return end_by_signal(WTERMSIG(status));
-    if (WEXITSTATUS(status) == 0)  // it could not read its item or write its answer, or we could not
+    if (WEXITSTATUS(status) ==
+        0)  // it could not read its item or write its answer, or we could not
       return {Ending::killed,
               std::string(output::killed_from_outside) + ": a pipe to a worker process failed"};
     return {Ending::failed,

@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "sim/base/machine_error.h"
 #include "sim/output/output.h"
 
 namespace sim::study {
@@ -119,13 +120,9 @@ RecordProblem RecordFile::lock() {
 }
 
 FolderContents contents_of(const std::string& folder) {
-  std::error_code error;
-  const auto there = [&](const char* file) {
-    return std::filesystem::exists(folder + file, error);
-  };
-  if (there("/results.jsonl")) return FolderContents::sweep;
-  if (!there("/results.csv")) return FolderContents::none;
-  return there("/plan.json") ? FolderContents::plan : FolderContents::foreign_table;
+  if (file_exists(folder + "/results.jsonl")) return FolderContents::sweep;
+  if (!file_exists(folder + "/results.csv")) return FolderContents::none;
+  return file_exists(folder + "/plan.json") ? FolderContents::plan : FolderContents::foreign_table;
 }
 
 RecordProblem RecordFile::open(const std::string& folder, Mode mode,
