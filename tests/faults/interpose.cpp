@@ -136,7 +136,7 @@ bool makes_file(int flags) {
 Character character_of(int flags) {
   return {.error = EMFILE,
           .needs_room = makes_file(flags),
-          .may_be_interrupted = true,
+          .may_be_interrupted = (flags & O_DIRECTORY) == 0 || makes_file(flags),
           .changes_files = (flags & O_ACCMODE) != O_RDONLY};
 }
 

@@ -41,6 +41,10 @@ std::vector<std::string> shard_folders(const std::string& folder, Diagnostics& p
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (file_exists((entry.path() / "shard.json").string())) found.push_back(entry.path().string());
   }
+  if (error) {
+    problems.push_back({folder, error.message(), Fault::missing});
+    return {};
+  }
   if (found.empty()) {
     problems.push_back({folder, "holds no shards (folders with a shard.json)", Fault::missing});
   }

@@ -150,7 +150,7 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   dropped_ = foreign_ = damaged_ = 0;
   std::filesystem::remove(folder + "/results.csv", error);
   rewrite_ = false;
-  if (had_bytes_ && ::ftruncate(descriptor_, 0) != 0) {
+  if (::ftruncate(descriptor_, 0) != 0) {  // also if what is there could not be read
     return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
   }
   return RecordProblem::none;
@@ -184,7 +184,6 @@ RecordProblem RecordFile::read_back(const Check& readable) {
   if (!read_all(descriptor_, text)) {
     return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
   }
-  had_bytes_ = !text.empty();
   const std::size_t last = text.rfind('\n');
   const std::size_t keep = last == std::string::npos ? 0 : last + 1;
   dropped_ = text.size() - keep;
