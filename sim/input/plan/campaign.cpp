@@ -61,11 +61,8 @@ double to_span(const std::string& text) {
 std::vector<std::string> names_in(const char* folder) {
   std::vector<std::string> names;
   if (repository_root().empty()) return names;
-  std::error_code error;
-  for (fs::directory_iterator it(fs::path(repository_root()) / "workloads" / folder, error), end;
-       !error && it != end; it.increment(error))
-    if (it->path().extension() == ".textproto") names.push_back(it->path().stem().string());
-  std::ranges::sort(names);
+  for (const fs::path& file : files_in(fs::path(repository_root()) / "workloads" / folder))
+    names.push_back(file.stem().string());
   return names;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "sim/base/machine_error.h"
@@ -37,10 +36,7 @@ collective::Codec codec_of(const v1::Codec& from) {
 
 std::vector<std::string> codec_names() {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder(), error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == ".textproto") names.push_back(it->path().stem().string());
-  std::ranges::sort(names);
+  for (const fs::path& file : files_in(folder())) names.push_back(file.stem().string());
   return names;
 }
 

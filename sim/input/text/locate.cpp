@@ -208,12 +208,18 @@ Result<std::string> data_folder(std::string_view name) {
 std::vector<std::string> names(Kind kind) {
   const Home& home = home_of(kind);
   std::vector<std::string> found;
+  for (const fs::path& file : files_in(fs::path(repository_root()) / home.folder, home.extension))
+    found.push_back(file.stem().string());
+  return found;
+}
+
+std::vector<fs::path> files_in(const fs::path& folder, std::string_view extension) {
+  std::vector<fs::path> found;
   std::error_code error;
-  const fs::path folder = fs::path(repository_root()) / home.folder;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == home.extension) found.push_back(it->path().stem().string());
+    if (it->path().extension() == extension) found.push_back(it->path());
   throw_machine_error(error.value(), folder.string());
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found, {}, [](const fs::path& file) { return file.stem().string(); });
   return found;
 }
 

@@ -92,8 +92,13 @@ RecordProblem RecordFile::lock() {
   const auto patience = std::chrono::steady_clock::now() + 1s;
   for (int attempt = 0; attempt < 100; ++attempt) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (descriptor_ < 0 && errno == EINTR) continue;
     if (descriptor_ < 0) return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    int locked = 0;
+    do {
+      locked = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+    } while (locked != 0 && errno == EINTR);
+    if (locked != 0) {
       if (errno == EWOULDBLOCK) {
         // Workers of a killed sweep hold the lock until they notice its end.
         if (std::chrono::steady_clock::now() >= patience)
