@@ -69,7 +69,8 @@ class DisturbedWriter {
   }
 
  private:
-  // Records are lines that are added one by one, in any order; --overwrite takes old ones away first.
+  // Records are lines that are added one by one, in any order;
+  // --overwrite takes old ones away first.
   bool may_lack(std::size_t file, const std::string& left) const {
     const std::string& name = writer_.files[file];
     const bool there = fs::exists(folder_ + "/" + name);

@@ -32,8 +32,8 @@ Finished with_fault(const Fault& fault, const std::string& command, const std::s
   write(folder + "/calls", std::string(sizeof(std::uint64_t) + counted, '\0'));
   const std::string what =
       fault.call == 0 ? "" : fmt::format("FAULT_AT={} FAULT_KIND={} ", fault.call, fault.way);
-  // CPU time is bounded as well as waiting: the machine may do other things, too. A program with the
-  // address sanitizer needs its library loaded first.
+  // CPU time is bounded as well as waiting: the machine may do other things, too. A program with
+  // the address sanitizer needs its library loaded first.
   return run("timeout -k 1 300 prlimit --cpu=60 --core=0 sh -c '" + what +
                  "ASAN_OPTIONS=verify_asan_link_order=0 FAULT_COUNT=\"$PWD/calls\" LD_PRELOAD=" +
                  REHEARSE_FAULTS " exec " + command + "'",
