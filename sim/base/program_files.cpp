@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "sim/base/machine_error.h"
+
 namespace sim {
 namespace fs = std::filesystem;
 
@@ -28,10 +30,9 @@ std::string program_folder() {
 
 std::string program_part(std::string_view name) {
   const fs::path own = program_folder();
-  std::error_code error;
   for (const fs::path& folder :
        {own, own.parent_path(), own.parent_path() / "libexec" / "rehearse"}) {
-    if (fs::exists(folder / name, error)) return (folder / name).string();
+    if (file_exists((folder / name).string())) return (folder / name).string();
   }
   return (own / name).string();
 }

@@ -300,11 +300,8 @@ output::Rows field_rows() {
 std::vector<std::string> names_of(const Listed& kind) {
   std::vector<std::string> names;
   if (kind.entries == frameworks) {
-    std::error_code error;
-    const std::string folder = need(input::data_folder("workloads/frameworks"));
-    for (const auto& file : std::filesystem::directory_iterator(folder, error))
-      if (file.path().extension() == ".textproto") names.push_back(file.path().stem());
-    std::ranges::sort(names);
+    for (const auto& file : input::files_in(need(input::data_folder("workloads/frameworks"))))
+      names.push_back(file.stem());
   } else {
     for (Entry& entry : kind.entries()) names.push_back(std::move(entry.name));
   }

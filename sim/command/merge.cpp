@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/machine_error.h"
 #include "sim/command/common/shard.h"
 #include "sim/output/documents/sweep_document.h"
 #include "sim/output/record.h"
@@ -21,9 +22,8 @@ namespace {
 // Stops if the folder has other records than those to be written, or a results.csv without records.
 void keep_other_records(const study::Merged& merged, const std::string& into) {
   std::string path = into + "/results.jsonl";
-  std::error_code error;
   bool same = false;
-  if (std::filesystem::exists(path, error)) {
+  if (file_exists(path)) {
     std::string lines;
     for (const std::string& line : merged.lines) lines += line + "\n";
     std::ifstream in(path, std::ios::binary);

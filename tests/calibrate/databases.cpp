@@ -219,6 +219,16 @@ TEST_CASE("calibrate: a hostile database is refused") {
       "x.sqlite"));
 }
 
+TEST_CASE("calibrate: a database that repeats a long text in many rows is refused at once") {
+  const std::string rows =
+      "INSERT INTO StringIds VALUES (9, printf('%100000s', 'x'));"
+      "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000) "
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT 10 * i, 10 * i + 5, i, 9, 2 FROM c;";
+  const auto read = read_bytes(database(tables + rows), "x.sqlite");
+  REQUIRE_FALSE(read);
+  CHECK(messages(read.errors()).front().find("a text of 100000 bytes") != std::string::npos);
+}
+
 TEST_CASE("calibrate: a memory snapshot says what was held") {
   const auto read = read_source(std::string(REHEARSE_SOURCE_DIR) +
                                 "/tests/allocator/data/magma27_cs336_memory_snapshot.pickle");

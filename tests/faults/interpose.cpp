@@ -7,13 +7,17 @@
 //   short        half of the bytes are written or read
 //   interrupted  EINTR, once
 //   kill-before  SIGKILL instead of the call
-//   kill-after   SIGKILL behind it
+//   kill-after   SIGKILL after the call
 //
-// FAULT_COUNT names a file of eight bytes that holds how many calls there were; without FAULT_AT
-// calls are only counted.
+// FAULT_COUNT names a file of 8 + N bytes: how many calls there were, then a byte for each of the
+// first N, the sum of the kinds that it can suffer besides `fail`: 1 full, 2 short, 4 interrupted,
+// 8 the two kills (the call changes files). Without FAULT_AT calls are only counted.
+//
+// Calls that the C library makes inside itself are not seen: printf's write, malloc's mmap.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -21,6 +25,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,7 +42,8 @@ namespace {
 enum class Way { count, fail, full, shortened, interrupted, kill_before, kill_after };
 
 struct State {
-  std::uint64_t* calls = nullptr;  // shared by all processes
+  std::uint64_t* calls = nullptr;  // shared by all processes, as are the bytes after it
+  std::uint64_t bytes = 0;         // one for each call
   std::uint64_t at = 0;
   Way way = Way::count;
 };
@@ -64,10 +70,14 @@ State& state() {
     if (!path) return s;
     const int file = real<int(const char*, int, ...)>("open")(path, O_RDWR | O_CLOEXEC);
     if (file < 0) return s;
-    void* page = mmap(nullptr, sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    struct stat status {};
+    const bool sized = real<int(int, struct stat*)>("fstat")(file, &status) == 0;
+    const std::size_t size = sized ? static_cast<std::size_t>(status.st_size) : 0;
+    void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     real<int(int)>("close")(file);
-    if (page == MAP_FAILED) return s;
+    if (page == MAP_FAILED || size < sizeof(std::uint64_t)) return s;
     s.calls = static_cast<std::uint64_t*>(page);
+    s.bytes = size - sizeof(std::uint64_t);
     if (const char* at = std::getenv("FAULT_AT")) s.at = std::strtoull(at, nullptr, 10);
     if (const char* kind = std::getenv("FAULT_KIND")) s.way = way_of(kind);
     return s;
@@ -75,27 +85,34 @@ State& state() {
   return made;
 }
 
+// What a call is when it goes wrong: its errno when it fails, and which other faults can befall it.
+struct Character {
+  int error = EIO;
+  bool needs_room = false;
+  bool has_size = false;
+  bool may_be_interrupted = false;
+  bool changes_files = false;
+
+  std::uint8_t kinds() const {
+    return static_cast<std::uint8_t>((needs_room ? 1 : 0) | (has_size ? 2 : 0) |
+                                     (may_be_interrupted ? 4 : 0) | (changes_files ? 8 : 0));
+  }
+};
+
 // How this call is spoilt; Way::count leaves it alone.
-Way now() {
+Way now(Character character) {
   State& s = state();
   if (!s.calls) return Way::count;
   const std::uint64_t call = __atomic_add_fetch(s.calls, 1, __ATOMIC_SEQ_CST);
+  if (call <= s.bytes) reinterpret_cast<std::uint8_t*>(s.calls + 1)[call - 1] = character.kinds();
   if (s.at == 0 || call != s.at) return Way::count;
   if (s.way == Way::kill_before) kill(getpid(), SIGKILL);
   return s.way;
 }
 
-// What a call is when it goes wrong: its errno when it fails, and whether it needs room on the
-// disk.
-struct Character {
-  int error = EIO;
-  bool needs_room = false;
-  bool may_be_interrupted = false;
-};
-
 template <typename Result, typename Call>
 Result spoilt(Character character, Call call) {
-  const Way way = now();
+  const Way way = now(character);
   const auto refuse = [](int error) {
     errno = error;
     return static_cast<Result>(-1);
@@ -112,16 +129,33 @@ std::size_t half(std::size_t bytes, bool shortened) {
   return shortened && bytes > 1 ? bytes / 2 : bytes;
 }
 
+bool makes_file(int flags) {
+  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+Character character_of(int flags) {
+  return {.error = EMFILE,
+          .needs_room = makes_file(flags),
+          .may_be_interrupted = (flags & O_DIRECTORY) == 0 || makes_file(flags),
+          .changes_files = (flags & O_ACCMODE) != O_RDONLY};
+}
+
 int opened(const char* name, const char* path, int flags, mode_t mode) {
-  const bool makes = (flags & O_CREAT) != 0;
-  return spoilt<int>({.error = EMFILE, .needs_room = makes, .may_be_interrupted = true}, [&](bool) {
+  return spoilt<int>(character_of(flags), [&](bool) {
     return real<int(const char*, int, ...)>(name)(path, flags, mode);
   });
 }
 
 mode_t mode_of(int flags, va_list list) {
-  return (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(list, int)) : 0;
+  return makes_file(flags) ? static_cast<mode_t>(va_arg(list, int)) : 0;
 }
+
+constexpr Character reading{.has_size = true, .may_be_interrupted = true};
+constexpr Character writing{
+    .needs_room = true, .has_size = true, .may_be_interrupted = true, .changes_files = true};
+constexpr Character looking{};
+constexpr Character renaming{.error = EACCES, .needs_room = true, .changes_files = true};
+constexpr Character removing{.error = EACCES, .changes_files = true};
 
 }  // namespace
 
@@ -143,31 +177,121 @@ int open64(const char* path, int flags, ...) {
   return opened("open64", path, flags, mode);
 }
 
+int openat(int folder, const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = mode_of(flags, list);
+  va_end(list);
+  return spoilt<int>(character_of(flags), [&](bool) {
+    return real<int(int, const char*, int, ...)>("openat")(folder, path, flags, mode);
+  });
+}
+
+// Linux closes a file even when it reports an error.
+int close(int file) {
+  const int closed = real<int(int)>("close")(file);
+  return spoilt<int>({}, [&](bool) { return closed; });
+}
+
+int stat(const char* path, struct stat* status) {
+  return spoilt<int>(
+      looking, [&](bool) { return real<int(const char*, struct stat*)>("stat")(path, status); });
+}
+
+int stat64(const char* path, struct stat64* status) {
+  return spoilt<int>(looking, [&](bool) {
+    return real<int(const char*, struct stat64*)>("stat64")(path, status);
+  });
+}
+
+int lstat(const char* path, struct stat* status) {
+  return spoilt<int>(
+      looking, [&](bool) { return real<int(const char*, struct stat*)>("lstat")(path, status); });
+}
+
+int fstat(int file, struct stat* status) {
+  return spoilt<int>({}, [&](bool) { return real<int(int, struct stat*)>("fstat")(file, status); });
+}
+
+int fstat64(int file, struct stat64* status) {
+  return spoilt<int>({},
+                     [&](bool) { return real<int(int, struct stat64*)>("fstat64")(file, status); });
+}
+
+int access(const char* path, int how) {
+  return spoilt<int>(looking,
+                     [&](bool) { return real<int(const char*, int)>("access")(path, how); });
+}
+
 ssize_t read(int file, void* bytes, size_t size) {
-  return spoilt<ssize_t>({.may_be_interrupted = true}, [&](bool shortened) {
+  return spoilt<ssize_t>(reading, [&](bool shortened) {
     return real<ssize_t(int, void*, size_t)>("read")(file, bytes, half(size, shortened));
   });
 }
 
+ssize_t pread64(int file, void* bytes, size_t size, off64_t from) {
+  return spoilt<ssize_t>(reading, [&](bool shortened) {
+    return real<ssize_t(int, void*, size_t, off64_t)>("pread64")(file, bytes, half(size, shortened),
+                                                                 from);
+  });
+}
+
 ssize_t write(int file, const void* bytes, size_t size) {
-  return spoilt<ssize_t>({.needs_room = true, .may_be_interrupted = true}, [&](bool shortened) {
+  return spoilt<ssize_t>(writing, [&](bool shortened) {
     return real<ssize_t(int, const void*, size_t)>("write")(file, bytes, half(size, shortened));
   });
 }
 
+// Shortened, it writes the first of its parts.
+ssize_t writev(int file, const struct iovec* parts, int count) {
+  return spoilt<ssize_t>(writing, [&](bool shortened) {
+    return real<ssize_t(int, const struct iovec*, int)>("writev")(file, parts,
+                                                                  shortened ? 1 : count);
+  });
+}
+
+ssize_t pwrite64(int file, const void* bytes, size_t size, off64_t from) {
+  return spoilt<ssize_t>(writing, [&](bool shortened) {
+    return real<ssize_t(int, const void*, size_t, off64_t)>("pwrite64")(
+        file, bytes, half(size, shortened), from);
+  });
+}
+
+void* mmap64(void* near, size_t size, int may, int how, int file, off64_t from) {
+  void* page = MAP_FAILED;
+  return spoilt<int>({.error = ENOMEM},
+                     [&](bool) {
+                       page = real<void*(void*, size_t, int, int, int, off64_t)>("mmap64")(
+                           near, size, may, how, file, from);
+                       return page == MAP_FAILED ? -1 : 0;
+                     }) == 0
+             ? page
+             : MAP_FAILED;
+}
+
 int fsync(int file) {
-  return spoilt<int>({.needs_room = true, .may_be_interrupted = true},
+  return spoilt<int>({.needs_room = true, .may_be_interrupted = true, .changes_files = true},
                      [&](bool) { return real<int(int)>("fsync")(file); });
 }
 
+int fdatasync(int file) {
+  return spoilt<int>({.needs_room = true, .may_be_interrupted = true, .changes_files = true},
+                     [&](bool) { return real<int(int)>("fdatasync")(file); });
+}
+
 int ftruncate(int file, off_t size) {
-  return spoilt<int>({.may_be_interrupted = true},
+  return spoilt<int>({.may_be_interrupted = true, .changes_files = true},
                      [&](bool) { return real<int(int, off_t)>("ftruncate")(file, size); });
 }
 
 int ftruncate64(int file, off64_t size) {
-  return spoilt<int>({.may_be_interrupted = true},
+  return spoilt<int>({.may_be_interrupted = true, .changes_files = true},
                      [&](bool) { return real<int(int, off64_t)>("ftruncate64")(file, size); });
+}
+
+int fchmod(int file, mode_t mode) {
+  return spoilt<int>({.error = EPERM, .changes_files = true},
+                     [&](bool) { return real<int(int, mode_t)>("fchmod")(file, mode); });
 }
 
 int flock(int file, int how) {
@@ -176,23 +300,42 @@ int flock(int file, int how) {
 }
 
 int rename(const char* from, const char* to) {
-  return spoilt<int>({.error = EACCES, .needs_room = true},
+  return spoilt<int>(renaming,
                      [&](bool) { return real<int(const char*, const char*)>("rename")(from, to); });
 }
 
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  return spoilt<int>(renaming, [&](bool) {
+    return real<int(int, const char*, int, const char*, int)>("linkat")(from_folder, from,
+                                                                        to_folder, to, flags);
+  });
+}
+
 int unlink(const char* path) {
-  return spoilt<int>({.error = EACCES},
-                     [&](bool) { return real<int(const char*)>("unlink")(path); });
+  return spoilt<int>(removing, [&](bool) { return real<int(const char*)>("unlink")(path); });
+}
+
+int unlinkat(int folder, const char* path, int flags) {
+  return spoilt<int>(removing, [&](bool) {
+    return real<int(int, const char*, int)>("unlinkat")(folder, path, flags);
+  });
 }
 
 int remove(const char* path) {
-  return spoilt<int>({.error = EACCES},
-                     [&](bool) { return real<int(const char*)>("remove")(path); });
+  return spoilt<int>(removing, [&](bool) { return real<int(const char*)>("remove")(path); });
 }
 
 int mkdir(const char* path, mode_t mode) {
-  return spoilt<int>({.error = EACCES, .needs_room = true},
+  return spoilt<int>({.error = EACCES, .needs_room = true, .changes_files = true},
                      [&](bool) { return real<int(const char*, mode_t)>("mkdir")(path, mode); });
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                   void* argument) {
+  const int problem = spoilt<int>({.error = EAGAIN}, [&](bool) {
+    return real<decltype(pthread_create)>("pthread_create")(thread, attributes, start, argument);
+  });
+  return problem == -1 ? EAGAIN : problem;  // it returns its errno
 }
 
 int pipe2(int ends[2], int flags) {

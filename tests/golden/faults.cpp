@@ -1,23 +1,21 @@
-// faults.cpp — a sweep in which one system call fails, at each call and in every way
-// (tests/faults/interpose.cpp), or which is killed. It ends with a message and an exit code.
+// faults.cpp — a sweep in which one system call fails, at each call and in every way (fault.h), or
+// which is killed. It ends with a message and an exit code.
 // --resume then gives the bytes of an undisturbed sweep.
 #include <fmt/format.h>
 
-#include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "tests/golden/program.h"
+#include "tests/golden/fault.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using golden::Fault;
 using golden::Finished;
 using golden::run;
 using golden::text_of;
@@ -36,9 +34,6 @@ families {
 }
 )";
 
-const std::array<const char*, 6> ways = {"fail",        "full",        "short",
-                                         "interrupted", "kill-before", "kill-after"};
-
 class Disturbed {
  public:
   explicit Disturbed(const std::string& name) : folder_(golden::scratch(name)) {
@@ -50,74 +45,42 @@ class Disturbed {
     REQUIRE(!csv_.empty());
   }
 
-  // The number of system calls of a sweep.
-  std::uint64_t calls() {
-    REQUIRE(sweep("").code == 0);
-    std::uint64_t number = 0;
-    const std::string bytes = text_of(folder_ + "/calls");
-    std::memcpy(&number, bytes.data(), sizeof number);
-    return number;
+  std::vector<Fault> faults() {
+    fs::remove_all(folder_ + "/out");
+    return golden::faults_of(sweep, folder_);
   }
 
-  // The defect after a sweep whose call `at` failed in the given way; "" without a defect.
-  std::string survives(std::uint64_t at, const char* way) {
-    const Finished spoilt = sweep(fmt::format("FAULT_AT={} FAULT_KIND={} ", at, way));
-    const std::string where = fmt::format("call {}, {}: ", at, way);
-    const auto said = [&](const Finished& finished, const char* what) {
-      return fmt::format("{}{}, exit {}: {}", where, what, finished.code, finished.err);
-    };
-    const bool killed = spoilt.code == 128 + 9 && std::string_view(way).starts_with("kill");
-    if (spoilt.code == 124 || (spoilt.code == 128 + 9 && !killed))
-      return said(spoilt, "never ends");
-    const bool bug = spoilt.err.find("bug of ours") != std::string::npos;
-    if (bug || (spoilt.code > 128 && !killed)) return said(spoilt, "ended badly");
-    if (spoilt.code == 0 && !same()) return said(spoilt, "says it is done and is not");
-    if (spoilt.code != 0 && !killed && spoilt.err.empty() && spoilt.out.empty())
-      return said(spoilt, "says nothing");
-    if (spoilt.code == 0) return "";
-    const Finished resumed =
-        run("./rehearse sweep little.textproto -q -j 1 -o out --resume", folder_);
-    if (resumed.code != 0) return said(resumed, "is not resumed");
-    return same() ? "" : said(resumed, "resumes with other bytes");
+  // The defect of a sweep that suffers this fault; "" without a defect.
+  std::string survives(const Fault& fault) {
+    fs::remove_all(folder_ + "/out");
+    const Finished spoilt = golden::with_fault(fault, sweep, folder_);
+    if (std::string bad = golden::bad_ending(fault, spoilt); !bad.empty()) return bad;
+    if (spoilt.code == 0)
+      return same() ? "" : golden::told(fault, "says it is done and is not", spoilt);
+    const Finished resumed = run(sweep + " --resume", folder_);
+    if (resumed.code != 0) return golden::told(fault, "is not resumed", resumed);
+    return same() ? "" : golden::told(fault, "resumes with other bytes", resumed);
   }
 
  private:
-  Finished sweep(const std::string& fault) {
-    fs::remove_all(folder_ + "/out");
-    golden::write(folder_ + "/calls", std::string(sizeof(std::uint64_t), '\0'));
-    // A hanging sweep is ended with exit code 124, or 137 if it ignores the signal. A program with
-    // the address sanitizer needs its library loaded first.
-    return run("timeout -k 1 60 sh -c '" + fault +
-                   "ASAN_OPTIONS=verify_asan_link_order=0 FAULT_COUNT=\"$PWD/calls\" LD_PRELOAD=" +
-                   REHEARSE_FAULTS " exec ./rehearse sweep little.textproto -q -j 1 -o out'",
-               folder_);
-  }
-
   bool same() const {
     return text_of(folder_ + "/out/results.csv") == csv_ &&
            text_of(folder_ + "/out/results.jsonl") == lines_;
   }
 
+  const std::string sweep = "./rehearse sweep little.textproto -q -j 1 -o out";
   std::string folder_, csv_, lines_;
 };
 
-void every(Disturbed& disturbed, std::uint64_t step) {
-  const std::uint64_t calls = disturbed.calls();
-  REQUIRE(calls > 20);
-  std::vector<std::string> wrong;
-  std::uint64_t tried = 0;
-  for (std::uint64_t at = 1; at <= calls; ++at) {
-    for (std::size_t way = 0; way < ways.size(); ++way) {
-      if ((at * ways.size() + way) % step != 0) continue;
-      ++tried;
-      const std::string problem = disturbed.survives(at, ways.at(way));
-      if (!problem.empty()) wrong.push_back(problem);
-    }
+void every(Disturbed& disturbed, std::size_t step) {
+  const std::vector<Fault> faults = disturbed.faults();
+  std::string wrong;
+  for (std::size_t i = 0; i < faults.size(); i += step) {
+    const std::string problem = disturbed.survives(faults[i]);
+    if (!problem.empty()) wrong += problem + "\n";
   }
-  INFO(fmt::format("{} calls, {} faults tried", calls, tried));
-  std::string text;
-  for (const std::string& problem : wrong) text += problem + "\n";
-  INFO(text);
+  INFO(fmt::format("{} faults, every {}th tried", faults.size(), step));
+  INFO(wrong);
   CHECK(wrong.empty());
 }
 

@@ -68,6 +68,27 @@ TEST_CASE("program: a rank of four holds a quarter of the parameters in fp32") {
   }
 }
 
+// PyTorch copies the parameters of a unit also where there is nobody to gather from
+// [torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py:wait_for_unshard, world_size == 1].
+TEST_CASE("program: on one rank FSDP2 copies parameters to bf16 and has no collective") {
+  Plan p = sharded(DataParallelism::fsdp2);
+  p.mesh.dp = 1;
+  p.batch.global_batch = 4;
+  const auto copies = [](const Plan& plan) {
+    const Job made = job(plan);
+    const Program& program = made.classes.front();
+    CHECK(collectives(program).empty());
+    int count = 0;
+    each_of_step(program, [&](const Instruction& i) {
+      if (program.labels[i.label] == "shard to all-gather output") ++count;
+    });
+    return count;
+  };
+  CHECK(copies(p) == 4 * (4 + 1 + 4));
+  p.sharding.fsdp.low_precision_parameters = true;  // computes with the parameters that it holds
+  CHECK(copies(p) == 0);
+}
+
 TEST_CASE("program: every unit is gathered twice in a microbatch and reduced once") {
   using collective::Kind;
   // Four layers and the root, whose parameters stay from forward to backward; four microbatches.

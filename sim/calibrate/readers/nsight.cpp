@@ -33,6 +33,10 @@ namespace {
 constexpr int steps_between_looks = 1'000'000;
 constexpr int most_looks = 4'000;  // 4e9 steps of SQLite's virtual machine
 constexpr std::size_t max_rows = 8'000'000;
+// Names of kernels have at most a few kilobytes. A file may name one text in millions of rows, so
+// the sum is bounded, too.
+constexpr int max_text_bytes = 1 << 16;
+constexpr std::int64_t max_all_text_bytes = std::int64_t{4} << 30;
 
 struct Close {
   void operator()(sqlite3* database) const { sqlite3_close(database); }
@@ -55,7 +59,7 @@ class Database {
     sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
     sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
-    sqlite3_limit(raw, SQLITE_LIMIT_LENGTH, 1 << 24);
+    sqlite3_limit(raw, SQLITE_LIMIT_LENGTH, 1 << 24);  // also of rows that are not read
     sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_progress_handler(raw, steps_between_looks, look, &looks_);
     // SQLite never writes to the bytes of a read-only database.
@@ -85,6 +89,7 @@ class Database {
       if (state == SQLITE_DONE) return "";
       if (state != SQLITE_ROW) return sqlite3_errmsg(database_.get());
       if (rows >= max_rows) return fmt::format("more than {} rows", max_rows);
+      if (std::string problem = bound_text(raw); !problem.empty()) return problem;
       row(raw);
     }
   }
@@ -92,7 +97,20 @@ class Database {
  private:
   static int look(void* looks) { return ++*static_cast<int*>(looks) > most_looks ? 1 : 0; }
 
+  std::string bound_text(sqlite3_stmt* row) {
+    for (int c = 0; c < sqlite3_column_count(row); ++c) {
+      if (sqlite3_column_type(row, c) != SQLITE_TEXT) continue;
+      const int bytes = sqlite3_column_bytes(row, c);
+      if (bytes > max_text_bytes)
+        return fmt::format("a text of {} bytes; the most is {}", bytes, max_text_bytes);
+      text_bytes_ += bytes;
+    }
+    if (text_bytes_ <= max_all_text_bytes) return "";
+    return fmt::format("more than {} GiB of text", max_all_text_bytes >> 30);
+  }
+
   std::unique_ptr<sqlite3, Close> database_;
+  std::int64_t text_bytes_ = 0;
   int looks_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "sim/answer/evaluate.h"
 #include "sim/base/cores.h"
 #include "sim/base/interruption.h"
+#include "sim/base/machine_error.h"
 #include "sim/cluster/network/network.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/grid_points.h"
@@ -46,6 +47,13 @@ Stop of_file(const std::filesystem::filesystem_error& error) {
   return {missing ? exit_missing : exit_io, error.path1().string() + ": " + error.code().message()};
 }
 
+// Other errors of the machine are about memory, processes or descriptors.
+bool of_disk(const std::error_code& code) {
+  constexpr std::array disk{std::errc::io_error, std::errc::no_space_on_device,
+                            std::errc::read_only_file_system, std::errc::timed_out};
+  return std::ranges::any_of(disk, [&](std::errc one) { return code == one; });
+}
+
 }  // namespace
 
 Stop stop_of(const std::exception& error) {
@@ -58,6 +66,9 @@ Stop stop_of(const std::exception& error) {
   if (dynamic_cast<const study::NoWorker*>(&error) != nullptr ||
       dynamic_cast<const network::SolverFailed*>(&error) != nullptr)
     return {exit_system, error.what()};
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error);
+      system != nullptr && is_machine_error(system->code().value()))
+    return {of_disk(system->code()) ? exit_io : exit_system, error.what()};
   return {exit_bug, std::string("a bug of ours: ") + error.what()};
 }
 

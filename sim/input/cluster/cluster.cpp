@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "sim/base/machine_error.h"
 #include "sim/input/cluster/hardware.h"
 #include "sim/input/cluster/hosts.h"
 #include "sim/input/cluster/node_rates.h"
@@ -96,9 +97,8 @@ topology::Condition to_condition(const v1::Condition& from) {
 std::string add_rates(const v1::Cluster& from, const std::string& beside, topology::Cluster& to,
                       HardwareLoad& load) {
   if (from.node_bandwidth().empty()) return "";
-  std::error_code error;
   std::filesystem::path path = from.node_bandwidth();
-  if (!std::filesystem::exists(path, error) && path.is_relative())
+  if (!file_exists(path.string()) && path.is_relative())
     path = std::filesystem::path(beside).parent_path() / path;
   const Result<NodeRatesFile> read = load_node_rates(path.string());
   if (!read) {

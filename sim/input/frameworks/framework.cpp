@@ -68,8 +68,7 @@ class Checker {
                       statement.has_refuse() || statement.has_assume();
     if (!says) problems_.push_back({source_.where(statement), "the statement says nothing"});
     for (const char* own : {"name", "model", "cluster", "gpus", "nodes", "framework",
-                            "architecture",
-                            "framework_version", "cluster_settings"}) {
+                            "architecture", "framework_version", "cluster_settings"}) {
       if (own_has(statement.plan(), own))
         add(statement.plan(), own, fmt::format("'{}' is for a plan to say", own));
     }
@@ -320,15 +319,12 @@ Diagnostics framework_problems(const std::string& path) {
 Result<std::vector<Framework>> load_frameworks(const std::string& folder) {
   std::map<std::string, File> files;
   Diagnostics problems;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->path().extension() != ".textproto") continue;
+  for (const std::filesystem::path& path : files_in(folder)) {
     File file;
-    file.path = it->path().string();
+    file.path = path.string();
     const Diagnostics own = read_framework(file.path, *file.message);
     problems.insert(problems.end(), own.begin(), own.end());
-    files.emplace(it->path().stem().string(), std::move(file));
+    files.emplace(path.stem().string(), std::move(file));
   }
   std::sort(problems.begin(), problems.end(),
             [](const Diagnostic& a, const Diagnostic& b) { return a.where < b.where; });

@@ -26,14 +26,11 @@ using Launchers = std::map<std::string, v1::Launcher, std::less<>>;
 const Launchers& launchers() {
   static const Launchers all = [] {
     Launchers found;
-    std::error_code error;
-    const fs::path folder = fs::path(repository_root()) / "workloads" / "launchers";
-    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-      if (it->path().extension() != ".textproto") continue;
-      Source source(it->path().string());
+    for (const fs::path& file : files_in(fs::path(repository_root()) / "workloads" / "launchers")) {
+      Source source(file.string());
       v1::Launcher launcher;
       if (load(source, launcher).empty())  // `rehearse check` reports problems
-        found.emplace(it->path().stem().string(), std::move(launcher));
+        found.emplace(file.stem().string(), std::move(launcher));
     }
     return found;
   }();

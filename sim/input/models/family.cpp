@@ -25,14 +25,11 @@ struct Catalog {
 
 Catalog load_catalog() {
   Catalog catalog;
-  std::error_code error;
-  const fs::path folder = fs::path(repository_root()) / "models" / "families";
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() != ".textproto") continue;
-    Source source(it->path().string());
+  for (const fs::path& file : files_in(fs::path(repository_root()) / "models" / "families")) {
+    Source source(file.string());
     v1::ModelFamily family;
     if (!load(source, family).empty()) continue;  // `rehearse check` reports it
-    const std::string name = it->path().stem().string();
+    const std::string name = file.stem().string();
     for (const std::string& type : family.type()) {
       catalog.file_of_type.emplace(type, name);
       catalog.types.push_back(type);

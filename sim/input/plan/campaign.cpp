@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/quantity.h"
 #include "sim/base/text.h"
 #include "sim/input/schema/campaign.pb.h"
@@ -60,11 +61,8 @@ double to_span(const std::string& text) {
 std::vector<std::string> names_in(const char* folder) {
   std::vector<std::string> names;
   if (repository_root().empty()) return names;
-  std::error_code error;
-  for (fs::directory_iterator it(fs::path(repository_root()) / "workloads" / folder, error), end;
-       !error && it != end; it.increment(error))
-    if (it->path().extension() == ".textproto") names.push_back(it->path().stem().string());
-  std::ranges::sort(names);
+  for (const fs::path& file : files_in(fs::path(repository_root()) / "workloads" / folder))
+    names.push_back(file.stem().string());
   return names;
 }
 
@@ -80,8 +78,7 @@ Result<std::string> find(const char* folder, const char* noun, const std::string
     return problems;
   }
   const fs::path place = fs::path(repository_root()) / "workloads" / folder;
-  std::error_code absent;  // names that no file can have: too long
-  if (fs::exists(place / (name + ".textproto"), absent))
+  if (file_exists((place / (name + ".textproto")).string()))
     return (place / (name + ".textproto")).string();
   const std::vector<std::string> names = names_in(folder);
   return Diagnostics{

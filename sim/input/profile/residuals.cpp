@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/base/machine_error.h"
 #include "sim/input/schema/residuals.pb.h"
 #include "sim/input/text/locate.h"
 #include "sim/input/text/textproto.h"
@@ -88,8 +89,7 @@ Result<RunResiduals> load_residuals(const std::string& path) {
 
 Result<RunResiduals> find_residuals() {
   const std::string path = repository_root() + "/calibration/residuals/runs.textproto";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return RunResiduals{};
+  if (!file_exists(path)) return RunResiduals{};
   return load_residuals(path);
 }
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/text.h"
 #include "sim/input/schema/codec.pb.h"
 #include "sim/input/text/locate.h"
@@ -36,18 +36,14 @@ collective::Codec codec_of(const v1::Codec& from) {
 
 std::vector<std::string> codec_names() {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder(), error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == ".textproto") names.push_back(it->path().stem().string());
-  std::ranges::sort(names);
+  for (const fs::path& file : files_in(folder())) names.push_back(file.stem().string());
   return names;
 }
 
 Result<collective::Codec> load_codec(const std::string& name) {
   const bool is_path = name.find('/') != std::string::npos || name.ends_with(".textproto");
   const fs::path path = is_path ? fs::path(name) : folder() / (name + ".textproto");
-  std::error_code error;
-  if (!is_path && !fs::exists(path, error)) {
+  if (!is_path && !file_exists(path.string())) {
     const std::vector<std::string> names = codec_names();
     return Diagnostics{
         {"", fmt::format("there is no codec '{}'{}; calibration/codecs has: {}", name.substr(0, 80),

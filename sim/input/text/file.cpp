@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/outputs.h"
 #include "sim/input/text/confine.h"
 #include "sim/input/text/textproto.h"
@@ -17,6 +18,21 @@ namespace {
 
 Diagnostics unreadable(const std::string& path, std::string_view why) {
   return {{path, fmt::format("cannot read the file: {}", why), Fault::missing}};
+}
+
+// After a system call that failed. Throws if the machine is the reason.
+Diagnostics unreadable(const std::string& path) {
+  const int error = errno;
+  throw_machine_error(error, path);
+  return unreadable(path, std::strerror(error));
+}
+
+int open_through_interrupts(const std::string& path) {
+  int file = -1;
+  do {
+    file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  } while (file < 0 && errno == EINTR);
+  return file;
 }
 
 // Removes a UTF-8 byte-order mark, which some editors write. No format here starts with it.
@@ -30,15 +46,15 @@ std::string unmarked(std::string text) {
 
 Result<std::string> read_file(const std::string& path, std::int64_t limit) {
   if (!may_read(path)) return unreadable(path, "it is outside of the folders that may be read");
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return unreadable(path, std::strerror(errno));
+  const int file = open_through_interrupts(path);
+  if (file < 0) return unreadable(path);
   struct Closer {
     int file;
     ~Closer() { ::close(file); }
   } closer{file};
 
   struct stat state {};
-  if (::fstat(file, &state) != 0) return unreadable(path, std::strerror(errno));
+  if (::fstat(file, &state) != 0) return unreadable(path);
   if (S_ISDIR(state.st_mode)) return unreadable(path, "it is a directory; name a file in it");
   if (const std::string option = output_option(state); !option.empty())
     return Diagnostics{
@@ -57,7 +73,7 @@ Result<std::string> read_file(const std::string& path, std::int64_t limit) {
   while (true) {
     const ssize_t got = ::read(file, block, sizeof block);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return unreadable(path, std::strerror(errno));
+    if (got < 0) return unreadable(path);
     if (got == 0) return unmarked(std::move(text));
     const std::size_t needed = text.size() + static_cast<std::size_t>(got);
     if (needed > text.capacity()) {

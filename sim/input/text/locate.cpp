@@ -12,6 +12,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/program_files.h"
 #include "sim/base/text.h"
 #include "sim/input/text/confine.h"
@@ -67,8 +68,7 @@ bool is_root(const fs::path& folder) {
 
 // A file that may not be read counts as missing, so that an answer does not tell that it exists.
 bool is_there(const fs::path& path) {
-  std::error_code error;
-  return may_read(path.string()) && fs::exists(path, error);
+  return may_read(path.string()) && file_exists(path.string());
 }
 
 // A name as it is compared with others: "meta-llama/Llama-3.1-70B" gives "llama3170b".
@@ -120,7 +120,8 @@ std::string mentioned(const Home& home, std::string_view name,
       return std::tolower(static_cast<unsigned char>(a)) ==
              std::tolower(static_cast<unsigned char>(b));
     };
-    if (!std::ranges::search(text, name, equal).empty()) found.push_back(one);
+    if (std::search(text.begin(), text.end(), name.begin(), name.end(), equal) != text.end())
+      found.push_back(one);
   }
   constexpr std::size_t most_shown = 3;
   if (found.empty() || found.size() > most_shown) return "";
@@ -207,11 +208,18 @@ Result<std::string> data_folder(std::string_view name) {
 std::vector<std::string> names(Kind kind) {
   const Home& home = home_of(kind);
   std::vector<std::string> found;
+  for (const fs::path& file : files_in(fs::path(repository_root()) / home.folder, home.extension))
+    found.push_back(file.stem().string());
+  return found;
+}
+
+std::vector<fs::path> files_in(const fs::path& folder, std::string_view extension) {
+  std::vector<fs::path> found;
   std::error_code error;
-  const fs::path folder = fs::path(repository_root()) / home.folder;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->path().extension() == home.extension) found.push_back(it->path().stem().string());
-  std::sort(found.begin(), found.end());
+    if (it->path().extension() == extension) found.push_back(it->path());
+  throw_machine_error(error.value(), folder.string());
+  std::ranges::sort(found, {}, [](const fs::path& file) { return file.stem().string(); });
   return found;
 }
 

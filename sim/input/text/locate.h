@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,5 +34,10 @@ Result<std::string> data_folder(std::string_view name);
 
 // All names of a kind in the repository, sorted.
 std::vector<std::string> names(Kind kind);
+
+// Paths of the files of a folder with this extension, sorted by name; none without the folder.
+// Throws if the folder is there and cannot be read (base/machine_error.h).
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
+                                            std::string_view extension = ".textproto");
 
 }  // namespace sim::input

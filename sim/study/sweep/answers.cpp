@@ -19,7 +19,9 @@ Kept keep_answers(const std::string& folder, RecordFile::Mode mode,
     if (file.find(ids[i]) == nullptr) open_items.push_back(i);
   }
   std::size_t done = ids.size() - open_items.size();
+  // Workers may answer after a record could not be written: the first problem stays.
   const auto store = [&](std::size_t i, const output::Json& answer) {
+    if (kept.problem != RecordProblem::none) return false;
     output::Json record = {{"id", ids[i]}};
     record.update(answer);
     kept.problem = file.append(ids[i], output::line(record));

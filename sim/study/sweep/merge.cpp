@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/version.h"
 #include "sim/study/sweep/records.h"
 
@@ -38,7 +39,11 @@ std::vector<std::string> shard_folders(const std::string& folder, Diagnostics& p
   if (fs::exists(fs::path(folder) / "shard.json", error)) return {folder};
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (fs::exists(entry.path() / "shard.json", error)) found.push_back(entry.path().string());
+    if (file_exists((entry.path() / "shard.json").string())) found.push_back(entry.path().string());
+  }
+  if (error) {
+    problems.push_back({folder, error.message(), Fault::missing});
+    return {};
   }
   if (found.empty()) {
     problems.push_back({folder, "holds no shards (folders with a shard.json)", Fault::missing});

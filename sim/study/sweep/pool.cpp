@@ -16,9 +16,11 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "sim/base/descriptor.h"
+#include "sim/base/machine_error.h"
 #include "sim/output/output.h"
 #include "sim/output/record.h"
 
@@ -85,6 +87,10 @@ Ended end_by_signal(int signal) {
     } catch (const std::bad_alloc&) {
       ended = {Ending::killed,
                std::string(output::killed_from_outside) + ": the host is out of memory"};
+    } catch (const std::system_error& error) {  // base/machine_error.h
+      const bool machine = is_machine_error(error.code().value());
+      ended = {machine ? Ending::killed : Ending::failed,
+               (machine ? std::string(output::killed_from_outside) + ": " : "") + error.what()};
     } catch (const std::exception& error) {
       ended = {Ending::failed, error.what()};
     }
@@ -317,6 +323,10 @@ class Pool {
     }
     worker = Worker{};
     if (WIFSIGNALED(status)) return end_by_signal(WTERMSIG(status));
+    if (WEXITSTATUS(status) ==
+        0)  // it could not read its item or write its answer, or we could not
+      return {Ending::killed,
+              std::string(output::killed_from_outside) + ": a pipe to a worker process failed"};
     return {Ending::failed,
             "the simulator ended with status " + std::to_string(WEXITSTATUS(status))};
   }

@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "sim/base/machine_error.h"
 #include "sim/output/output.h"
 
 namespace sim::study {
@@ -91,8 +92,13 @@ RecordProblem RecordFile::lock() {
   const auto patience = std::chrono::steady_clock::now() + 1s;
   for (int attempt = 0; attempt < 100; ++attempt) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (descriptor_ < 0 && errno == EINTR) continue;
     if (descriptor_ < 0) return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    int locked = 0;
+    do {
+      locked = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+    } while (locked != 0 && errno == EINTR);
+    if (locked != 0) {
       if (errno == EWOULDBLOCK) {
         // Workers of a killed sweep hold the lock until they notice its end.
         if (std::chrono::steady_clock::now() >= patience)
@@ -119,13 +125,9 @@ RecordProblem RecordFile::lock() {
 }
 
 FolderContents contents_of(const std::string& folder) {
-  std::error_code error;
-  const auto there = [&](const char* file) {
-    return std::filesystem::exists(folder + file, error);
-  };
-  if (there("/results.jsonl")) return FolderContents::sweep;
-  if (!there("/results.csv")) return FolderContents::none;
-  return there("/plan.json") ? FolderContents::plan : FolderContents::foreign_table;
+  if (file_exists(folder + "/results.jsonl")) return FolderContents::sweep;
+  if (!file_exists(folder + "/results.csv")) return FolderContents::none;
+  return file_exists(folder + "/plan.json") ? FolderContents::plan : FolderContents::foreign_table;
 }
 
 RecordProblem RecordFile::open(const std::string& folder, Mode mode,
@@ -153,7 +155,7 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   dropped_ = foreign_ = damaged_ = 0;
   std::filesystem::remove(folder + "/results.csv", error);
   rewrite_ = false;
-  if (had_bytes_ && ::ftruncate(descriptor_, 0) != 0) {
+  if (::ftruncate(descriptor_, 0) != 0) {  // also if what is there could not be read
     return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
   }
   return RecordProblem::none;
@@ -187,7 +189,6 @@ RecordProblem RecordFile::read_back(const Check& readable) {
   if (!read_all(descriptor_, text)) {
     return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
   }
-  had_bytes_ = !text.empty();
   const std::size_t last = text.rfind('\n');
   const std::size_t keep = last == std::string::npos ? 0 : last + 1;
   dropped_ = text.size() - keep;

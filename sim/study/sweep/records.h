@@ -77,7 +77,6 @@ class RecordFile {
   std::map<std::string, std::string, std::less<>> records_;
   std::vector<std::string> arrival_;  // ids in the order of the file
   std::size_t dropped_ = 0, foreign_ = 0, damaged_ = 0;
-  bool had_bytes_ = false;
   bool rewrite_ = false;  // the file has lines that finish() must leave out
 };
 

@@ -107,7 +107,9 @@ class Sweep {
     if (line.find("\"outcome\":\"oom\"") != std::string::npos) ++counts_.oom;
   }
 
+  // Workers may answer after a record could not be written: the first problem stays.
   bool keep(std::size_t i, const std::string& line) {
+    if (problem_ != RecordProblem::none) return false;
     problem_ = file_.append(ids_[i], line);
     if (problem_ == RecordProblem::none) count(line);
     return problem_ == RecordProblem::none;
