@@ -18,7 +18,8 @@
 // flat tensor, and the parameters are views of it. The allocator reuses the flat tensor's block
 // only after the main stream has passed (record_stream). Therefore the CPU waits for the
 // second-last free event before a gather (limit_all_gathers). FSDP2 copies the gathered tensor into
-// separate parameters.
+// separate parameters, also on a single rank, where nothing is sent
+// [torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py:wait_for_unshard].
 //
 // DeepSpeed's ZeRO-3 (deepspeed_zero3.h) has the same units as FSDP2 and gathers in the same way.
 // Its gradients wait in a bucket on the reduce stream. The bucket is reduced when a layer's first
