@@ -46,7 +46,7 @@ Answer times_alone(const CheckedPlan& plan, const std::vector<Need>& needs) {
 }
 
 // The replay of a plan ends at the first request without memory. Peaks are then those of the
-// tensors, if they are higher.
+// tensors.
 Answer until_out(const CheckedPlan& plan, MemoryDetail memory, bool surely,
                  const std::vector<Need>& needs) {
   engine::Options options;
@@ -57,10 +57,7 @@ Answer until_out(const CheckedPlan& plan, MemoryDetail memory, bool surely,
   if (answer.run.fits()) return answer;
   for (std::size_t c = 0; c < needs.size(); ++c) {
     engine::ClassReport& own = answer.run.classes[c];
-    const Bytes tensors{needs[c].tensors};
-    own.peak_allocated = std::max(own.peak_allocated, tensors);
-    own.peak_reserved = std::max(own.peak_reserved, tensors);
-    own.needed = std::max(own.needed, tensors);
+    own.peak_allocated = own.peak_reserved = own.needed = Bytes{needs[c].tensors};
   }
   return answer;
 }
