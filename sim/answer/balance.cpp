@@ -1,14 +1,18 @@
 #include "sim/answer/balance.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "sim/answer/block_times.h"
+#include "sim/answer/pass_times.h"
 #include "sim/answer/resolve_balanced.h"
+#include "sim/engine/run/fast_engine.h"
 #include "sim/job/schedule/placement.h"
 #include "sim/program/plan/layer_partition.h"
 
@@ -202,20 +206,93 @@ std::vector<int> stages_of_parts(const Plan& plan) {
   return stages;
 }
 
-// Splits the model with `by(costs)` until the replay fits. Nothing if no split fits.
-template <class Split>
-std::optional<CheckedPlan> fitting(const CheckedPlan& plan, PartCosts costs, Split by) {
-  for (;;) {
-    const std::vector<int> layers = by(costs);
-    if (layers.empty()) return std::nullopt;
-    const Result<CheckedPlan> split = check(with_layers(plan.plan(), layers), plan.site());
-    if (!split) return std::nullopt;
-    const Answer answer = evaluate_once(*split);
-    if (answer.run.fits()) return *split;
-    const int part = largest_part(split->plan(), stage_without_memory(answer));
-    if (part < 0) return std::nullopt;
-    costs.most[static_cast<std::size_t>(part)] = layers[static_cast<std::size_t>(part)] - 1;
+// A lower bound on the step time of a plan.
+Duration least_step(const CheckedPlan& plan) {
+  const Site& site = plan.site();
+  const device::Gpu& gpu = site.machine.gpu;
+  const TimedJob job = timed_job(plan);
+  return engine::least_step(
+      *job, engine::price(*job, gpu, site.profile.device, *site.network, site.others),
+      engine::outside_memory(*job, plan.plan(), gpu, site.profile.device, *site.network,
+                             site.others));
+}
+
+// Replays splits of one plan, each once, and keeps the fastest that fits.
+class SplitTrials {
+ public:
+  // `limit`: splits whose lower bound is not below it are left out.
+  SplitTrials(const CheckedPlan& plan, std::optional<Duration> limit)
+      : plan_(plan), limit_(limit) {}
+
+  void offer(const std::vector<int>& layers) {
+    if (const Result<CheckedPlan> split = with(layers)) replay(*split);
   }
+
+  // Splits the model with `by(costs)` until the replay fits.
+  template <class Split>
+  void offer_fitting(PartCosts costs, Split by) {
+    for (;;) {
+      const std::vector<int> layers = by(costs);
+      if (layers.empty()) return;
+      const Result<CheckedPlan> split = with(layers);
+      if (!split) return;
+      const std::optional<int> full = replay(*split);
+      if (!full) return;
+      const int part = largest_part(split->plan(), *full);
+      if (part < 0) return;
+      costs.most[static_cast<std::size_t>(part)] = layers[static_cast<std::size_t>(part)] - 1;
+    }
+  }
+
+  const std::optional<CheckedPlan>& fastest() const { return fastest_; }
+
+ private:
+  Result<CheckedPlan> with(const std::vector<int>& layers) const {
+    return check(with_layers(plan_.plan(), layers), plan_.site());
+  }
+
+  // The stage that runs out of memory; nothing if the split fits or is left out.
+  std::optional<int> replay(const CheckedPlan& split) {
+    const auto [known, added] = full_.try_emplace(split->pipeline.layers_of_parts);
+    if (!added) return known->second;
+    if (limit_ && least_step(split) >= *limit_) return {};
+    const Answer answer = evaluate_once(split);
+    if (!answer.run.fits()) return known->second = stage_without_memory(answer);
+    if (fastest_ && answer.run.step_time >= least_) return {};
+    least_ = answer.run.step_time;
+    fastest_ = split;
+    return {};
+  }
+
+  const CheckedPlan& plan_;
+  std::optional<Duration> limit_;
+  std::map<std::vector<int>, std::optional<int>> full_;  // by layers: the stage out of memory
+  std::optional<CheckedPlan> fastest_;
+  Duration least_{};
+};
+
+// The layers of the parts under the padded, the even and the weighted rule.
+std::vector<std::vector<int>> splits_by_rule(const CheckedPlan& asked) {
+  std::vector<std::vector<int>> splits{program::layers_of_parts(asked.plan())};
+  for (const LayerSplit rule : {LayerSplit::even, LayerSplit::weighted}) {
+    Plan other = asked.plan();
+    other.pipeline.layer_split = rule;
+    if (check(other, asked.site())) splits.push_back(program::layers_of_parts(other));
+  }
+  return splits;
+}
+
+void offer_all(const CheckedPlan& asked, SplitTrials& splits) {
+  for (const std::vector<int>& layers : splits_by_rule(asked)) splits.offer(layers);
+  const PartCosts costs = costs_of(asked);
+  splits.offer_fitting(costs, balance);
+  if (asked->pipeline.virtual_stages == 1) return;
+  const std::vector<int> stages = stages_of_parts(asked.plan());
+  splits.offer_fitting(costs, [&](const PartCosts& of) { return balance_stages(of, stages); });
+}
+
+bool is_open(const Plan& plan) {
+  return plan.pipeline.layer_split == LayerSplit::balanced && plan.pipeline.layers_of_parts.empty();
 }
 
 }  // namespace
@@ -261,28 +338,18 @@ std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& 
 }
 
 CheckedPlan balanced(const CheckedPlan& asked) {
-  const Plan& plan = asked.plan();
-  if (plan.pipeline.layer_split != LayerSplit::balanced || !plan.pipeline.layers_of_parts.empty())
-    return asked;
-  Site& site = asked.site();
-  std::vector<CheckedPlan> candidates{
-      checked(with_layers(plan, program::layers_of_parts(plan)), site)};
-  for (const LayerSplit rule : {LayerSplit::even, LayerSplit::weighted}) {
-    Plan other = plan;
-    other.pipeline.layer_split = rule;
-    if (check(other, site))
-      candidates.push_back(checked(with_layers(plan, program::layers_of_parts(other)), site));
-  }
-  const PartCosts costs = costs_of(asked);
-  if (auto split = fitting(asked, costs, balance)) candidates.push_back(*split);
-  if (plan.pipeline.virtual_stages > 1) {
-    const std::vector<int> stages = stages_of_parts(plan);
-    const auto by_stages = [&](const PartCosts& of) { return balance_stages(of, stages); };
-    if (auto split = fitting(asked, costs, by_stages)) candidates.push_back(*split);
-  }
-  Fastest fastest(candidates.front());
-  for (const CheckedPlan& one : candidates) fastest.replay(one);
-  return fastest.plan();
+  if (!is_open(asked.plan())) return asked;
+  SplitTrials splits(asked, {});
+  offer_all(asked, splits);
+  if (splits.fastest()) return *splits.fastest();
+  return checked(with_layers(asked.plan(), program::layers_of_parts(asked.plan())), asked.site());
+}
+
+std::optional<CheckedPlan> balanced_below(const CheckedPlan& plan, Duration limit) {
+  assert(is_open(plan.plan()));
+  SplitTrials splits(plan, limit);
+  offer_all(plan, splits);
+  return splits.fastest();
 }
 
 }  // namespace sim::answer

@@ -22,6 +22,7 @@
 // arXiv:2407.13143), section 4: contiguous layers on the devices of a pipeline.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "sim/answer/evaluate.h"
@@ -47,5 +48,10 @@ std::vector<int> balance_stages(const PartCosts& costs, const std::vector<int>& 
 // Candidates are the balanced splits and the padded, even and weighted splits. The replay chooses
 // the fastest one that fits.
 CheckedPlan balanced(const CheckedPlan& plan);
+// The same among splits whose lower bound on the step time is below `limit`. Nothing: there is
+// none. After a split that runs out of memory the next ones have a slower slowest part. So the
+// first bound that is not below `limit` ends these attempts. REQUIRES: layer_split is balanced and
+// `layers_of_parts` is open.
+std::optional<CheckedPlan> balanced_below(const CheckedPlan& plan, Duration limit);
 
 }  // namespace sim::answer

@@ -9,7 +9,7 @@
 
 #include "sim/answer/answer.h"
 #include "sim/cluster/device/kernel.h"
-#include "sim/job/schedule/order_rules.h"
+#include "sim/job/schedule/order_cache.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/model/flops.h"
 #include "sim/model/words.h"
@@ -46,9 +46,7 @@ std::string host_problem(const program::Plan& plan, const topology::Node& node) 
 // The problem that the profile has no matmul rate for the plan's precision. Suggests one that it
 // has.
 std::string no_precision(const program::Plan& plan, const Site& site) {
-  const auto word = [](model::Precision precision) {
-    return model::word(precision);
-  };
+  const auto word = [](model::Precision precision) { return model::word(precision); };
   const std::string text =
       fmt::format("precision: the profile of {} has no rate for products in {}",
                   site.machine.gpu.name, word(plan.wide_precision()));
@@ -113,8 +111,7 @@ std::string order_problem(const program::Plan& plan) {
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   for (const int microbatches : {plan.warm_up_microbatches(), plan.microbatches()}) {
     const schedule::PipelineShape shape = program::pipeline_shape(plan, microbatches);
-    if (const std::string broken = schedule::broken_rule(row, shape, row.orders(shape));
-        !broken.empty())
+    if (const std::string broken = schedule::broken_rule_of(row, shape); !broken.empty())
       return fmt::format("the order of {} breaks a rule of schedules, with {} microbatches: {}",
                          row.name, microbatches, broken);
   }

@@ -20,6 +20,7 @@ struct MemoryTrial {
   const engine::Times& times;
   const engine::Memory& memory;
   const engine::Options& options;
+  std::int64_t microbatches;
 
   bool fits_with(Bytes change) const {
     engine::Memory changed = memory;
@@ -27,7 +28,11 @@ struct MemoryTrial {
     engine::Options unseen = options;
     unseen.observer = nullptr;
     unseen.until_out = true;
-    return engine::run(job, times, changed, unseen).fits();
+    // With bounded memory a plan that lives on retries counts as one that runs out: its replay
+    // takes longest.
+    if (options.memory == engine::MemoryDetail::bounded) unseen.most_retries = microbatches;
+    const engine::RunReport run = engine::run(job, times, changed, unseen);
+    return run.fits() && !run.ended_early;
   }
 };
 
@@ -93,7 +98,7 @@ Verdict of_out_of_memory(const answer::Answer& answer, const MemoryTrial& asked)
 
 Verdict verdict(const answer::Answer& answer, const program::Job& job, const engine::Times& times,
                 const engine::Memory& memory, const engine::Options& options) {
-  const MemoryTrial asked{job, times, memory, options};
+  const MemoryTrial asked{job, times, memory, options, answer.plan.microbatches()};
   return answer.run.fits() ? of_fit(answer, asked) : of_out_of_memory(answer, asked);
 }
 

@@ -197,6 +197,9 @@ Json record(const PointName& name, const answer::Answer& answer) {
         fmt::format("reserved {:.1f}-{:.1f} GiB", gib(answer::peak_reserved(run)), most);
     json["peak_reserved_most_gib"] = most;
   }
+  if (!run.fits() && run.ended_early)
+    json["reason"] = fmt::format("{}; the replay ended there: it needs {:.1f} GiB or more",
+                                 answer::oom_reason(run), gib(answer::peak_allocated(run)));
   json["tight"] = answer.verdict.tight ? 1 : 0;
   json["fits_probability"] = rounded(answer.verdict.fits_probability, digits);
   if (run.fits() && !run.steady) json["steady"] = false;

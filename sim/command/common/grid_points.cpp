@@ -1,5 +1,6 @@
 #include "sim/command/common/grid_points.h"
 
+#include "sim/answer/bounded.h"
 #include "sim/command/common/command.h"
 
 namespace sim::command {
@@ -34,6 +35,7 @@ study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
 
 std::function<answer::Answer(const study::Point&)> evaluation(engine::MemoryDetail memory) {
   return [memory](const study::Point& point) {
+    if (memory == engine::MemoryDetail::bounded) return answer::evaluate_bounded(*point.checked);
     engine::Options how;
     how.memory = memory;
     return answer::evaluate(*point.checked, how);

@@ -439,7 +439,7 @@ void Builder::write_step(Pipeline& pipeline, const Orders& orders, bool first) {
   step.push_back(single(PassKind::step, begin));
   const int m = first ? rank_.plan.warm_up_microbatches() : rank_.plan.microbatches();
   const schedule::Order& order =
-      (first ? orders.first_step : orders.step)[static_cast<std::size_t>(rank_.program.stage)];
+      (*(first ? orders.first_step : orders.step))[static_cast<std::size_t>(rank_.program.stage)];
   module_offload_.plan(order, first);
   const std::vector<Pass> passes = pipeline.passes(
       [&](const StageAction& act) {
@@ -480,8 +480,8 @@ void Builder::build(const Orders& orders) {
 
 Orders orders_of(const Plan& plan) {
   const schedule::Schedule& schedule = *schedule::find(plan.pipeline.schedule);
-  return {schedule.orders(pipeline_shape(plan, plan.warm_up_microbatches())),
-          schedule.orders(pipeline_shape(plan, plan.microbatches()))};
+  return {schedule::shared_orders(schedule, pipeline_shape(plan, plan.warm_up_microbatches())),
+          schedule::shared_orders(schedule, pipeline_shape(plan, plan.microbatches()))};
 }
 
 void write_program(const Plan& plan, const Environment& environment, const Orders& orders,

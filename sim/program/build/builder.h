@@ -12,13 +12,14 @@
 // parameters are written once and shared by all templates.
 #pragma once
 
+#include "sim/job/schedule/order_cache.h"
 #include "sim/program/build/build.h"
 
 namespace sim::program {
 
 // The passes of every stage in the first step and in a later one, in their order.
 struct Orders {
-  std::vector<schedule::Order> first_step, step;
+  schedule::SharedOrders first_step, step;
 };
 // REQUIRES: problems(plan) is empty.
 Orders orders_of(const Plan& plan);

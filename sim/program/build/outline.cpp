@@ -79,7 +79,7 @@ Job outline(const Plan& plan, const Environment& environment, const Orders& orde
   for (int stage = 0; stage < plan.mesh.pp; ++stage) {
     Program& program = job.classes[static_cast<std::size_t>(stage)];
     program.stage = stage;
-    write_stage(plan, environment, orders.step[static_cast<std::size_t>(stage)], program);
+    write_stage(plan, environment, (*orders.step)[static_cast<std::size_t>(stage)], program);
   }
   return job;
 }

@@ -42,6 +42,7 @@
 #include <vector>
 
 #include "sim/answer/evaluate.h"
+#include "sim/engine/rank/tensor_peak.h"
 #include "sim/study/plan/layer_costs.h"
 #include "sim/study/plan/space.h"
 
@@ -122,10 +123,7 @@ SecondBound second_bound(FirstBounds& first, const PlanShape& core, const progra
                          answer::Site& site);
 SecondBound third_bound(const answer::CheckedPlan& plan);
 
-// Peak of the sum of a program's tensors, each rounded up as the allocator does. It covers the
-// setup, the first step, and as many passes of the second step as the first step has.
-std::int64_t bytes_of_tensors(const program::Program& program);
-// The same, but only up to the first backward pass (included) in each of the two steps.
-std::int64_t bytes_until_backward(const program::Program& program);
+using engine::bytes_of_tensors;
+using engine::bytes_until_backward;
 
 }  // namespace sim::planner

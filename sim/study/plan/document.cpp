@@ -215,7 +215,8 @@ Rows neighbours_of(const SearchReport& said) {
     rows.cells.push_back(
         {one.change, ran ? Json(output::rounded(seconds_of(one.replayed), 4)) : Json(),
          ran ? Json(output::rounded(100 * (seconds_of(one.replayed) / best - 1), 2)) : Json(),
-         output::rounded(gib_of(one.replayed.reserved), 2), one.why});
+         one.replayed.needs > 0 ? Json() : Json(output::rounded(gib_of(one.replayed.reserved), 2)),
+         one.why});
   }
   return rows;
 }
@@ -374,7 +375,8 @@ Json to_json(const SearchReport& said) {
     json["neighbours"].push_back(
         {{"change", one.change},
          {"fits", one.replayed.fits},
-         {"step_time_s", one.replayed.stopped ? Json(nullptr) : Json(seconds_of(one.replayed))},
+         {"step_time_s",
+          one.replayed.accounts.empty() ? Json(nullptr) : Json(seconds_of(one.replayed))},
          {"why", one.why}});
   if (!said.lifted.empty()) json["constraints"] = Json::array();
   for (const Lifted& one : said.lifted)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "sim/base/text.h"
 #include "sim/study/sweep/pool.h"
@@ -29,6 +30,17 @@ Key key_of(const PlanShape& c) {
           c.split};
 }
 
+// Fields that a neighbour changes at most: stages, schedule, chunks, split of layers.
+constexpr int most_different = 4;
+
+template <std::size_t... Field>
+int different(const Key& a, const Key& b, std::index_sequence<Field...>) {
+  return (static_cast<int>(std::get<Field>(a) != std::get<Field>(b)) + ...);
+}
+int different(const Key& a, const Key& b) {
+  return different(a, b, std::make_index_sequence<std::tuple_size_v<Key>>());
+}
+
 // A neighbour of the best plan in the space.
 struct Step {
   std::string change;
@@ -40,8 +52,10 @@ class Around {
  public:
   Around(const Space& space, const Replayed& best)
       : space_(space), best_(space.cores()[best.core]), best_variant_(best.variant) {
+    const Key own = key_of(best_);
     for (std::uint32_t c = 0; c < space.cores().size(); ++c)
-      numbers_.emplace(key_of(space.cores()[c]), c);
+      if (const Key other = key_of(space.cores()[c]); different(own, other) <= most_different)
+        numbers_.emplace(other, c);
     own_ = words(best.core, best.variant);
   }
 
@@ -183,7 +197,9 @@ class Around {
 
 std::string why(const Replayed& best, const Replayed& other) {
   if (other.stopped) return "lives on allocator retries, more than it has microbatches";
-  if (!other.reason.empty() && other.accounts.empty()) return "out of memory: " + other.reason;
+  if (!other.reason.empty() && other.accounts.empty())
+    return fmt::format("out of memory: {}; its tensors need {} or more", other.reason,
+                       human(Bytes{other.needs}));
   if (!other.fits) return "leaves less memory free than is wanted";
   std::size_t most = 0;
   double grown = 0;

@@ -2,6 +2,7 @@
 // pass on its compute stream.
 #include <algorithm>
 
+#include "sim/job/schedule/order_cache.h"
 #include "sim/job/schedule/placement.h"
 #include "sim/study/plan/bounds.h"
 
@@ -101,10 +102,10 @@ std::int64_t FirstBounds::step_of_order(const PlanShape& core) {
   const schedule::PipelineShape shape = program::pipeline_shape(plan, plan.microbatches());
   Pipeline pipeline(row, shape);
   if (std::int64_t{2} * core.pp * core.chunks * shape.microbatches > most_passes) return 0;
-  const std::vector<schedule::Order> orders = row.orders(shape);
+  const schedule::SharedOrders orders = schedule::shared_orders(row, shape);
   for (int stage = 0; stage < core.pp; ++stage) {
     std::vector<Item>& items = pipeline.items(stage);
-    for (const schedule::ScheduledPass& step : orders[static_cast<std::size_t>(stage)]) {
+    for (const schedule::ScheduledPass& step : (*orders)[static_cast<std::size_t>(stage)]) {
       if (step.pass == schedule::Pass::output || step.pass == schedule::Pass::output_gradient)
         continue;
       const auto part =

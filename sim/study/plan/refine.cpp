@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/answer/balance.h"
 #include "sim/study/sweep/pool.h"
 #include "sim/study/tune/place.h"
 
@@ -63,6 +64,11 @@ class Refining {
     PlanShape core = core_;
     core.split = Split::even;
     other.settings = space_.words(core, one_.variant) + " layer_split=balanced";
+    const Result<answer::CheckedPlan> open = answer::check(other.plan, site_);
+    if (!open) return;
+    const auto split = answer::balanced_below(*open, Duration{best.replayed.step_ps});
+    if (!split) return;
+    other.plan = split->plan();
     take(other, site_, best);
   }
 

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/answer/interval.h"
+#include "sim/answer/pass_times.h"
+#include "sim/engine/rank/tensor_peak.h"
 #include "sim/study/plan/search.h"
 
 namespace sim::planner {
@@ -35,6 +37,15 @@ double fits_likely(const answer::Site& site, Bytes left) {
   return std::clamp(static_cast<double>(fits) / static_cast<double>(range), 0.0, 1.0);
 }
 
+namespace {
+
+// Bytes of the tensors of the class that runs out of memory.
+std::int64_t tensors_of(const answer::CheckedPlan& plan, const engine::RunReport& run) {
+  return engine::peak_of_tensors(answer::timed_job(plan)->classes[run.out_of_memory.front()]);
+}
+
+}  // namespace
+
 std::string to_text(const Replayed& one) {
   const Json json = {
       {"core", one.core},         {"variant", one.variant},     {"fits", one.fits},
@@ -42,7 +53,7 @@ std::string to_text(const Replayed& one) {
       {"mfu", one.mfu},           {"bubble", one.bubble},       {"low", one.low_s},
       {"high", one.high_s},       {"reserved", one.reserved},   {"capacity", one.capacity},
       {"accounts", one.accounts}, {"reason", one.reason},       {"likely", one.likely},
-      {"stopped", one.stopped}};
+      {"stopped", one.stopped},   {"needs", one.needs}};
   return json.dump();
 }
 
@@ -53,6 +64,7 @@ Replayed replayed_of(const std::string& text) {
                json["low"],      json["high"],    json["reserved"], json["capacity"],
                json["accounts"], json["reason"],  json["likely"]};
   one.stopped = json.at("stopped");
+  one.needs = json.at("needs");
   return one;
 }
 
@@ -70,7 +82,7 @@ Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size
                   const Wanted& wanted, Extent extent) {
   const answer::Site& site = plan.site();
   engine::Options options;
-  options.until_out = extent == Extent::while_it_fits;
+  options.until_out = extent != Extent::whole;
   if (extent == Extent::while_it_fits) options.least_free = headroom(wanted, site);
   if (extent == Extent::few_retries) options.most_retries = plan->microbatches() - 1;
   const answer::Answer answer = answer::evaluate_once(plan, options);
@@ -81,6 +93,10 @@ Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size
   out.capacity = who.capacity.n;
   if (!answer.run.fits()) {
     out.reason = answer::oom_reason(answer.run);
+    if (extent == Extent::few_retries) {
+      out.step_ps = 0;
+      out.needs = tensors_of(plan, answer.run);
+    }
     return out;
   }
   if (answer.run.ended_early) {

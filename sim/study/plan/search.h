@@ -92,8 +92,9 @@ struct Replayed {
   std::vector<double> accounts;  // seconds per step, by engine::Account
   std::string reason;            // why it runs out of memory
   double likely = -1;            // probability that it fits, 0 to 1; -1: unknown
-  bool stopped = false;  // too little memory was free: step_ps is a bound, the rest is not known
-  bool proven = false;   // all better plans of the space are listed before it
+  bool stopped = false;    // too little memory was free: step_ps is a bound, the rest is not known
+  bool proven = false;     // all better plans of the space are listed before it
+  std::int64_t needs = 0;  // out of memory with few_retries: lower bound on the bytes it needs
 };
 
 // The part of the capacity that must stay free on a site.
@@ -147,7 +148,7 @@ Replayed replayed_of(const std::string& text);
 enum class Extent : std::uint8_t {
   whole,
   while_it_fits,  // until memory runs out, or leaves less free than is wanted
-  few_retries,    // until the allocator retries as often as there are microbatches
+  few_retries,    // until memory runs out, or the allocator retries once per microbatch
 };
 // Replays a plan with the files of a base of the space; `core` and `variant` stay 0.
 Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,

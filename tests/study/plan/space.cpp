@@ -272,7 +272,7 @@ TEST_CASE("planner: a neighbour differs from the best plan in one decision") {
     const bool alone = near.change.find(' ') == std::string::npos;
     CHECK((alone || field == "tp" || field == "recompute"));
     CHECK_FALSE(near.why.empty());
-    CHECK(near.replayed.step_ps >= found.best[0].step_ps);
+    if (near.replayed.needs == 0) CHECK(near.replayed.step_ps >= found.best[0].step_ps);
     changed.insert(field);
   }
   for (const char* field : {"tp", "recompute", "micro_batch", "rank_order", "allocator_options"}) {

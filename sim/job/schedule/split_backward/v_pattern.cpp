@@ -64,6 +64,23 @@ std::vector<int> by_slot(const Slots& slots, std::size_t kinds) {
   return kind_in;
 }
 
+// Element `n` of two ascending sequences merged.
+int merged(const std::vector<int>& a, const std::vector<int>& b, std::size_t n) {
+  // Binary search for the number of elements that come from `a`.
+  std::size_t least = n > b.size() ? n - b.size() : 0, most = std::min(n, a.size());
+  while (least < most) {
+    const std::size_t of_a = (least + most) / 2;
+    if (a[of_a] < b[n - of_a - 1]) {
+      least = of_a + 1;
+    } else {
+      most = of_a;
+    }
+  }
+  const std::size_t of_b = n - least;
+  if (least == a.size()) return b[of_b];
+  return of_b == b.size() ? a[least] : std::min(a[least], b[of_b]);
+}
+
 // Puts weight passes into the first free slots after their gradients. The passes are of one kind,
 // or those of each chunk in turn; the chunk whose gradients come first precedes.
 void put_weights(Slots& slots, bool apart) {
@@ -190,9 +207,8 @@ int Mover::inputs(const Entry& entry) const {
     slot = std::max(slot, slot_of(entry.stage, entry.kind - 1, entry.number));
   if (entry.kind == weights) {
     const Slots& own = planned_[static_cast<std::size_t>(entry.stage)];
-    std::vector<int> gradients;
-    std::ranges::merge(own.of[gradient_up], own.of[gradient_down], std::back_inserter(gradients));
-    slot = std::max(slot, gradients[static_cast<std::size_t>(entry.number)]);
+    slot = std::max(slot, merged(own.of[gradient_up], own.of[gradient_down],
+                                 static_cast<std::size_t>(entry.number)));
   }
   if (entry.number > 0) slot = std::max(slot, slot_of(entry.stage, entry.kind, entry.number - 1));
   return slot;

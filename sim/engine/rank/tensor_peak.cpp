@@ -1,10 +1,10 @@
-// tensors.cpp — peak of the summed tensors of a program.
+#include "sim/engine/rank/tensor_peak.h"
+
 #include <algorithm>
 
 #include "sim/program/ir/parameter.h"
-#include "sim/study/plan/bounds.h"
 
-namespace sim::planner {
+namespace sim::engine {
 
 using program::Instruction;
 using program::Op;
@@ -106,6 +106,14 @@ std::int64_t bytes_of_tensors(const program::Program& program) {
   return tensors.peak();
 }
 
+std::int64_t peak_of_tensors(const program::Program& program) {
+  Tensors tensors(program);
+  for (const std::vector<program::Pass>* passes :
+       {&program.setup, &program.first_step, &program.step})
+    tensors.run(*passes, passes->size());
+  return tensors.peak();
+}
+
 std::int64_t bytes_until_backward(const program::Program& program) {
   const auto until = [&](const std::vector<program::Pass>& passes) {
     const auto first = std::ranges::find_if(passes, [&](const program::Pass& pass) {
@@ -124,4 +132,4 @@ std::int64_t bytes_until_backward(const program::Program& program) {
   return tensors.peak();
 }
 
-}  // namespace sim::planner
+}  // namespace sim::engine
