@@ -42,6 +42,9 @@ CoreTraits::CoreTraits(const Rank& rank) {
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
   const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
+  // Operators of PyTorch split one product's output into views. Rotation copies query and key.
+  value_is_view = views && rope && !unfused && dim.cp == 1 && !rank.plan.stack.separate_products &&
+                  !rank.recomputes_operators() && !rank.plan.architecture.is_latent();
   // flash-attn reads and writes batch-first; cuDNN accepts any layout.
   const bool batch_first =
       rank.plan.stack.attention != AttentionBackend::cudnn ||
@@ -458,6 +461,7 @@ Value self_attention(Writer& w) {
   if (traits.unfused && w.makes_workspaces())  // Megatron-LM's, grown to the largest use
     w.e.alloc(fixed_slot(global_buffer), dim.scores(), Category::temporaries,
               "global memory buffer");
+  if (traits.value_is_view) in.value = mixed;
   const auto region = [traits, in](Writer& b) { return core(b, traits, in); };
   OffloadGroup group(w, OffloadModule::core_attn);
   const Value out = traits.selective ? checkpoint(w, {in.query, in.key, mixed}, region) : region(w);
