@@ -345,7 +345,8 @@ TEST_CASE("commands: adapters have dropout, and other weights that are trained a
 
 TEST_CASE("commands: keys of trainers that compare answers, and of other optimizers, are refused") {
   for (const char* key : {"--max_prompt_length 300", "--ref_model_name_or_path x",
-                          "--num_generations 8", "--task_type dpo"})
+                          "--num_generations 8", "--task_type dpo", "--beta 0.1",
+                          "--loss_type apo_zero"})
     CHECK(contains(refused(trainer + "--bf16 " + key, "t.sh"), "preferences or rewards"));
   CHECK(plan_of(trainer + "--bf16 --task_type CAUSAL_LM", "t.sh", {}).world() == 4);
   for (const char* kind : {"sgd", "lomo", "adafactor", "galore_adamw"})
@@ -384,6 +385,15 @@ TEST_CASE("commands: GPT-NeoX's file that says nothing of its network has that o
   CHECK(a.linear_bias);
   CHECK(a.qkv_bias);
   CHECK(a.ffn == 3072);
+}
+
+TEST_CASE("commands: Megatron-Bridge's file without a precision trains in bf16") {
+  const auto plan = plan_of(
+      "train: {global_batch_size: 128, micro_batch_size: 2}\n"
+      "model: {seq_length: 4096, tensor_model_parallel_size: 1}\npeft: {dim: 8}\n",
+      "conf.yaml", {"model=llama-3.1-8b", "gpus=8"});
+  CHECK(plan.numerics.precision == sim::model::Precision::bf16);
+  CHECK(plan.lora.rank == 8);
 }
 
 TEST_CASE("commands: networks of images are refused by their keys") {

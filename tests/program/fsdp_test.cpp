@@ -301,7 +301,7 @@ TEST_CASE("program: narrow optimizer state has the bytes asked for and the CPU t
   const std::int64_t whole = held(p, "exp_avg");
   p.numerics.fp32_gradients = false;
   CHECK(held(p, "fp32 gradient copy") == whole);
-  p.optimizer = {true, 2, 2, 1, 0};
+  p.optimizer = {true, 2, 2, 1};
   REQUIRE(problems(p).empty());
   CHECK(held(p, "fp32 gradient copy") == 0);
   CHECK(held(p, "fp32 main parameter") * 2 == whole);
@@ -320,7 +320,7 @@ TEST_CASE("program: Adam copies narrow moments to fp32 unless its kernel casts t
   Plan p = sample::llama_8b();
   p.numerics.fp32_gradients = false;
   const auto copied = [&](int first, int second, bool separate) {
-    p.optimizer = {true, 2, first, second, 0};
+    p.optimizer = {true, 2, first, second};
     p.optimizer.separate_casts = separate;
     REQUIRE(problems(p).empty());
     const Job made = job(p);

@@ -216,7 +216,7 @@ void add_later_plans(Add add, const sim::program::Plan& llama) {
     for (const double share : {0.5, 1.0})
       add("optimizer on the CPU", llama, [=](Plan& p) {
         p.architecture.layers = 4;
-        p.optimizer = {true, 4, 4, 4, share, overlaps};
+        p.optimizer = {true, 4, 4, 4, false, share, overlaps};
       });
   for (const Recompute recompute : {Recompute::none, full})
     add("RMSNorm a kernel of PyTorch", llama, [=](Plan& p) {

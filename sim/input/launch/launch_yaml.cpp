@@ -441,6 +441,9 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   }
   LaunchFile file;
   file.arguments = Translator(launch, script, text, path).run();
+  // Megatron-Bridge keeps the batch in `train`; its recipes say what the file does not.
+  if (has_path(values, "train.global_batch_size") || has_path(values, "train.micro_batch_size"))
+    file.arguments.framework = "megatron-bridge";
   nemo_adapters(values, path, file.arguments);
   std::erase_if(left, [](const std::string& key) {
     return key.starts_with("model.peft.") || key.starts_with("peft.");

@@ -35,6 +35,8 @@ constexpr std::array others{
     Other{"grpo", "by reinforcement learning"},
     Other{"ppo", "by reinforcement learning"},
     Other{"dpo", "by preferences"},
+    Other{"rm", "a reward model"},
+    Other{"reward", "a reward model"},
     Other{"inference", "nothing"},
     Other{"generat", "nothing"},
     Other{"server", "nothing"},

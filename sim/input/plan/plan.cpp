@@ -319,9 +319,12 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
   append(problems, apply(arguments.settings, plan, source), path);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
   default_precision(plan, path, arguments, problems);
+  const bool asks_batch = std::ranges::any_of(arguments.missing, [](const Missing& one) {
+    return one.setting == "global_batch" || one.setting == "micro_batch" || one.setting == "gpus";
+  });
   for (Missing& missing : arguments.missing)
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
-  if (problems.empty() && !plan.has_global_batch())
+  if (!plan.has_global_batch() && (problems.empty() || !asks_batch))
     default_batch(plan, cluster_settings_of(overrides), arguments);
   return noted(validated(plan, source,
                          finish(plan, source, std::move(problems), cluster_settings_of(overrides))),
