@@ -68,8 +68,8 @@ struct LessMemory {
 std::optional<LessMemory> less_memory(const Row& row, answer::Sites& sites,
                                       const Circumstances& circumstances = {});
 
-// Text of the plan file of a row, with assumptions as comments. `rehearse run` of that file gives the
-// row's prediction. Error: the row is not represented; the reason.
+// Text of the plan file of a row, with assumptions as comments. `rehearse run` of that file gives
+// the row's prediction. Error: the row is not represented; the reason.
 Result<std::string> row_file(const Row& row, answer::Sites& sites);
 
 // Serialisation, between the process and its workers.

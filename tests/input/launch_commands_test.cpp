@@ -350,7 +350,8 @@ TEST_CASE("commands: keys of trainers that compare answers, and of other optimiz
     CHECK(contains(refused(trainer + "--bf16 " + key, "t.sh"), "preferences or rewards"));
   CHECK(plan_of(trainer + "--bf16 --task_type CAUSAL_LM", "t.sh", {}).world() == 4);
   for (const char* kind : {"sgd", "lomo", "adafactor", "galore_adamw"})
-    CHECK(contains(refused(trainer + "--bf16 --optim " + kind, "t.sh"), "other states than Adam's"));
+    CHECK(contains(refused(trainer + "--bf16 --optim " + kind, "t.sh"),
+                   "other states than Adam's"));
 }
 
 TEST_CASE("commands: GPT-NeoX that sums in fp32 runs DeepSpeed's BF16_Optimizer") {
@@ -407,7 +408,8 @@ TEST_CASE("commands: DeepSpeed in fp32, and with parameters on the CPU") {
   const Settings rest = {"model=llama-3.1-8b", "gpus=8", "sequence=4096", "precision=bf16"};
   const std::string batch = R"("train_batch_size": 64, "train_micro_batch_size_per_gpu": 1)";
   const Settings open(rest.begin(), rest.end() - 1);
-  const auto plain = plan_of("{" + batch + R"(, "zero_optimization": {"stage": 1}})", "d.json", open);
+  const auto plain =
+      plan_of("{" + batch + R"(, "zero_optimization": {"stage": 1}})", "d.json", open);
   CHECK(plain.numerics.precision == sim::model::Precision::fp32);
   CHECK(plain.stack.attention == sim::program::AttentionBackend::unfused);
   const auto zero3 = [&](const char* device) {
@@ -419,8 +421,9 @@ TEST_CASE("commands: DeepSpeed in fp32, and with parameters on the CPU") {
 }
 
 TEST_CASE("commands: a step of ms-swift has at least 16 sequences") {
-  const std::string swift = "NPROC_PER_NODE=4 swift sft --model Qwen/Qwen3-30B-A3B --tuner_type full "
-                            "--torch_dtype bfloat16 --max_length 2048 ";
+  const std::string swift =
+      "NPROC_PER_NODE=4 swift sft --model Qwen/Qwen3-30B-A3B --tuner_type full "
+      "--torch_dtype bfloat16 --max_length 2048 ";
   const Settings model = {"model=llama-3.1-8b", "precision=bf16", "gpus=4"};
   CHECK(plan_of(swift, "s.sh", model).batch.global_batch == 16);
   CHECK(plan_of(swift + "--per_device_train_batch_size 8", "s.sh", model).batch.global_batch == 32);
@@ -458,8 +461,8 @@ TEST_CASE("commands: main gradients in bf16 are held in bf16") {
       "--micro-batch-size 1 --global-batch-size 64 --bf16 --vocab-size 50257 "
       "--use-distributed-optimizer ";
   CHECK(plan_of(script, "m.sh", {}).numerics.fp32_gradients);
-  CHECK_FALSE(plan_of(script + "--use-precision-aware-optimizer --main-grads-dtype bf16", "m.sh", {})
-                  .numerics.fp32_gradients);
+  const std::string narrow = "--use-precision-aware-optimizer --main-grads-dtype bf16";
+  CHECK_FALSE(plan_of(script + narrow, "m.sh", {}).numerics.fp32_gradients);
 }
 
 TEST_CASE("commands: NeMo 2 names its precision in a plugin, and its networks of speech") {

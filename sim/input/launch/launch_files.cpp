@@ -200,8 +200,7 @@ class KeyReader {
                                  [&](const Setting& one) { return one.text.starts_with(setting); });
     };
     const bool none = says("adapters=false");
-    const bool some = !none && (says("adapters=true") || says("lora_rank=") || says("lora_modules="));
-    if (some) return;
+    if (!none && (says("adapters=true") || says("lora_rank=") || says("lora_modules="))) return;
     std::erase_if(out().settings, [&](const Setting& one) {
       return one.text.starts_with("lora_dropout=") || (none && one.text.starts_with("lora_"));
     });

@@ -290,7 +290,8 @@ void Translator::numerics() {
   const bool narrow = has("grad-reduce-in-bf16") ||
                       (grads && !grads->values.empty() && grads->value() != "fp32" &&
                        !has("accumulate-allreduce-grads-in-fp32"));
-  if (has("bf16")) set(narrow && grads ? *grads : *find("bf16"), fmt::format("fp32_gradients={}", !narrow));
+  if (has("bf16"))
+    set(narrow && grads ? *grads : *find("bf16"), fmt::format("fp32_gradients={}", !narrow));
   if (const Given* clip = find("clip-grad");
       clip && !clip->values.empty() && clip->value().find_first_not_of("0.") == std::string::npos)
     set(*clip, "gradient_clipping=false");

@@ -216,7 +216,8 @@ constexpr std::array refused{
            "layers without a norm in front of each half are not simulated"},
     Family{"xielu xiprelu xiprelup", "an activation with weights of its own is not simulated"},
     Family{"moe-router-topk-limited-devices",
-           "routes to a limited number of devices are not simulated; write --moe-router-num-groups"},
+           "routes to a limited number of devices are not simulated; write "
+           "--moe-router-num-groups"},
     Family{"use-post-ln", "norms after each half alone are not simulated"},
     Family{"use-mics", "MiCS is not simulated"},
     Family{"prefixlm", "attention that sees a prefix whole is not simulated"},

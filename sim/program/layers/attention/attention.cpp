@@ -42,9 +42,12 @@ CoreTraits::CoreTraits(const Rank& rank) {
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
   const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
-  // Operators of PyTorch split one product's output into views. Rotation copies query and key.
-  value_is_view = views && rope && !unfused && dim.cp == 1 && !rank.plan.stack.separate_products &&
-                  !rank.recomputes_operators() && !rank.plan.architecture.is_latent();
+  // Operators of PyTorch split one product's output into views, and rotation copies query and key.
+  // flash-attn's kernel rotates them in place [flash_attn/layers/rotary.py:apply_rotary_emb_qkv_].
+  const StackPlan& stack = rank.plan.stack;
+  const bool in_place = stack.layer_kernels == LayerKernels::eager && stack.rope_fusion;
+  value_is_view = views && rope && !in_place && !unfused && !stack.separate_products &&
+                  dim.cp == 1 && !rank.recomputes_operators() && !rank.plan.architecture.is_latent();
   // flash-attn reads and writes batch-first; cuDNN accepts any layout.
   const bool batch_first =
       rank.plan.stack.attention != AttentionBackend::cudnn ||
@@ -121,8 +124,7 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
   const Dimensions& dim = w.dim;
   const auto layout = [&](std::int64_t width, std::string_view label, std::string_view kernel) {
     const Value made = w.activation(dim.rows(width), label);
-    // Other modules pass strided views to the kernel; the tensors that they keep have the same
-    // size.
+    // Other modules pass strided views to the kernel and keep tensors of the same size.
     if (w.plan.stack.layer_kernels == LayerKernels::fused)
       w.memory_bound(OperationKind::copy, kernel, 2 * dim.rows(width));
     return made;
@@ -139,8 +141,7 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
 
 namespace {
 
-// Concatenates a slice's keys, or values, with those of earlier slices [TeraPipe's
-// MultiheadLMAttentionWithCache concatenates its cache and the new keys].
+// Concatenates a slice's keys, or values, with the cache [TeraPipe: MultiheadLMAttentionWithCache].
 Value behind_earlier(Writer& w, std::string_view label) {
   const std::int64_t bytes = key_bytes(w.dim, w.dim.prefix + w.dim.local);
   const Value all = w.activation(bytes, label);
@@ -452,9 +453,10 @@ Value self_attention(Writer& w) {
   const Linear projection = linear(w.rank, Module::projection);
   OffloadGroup qkv(w, OffloadModule::qkv_linear);
   qkv.add(w.half.stream_input);
-  Value mixed = column_parallel(
-      w, linear(w.rank, Module::qkv), w.half.normed, "mixed qkv",
-      w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries);
+  const auto category =
+      w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries;
+  Value mixed =
+      column_parallel(w, linear(w.rank, Module::qkv), w.half.normed, "mixed qkv", category);
   qkv.close();
   qkv.commit();
   CoreInputs in = split(w, mixed);
