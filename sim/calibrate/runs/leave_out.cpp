@@ -7,9 +7,10 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <sstream>
 
-#include "sim/calibrate/readers/lines.h"
 #include "sim/calibrate/rows/row_plan.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/calibrate/runs/best_share.h"
@@ -411,19 +412,27 @@ Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
   return out;
 }
 
+namespace {
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+}  // namespace
+
 Result<std::vector<FittedNumbers>> find_fitted_numbers() {
   const std::string path = input::repository_root() + "/calibration/fitted.csv";
   const Result<input::Table> table = input::load_table(path);
   if (!table) return table.errors();
   std::vector<FittedNumbers> all;
   for (const input::TableRow& row : table->rows) {
-    const auto factors = split_words(row.cells.at("factors"));
-    const auto sources = split_words(row.cells.at("sources"));
+    const std::vector<std::string> sources = words_of(row.cells.at("sources"));
     all.push_back({row.cells.at("file"),
                    row.cells.at("numbers"),
                    row.cells.at("decided_by"),
                    std::atoi(row.cells.at("count").c_str()),
-                   {factors.begin(), factors.end()},
+                   words_of(row.cells.at("factors")),
                    {sources.begin(), sources.end()}});
   }
   return all;

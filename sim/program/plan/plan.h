@@ -140,8 +140,8 @@ struct Plan {
   int expert_tp() const {
     return !architecture.is_mixture() ? 1 : mesh.etp > 0 ? mesh.etp : mesh.tp;
   }
-  // Parameters in shards: another group of ranks splits the experts than the other parameters. FSDP2
-  // wraps them on their own mesh [torchtitan distributed/parallel_dims.py: efsdp].
+  // Parameters in shards: another group of ranks splits the experts than the other parameters.
+  // FSDP2 wraps them on their own mesh [torchtitan distributed/parallel_dims.py: efsdp].
   bool splits_experts_apart() const {
     return architecture.is_mixture() && (mesh.ep > 1 || expert_tp() != mesh.tp);
   }

@@ -41,8 +41,8 @@ Value weight_gradient(Writer& w, const Matrix& m, std::int64_t rows);
 // Hands the weight gradients to data parallelism. `made`: the result of weight_gradient.
 // REQUIRES: the gradients are computed.
 void hand_over(Writer& w, const Matrix& m, Value made = 0);
-// The same for the gradient of a vector, such as a bias or a norm's weight. With whole parameters it
-// is added where it is computed, without a tensor of its own.
+// The same for the gradient of a vector, such as a bias or a norm's weight. With whole parameters
+// it is added where it is computed, without a tensor of its own.
 void hand_over(Writer& w, std::string_view parameter, std::int64_t elements,
                std::string_view label);
 // Returns the gradient of the output in fp8: cast, and cast transposed. 0 without fp8.
