@@ -41,17 +41,17 @@ CoreTraits::CoreTraits(const Rank& rank) {
   own_query = rope || (grouped && dim.groups > 1);
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
-  const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
+  const StackPlan& stack = rank.plan.stack;
+  const bool views = stack.layer_kernels != LayerKernels::fused;  // the batch comes first
   // Operators of PyTorch split one product's output into views, and rotation copies query and key.
   // flash-attn's kernel rotates them in place [flash_attn/layers/rotary.py:apply_rotary_emb_qkv_].
-  const StackPlan& stack = rank.plan.stack;
   const bool in_place = stack.layer_kernels == LayerKernels::eager && stack.rope_fusion;
-  value_is_view = views && rope && !in_place && !unfused && !stack.separate_products &&
-                  dim.cp == 1 && !rank.recomputes_operators() && !rank.plan.architecture.is_latent();
+  const bool one_product = !stack.separate_products && !rank.plan.architecture.is_latent();
+  value_is_view = views && rope && !in_place && !unfused && one_product && dim.cp == 1 &&
+                  !rank.recomputes_operators();
   // flash-attn reads and writes batch-first; cuDNN accepts any layout.
-  const bool batch_first =
-      rank.plan.stack.attention != AttentionBackend::cudnn ||
-      (rope && rank.plan.stack.rope_fusion && rank.plan.stack.batch_first_core);
+  const bool batch_first = stack.attention != AttentionBackend::cudnn ||
+                           (rope && stack.rope_fusion && stack.batch_first_core);
   turns = dim.batch > 1 && !views && !unfused && batch_first;
   copies_output = turns || rank.plan.numerics.fp8;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
