@@ -344,14 +344,14 @@ TEST_CASE("commands: adapters have dropout, and other weights that are trained a
 }
 
 TEST_CASE("commands: keys of trainers that compare answers, and of other optimizers, are refused") {
-  for (const char* key : {"--max_prompt_length 300", "--ref_model_name_or_path x",
-                          "--num_generations 8", "--task_type dpo", "--beta 0.1",
-                          "--loss_type apo_zero"})
+  for (const char* key :
+       {"--max_prompt_length 300", "--ref_model_name_or_path x", "--num_generations 8",
+        "--task_type dpo", "--beta 0.1", "--loss_type apo_zero"})
     CHECK(contains(refused(trainer + "--bf16 " + key, "t.sh"), "preferences or rewards"));
   CHECK(plan_of(trainer + "--bf16 --task_type CAUSAL_LM", "t.sh", {}).world() == 4);
   for (const char* kind : {"sgd", "lomo", "adafactor", "galore_adamw"})
-    CHECK(contains(refused(trainer + "--bf16 --optim " + kind, "t.sh"),
-                   "other states than Adam's"));
+    CHECK(
+        contains(refused(trainer + "--bf16 --optim " + kind, "t.sh"), "other states than Adam's"));
 }
 
 TEST_CASE("commands: GPT-NeoX that sums in fp32 runs DeepSpeed's BF16_Optimizer") {
@@ -438,8 +438,7 @@ TEST_CASE("commands: pre-training of litgpt is compiled and shards within a node
   const auto first = plan_of("out_dir: out\nmodel_name: Llama-2-7b-hf\n" + rest, "p.yaml", model);
   CHECK(first.stack.layer_kernels == sim::program::LayerKernels::compiled);
   CHECK(first.sharding.fsdp.replicas == 2);
-  const auto later =
-      plan_of("checkpoint_dir: meta-llama/Llama-2-7b-hf\n" + rest, "f.yaml", model);
+  const auto later = plan_of("checkpoint_dir: meta-llama/Llama-2-7b-hf\n" + rest, "f.yaml", model);
   CHECK(later.stack.layer_kernels == sim::program::LayerKernels::eager);
   CHECK(later.sharding.fsdp.replicas == 1);
 }
@@ -476,4 +475,19 @@ TEST_CASE("commands: NeMo 2 names its precision in a plugin, and its networks of
   CHECK(plan.mesh.tp == 2);
   CHECK(contains(refused(nemo + "model: {modality_adapter: {input_key_from: d_model}}\n", "n.yaml"),
                  "a network of images, speech or diffusion"));
+}
+
+TEST_CASE("commands: fine-tuning of litgpt recomputes on several GPUs; submitters hold programs") {
+  const std::string tune =
+      "checkpoint_dir: meta-llama/Llama-3.1-8B\nprecision: bf16-true\ntrain: {global_batch_size: "
+      "64, micro_batch_size: 4, max_seq_length: 512}\ndevices: ";
+  using sim::program::Recompute;
+  CHECK(plan_of(tune + "4\n", "l.yaml", {"model=llama-3.1-8b"}).policy.recompute ==
+        Recompute::full);
+  CHECK(plan_of(tune + "1\n", "l.yaml", {"model=llama-3.1-8b"}).policy.recompute ==
+        Recompute::none);
+  CHECK(contains(refused(trainer + "--bf16 --offload --zero_stage 3", "c.sh"), "on the CPU"));
+  CHECK(contains(
+      refused("python mason.py -- source env.sh " + trainer + "--bf16 -- dpo_tune.py", "m.sh"),
+      "by preferences"));
 }
