@@ -487,7 +487,8 @@ TEST_CASE("commands: fine-tuning of litgpt recomputes on several GPUs; submitter
   CHECK(plan_of(tune + "1\n", "l.yaml", {"model=llama-3.1-8b"}).policy.recompute ==
         Recompute::none);
   CHECK(contains(refused(trainer + "--bf16 --offload --zero_stage 3", "c.sh"), "on the CPU"));
-  CHECK(contains(
-      refused("python mason.py -- source env.sh " + trainer + "--bf16 -- dpo_tune.py", "m.sh"),
-      "by preferences"));
+  const std::string submitted =
+      "python mason.py --gpus 8 -- accelerate launch open_instruct/dpo_tune_cache.py "
+      "--model_name_or_path m --per_device_train_batch_size 1 --max_seq_length 512 --bf16";
+  CHECK(contains(refused(submitted, "m.sh"), "by preferences"));
 }
