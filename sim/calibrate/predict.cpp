@@ -284,6 +284,17 @@ Prediction predict(const input::RunsRow& row, answer::Sites& sites,
   return out;
 }
 
+Result<std::string> row_file(const Row& row, answer::Sites& sites) {
+  const std::string id = cell(row, "row_id");
+  const auto less = less_memory(row, sites);
+  const RowPlan mapped = plan_of(less ? less->row : row);
+  if (!mapped.unsupported.empty()) return Diagnostics{{id, mapped.unsupported}};
+  std::string text = fmt::format("# The run {} of a table of measured runs, as a plan.\n", id);
+  for (const std::string& assumed : mapped.assumptions) text += "# assumed: " + assumed + "\n";
+  if (less) text += "# assumed: " + less->text + "\n";
+  return text + mapped.file;
+}
+
 std::string to_text(const Prediction& p) {
   return output::line({{"row_id", p.row_id},
                        {"status", p.status},

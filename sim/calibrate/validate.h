@@ -68,6 +68,10 @@ struct LessMemory {
 std::optional<LessMemory> less_memory(const Row& row, answer::Sites& sites,
                                       const Circumstances& circumstances = {});
 
+// Text of the plan file of a row, with assumptions as comments. `rehearse run` of that file gives
+// the row's prediction. Error: the row is not represented; the reason.
+Result<std::string> row_file(const Row& row, answer::Sites& sites);
+
 // Serialisation, between the process and its workers.
 std::string to_text(const Prediction& prediction);
 Prediction from_text(const std::string& text);

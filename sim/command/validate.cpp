@@ -333,16 +333,11 @@ int print_row(const std::vector<input::RunsRow>& table, const std::string& id) {
   const auto found = std::ranges::find(ids, id);
   if (found == ids.end())
     throw Stop{exit_usage, fmt::format("--print: no row '{}'{}", id, did_you_mean(id, ids))};
-  calibrate::Row cells = table[static_cast<std::size_t>(found - ids.begin())].cells;
   answer::Sites sites;
-  const auto less = calibrate::less_memory(cells, sites);
-  if (less) cells = less->row;
-  const calibrate::RowPlan row = calibrate::plan_of(cells);
-  if (!row.unsupported.empty()) throw Stop{complain({{id, row.unsupported}}), ""};
-  std::string text = fmt::format("# The run {} of a table of measured runs, as a plan.\n", id);
-  for (const std::string& assumed : row.assumptions) text += "# assumed: " + assumed + "\n";
-  if (less) text += "# assumed: " + less->text + "\n";
-  std::fputs((text + row.file).c_str(), stdout);
+  const Result<std::string> text =
+      calibrate::row_file(table[static_cast<std::size_t>(found - ids.begin())].cells, sites);
+  if (!text) throw Stop{complain(text.errors()), ""};
+  std::fputs(text->c_str(), stdout);
   return exit_yes;
 }
 

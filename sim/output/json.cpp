@@ -210,6 +210,10 @@ void add_sharding(const program::Plan& p, Json& json) {
   json["fsdp"] = p.shards_parameters() ? fields(p.sharding.fsdp) : Json(nullptr);
   if (p.shards_parameters() && p.sharding.fsdp.low_precision_parameters)
     json["fsdp"]["low_precision_parameters"] = true;
+  if (p.shards_parameters() && p.sharding.fsdp.main_parameters)
+    json["fsdp"]["main_parameters"] = true;
+  if (p.shards_parameters() && p.trains_adapters() && p.sharding.fsdp.separate_adapters)
+    json["fsdp"]["separate_adapters"] = true;
   json["distributed_optimizer"] = p.sharding.distributed_optimizer;
   json["overlap_grad_reduce"] = p.sharding.overlap_grad_reduce;
   json["overlap_param_gather"] = p.sharding.overlap_param_gather;
@@ -241,6 +245,7 @@ void add_kernels(const program::Plan& p, Json& json) {
 
 void add_optimizer_and_split(const program::Plan& p, Json& json) {
   json["optimizer"] = fields(p.optimizer);
+  if (p.optimizer.separate_casts) json["optimizer"]["separate_casts"] = true;
   json["first_stage_layers"] = p.pipeline.first_stage_layers;
   json["last_stage_layers"] = p.pipeline.last_stage_layers;
   json["account_for_embedding"] = p.pipeline.account_for_embedding;
@@ -350,6 +355,7 @@ void add_adapters(const program::Plan& p, Json& json) {
                   {"linear_fc1", p.lora.fc1},
                   {"linear_fc2", p.lora.fc2}};
   if (p.lora.all_to_all) json["lora"]["all_to_all"] = true;
+  if (p.lora.dropout) json["lora"]["dropout"] = true;
 }
 
 }  // namespace

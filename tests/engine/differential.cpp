@@ -86,7 +86,7 @@ std::vector<Case> catalog() {
   });
   for (const bool overlaps : {true, false})
     add("optimizer on the CPU", sample::plan(2, 1, 2, 2, 8), [=](Plan& p) {
-      p.optimizer = {true, 4, 4, 4, 0.5, overlaps};
+      p.optimizer = {true, 4, 4, 4, false, 0.5, overlaps};
       p.policy.offload_layers = 1;
     });
   for (const int pp : {1, 2, 4})

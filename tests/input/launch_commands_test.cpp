@@ -328,3 +328,167 @@ TEST_CASE("commands: a precision that only the run decides is asked for") {
   CHECK(plan_of(script, "t.sh", {"precision=bf16"}).numerics.precision ==
         sim::model::Precision::bf16);
 }
+
+TEST_CASE("commands: adapters have dropout, and other weights that are trained are refused") {
+  const std::string lora = trainer + "--bf16 --use_lora True --lora_r 16 ";
+  CHECK_FALSE(plan_of(lora, "t.sh", {}).lora.dropout);
+  CHECK(plan_of(lora + "--lora_dropout 0.05", "t.sh", {}).lora.dropout);
+  CHECK_FALSE(plan_of(lora + "--lora_dropout 0.0", "t.sh", {}).lora.dropout);
+  CHECK(contains(refused(lora + "--modules_to_save embed_tokens,lm_head", "t.sh"),
+                 "modules that are trained whole beside adapters"));
+  // Descriptions of adapters that are switched off.
+  const auto whole = plan_of(trainer + "--bf16 --use_lora False --lora_r 16 --lora_dropout 0.05 " +
+                                 "--lora_target_modules q_proj",
+                             "t.sh", {});
+  CHECK_FALSE(whole.trains_adapters());
+}
+
+TEST_CASE("commands: keys of trainers that compare answers, and of other optimizers, are refused") {
+  for (const char* key :
+       {"--max_prompt_length 300", "--ref_model_name_or_path x", "--num_generations 8",
+        "--task_type dpo", "--beta 0.1", "--loss_type apo_zero"})
+    CHECK(contains(refused(trainer + "--bf16 " + key, "t.sh"), "preferences or rewards"));
+  CHECK(plan_of(trainer + "--bf16 --task_type CAUSAL_LM", "t.sh", {}).world() == 4);
+  for (const char* kind : {"sgd", "lomo", "adafactor", "galore_adamw"})
+    CHECK(
+        contains(refused(trainer + "--bf16 --optim " + kind, "t.sh"), "other states than Adam's"));
+}
+
+TEST_CASE("commands: GPT-NeoX that sums in fp32 runs DeepSpeed's BF16_Optimizer") {
+  const std::string yaml =
+      "\"num_layers\": 24, \"hidden_size\": 2048, \"num_attention_heads\": 32,\n"
+      "\"seq_length\": 4096, \"model_parallel_size\": 1, \"train_micro_batch_size_per_gpu\": 2,\n"
+      "\"gradient_accumulation_steps\": 2, \"attention_config\": [[[\"flash\"], 24]],\n"
+      "\"zero_optimization\": {\"stage\": 1}, \"bf16\": {\"enabled\": true},\n"
+      "\"precision\": \"bfloat16\", \"no_weight_tying\": true";
+  const Settings rest = {"vocab=100352", "gpus=8"};
+  const auto own = plan_of("{" + yaml + "}", "c.yml", rest);
+  CHECK(own.sharding.deepspeed_optimizer);
+  CHECK(own.sharding.deepspeed_all_reduce);
+  const auto wide = plan_of("{" + yaml + ", \"fp32_allreduce\": true}", "c.yml", rest);
+  CHECK_FALSE(wide.sharding.deepspeed_optimizer);
+  CHECK_FALSE(wide.sharding.deepspeed_all_reduce);
+  CHECK(wide.numerics.fp32_gradients);
+  CHECK(wide.batch.global_batch == 32);
+}
+
+TEST_CASE("commands: GPT-NeoX's file that says nothing of its network has that of NeoX") {
+  const auto plan = plan_of(
+      "{\"num_layers\": 12, \"hidden_size\": 768, \"num_attention_heads\": 12,\n"
+      "\"seq_length\": 2048, \"model_parallel_size\": 1, \"train_micro_batch_size_per_gpu\": 32,\n"
+      "\"gradient_accumulation_steps\": 1, \"fp16\": {\"enabled\": true}}",
+      "160M.yml", {"vocab=50304", "gpus=8"});
+  const sim::model::Architecture& a = plan.architecture;
+  CHECK(a.activation == sim::model::Activation::gelu);
+  CHECK(a.norm == sim::model::Norm::layer);
+  CHECK(a.position == sim::model::Position::learned);
+  CHECK(a.tied_embeddings);
+  CHECK(a.linear_bias);
+  CHECK(a.qkv_bias);
+  CHECK(a.ffn == 3072);
+}
+
+TEST_CASE("commands: Megatron-Bridge's file without a precision trains in bf16") {
+  const auto plan = plan_of(
+      "train: {global_batch_size: 128, micro_batch_size: 2}\n"
+      "model: {seq_length: 4096, tensor_model_parallel_size: 1}\npeft: {dim: 8}\n",
+      "conf.yaml", {"model=llama-3.1-8b", "gpus=8"});
+  CHECK(plan.numerics.precision == sim::model::Precision::bf16);
+  CHECK(plan.lora.rank == 8);
+}
+
+TEST_CASE("commands: networks of images are refused by their keys") {
+  CHECK(contains(refused("system: {tensor_model_parallel_size: 2, micro_batch_size: 1}\n"
+                         "model: {num_layers: 28, hidden_size: 3584, mm_patch_merge_type: flat}\n",
+                         "7b.yaml"),
+                 "model.mm_patch_merge_type: a network of images"));
+}
+
+TEST_CASE("commands: DeepSpeed in fp32, and with parameters on the CPU") {
+  const Settings rest = {"model=llama-3.1-8b", "gpus=8", "sequence=4096", "precision=bf16"};
+  const std::string batch = R"("train_batch_size": 64, "train_micro_batch_size_per_gpu": 1)";
+  const Settings open(rest.begin(), rest.end() - 1);
+  const auto plain =
+      plan_of("{" + batch + R"(, "zero_optimization": {"stage": 1}})", "d.json", open);
+  CHECK(plain.numerics.precision == sim::model::Precision::fp32);
+  CHECK(plain.stack.attention == sim::program::AttentionBackend::unfused);
+  const auto zero3 = [&](const char* device) {
+    return "{" + batch + R"(, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3, )" +
+           R"("offload_param": {"device": ")" + device + R"("}}})";
+  };
+  CHECK(plan_of(zero3("none"), "d.json", open).shards_parameters());
+  CHECK(contains(refused(zero3("cpu"), "d.json", open), "parameters on the CPU or on NVMe"));
+}
+
+TEST_CASE("commands: a step of ms-swift has at least 16 sequences") {
+  const std::string swift =
+      "NPROC_PER_NODE=4 swift sft --model Qwen/Qwen3-30B-A3B --tuner_type full "
+      "--torch_dtype bfloat16 --max_length 2048 ";
+  const Settings model = {"model=llama-3.1-8b", "precision=bf16", "gpus=4"};
+  CHECK(plan_of(swift, "s.sh", model).batch.global_batch == 16);
+  CHECK(plan_of(swift + "--per_device_train_batch_size 8", "s.sh", model).batch.global_batch == 32);
+  CHECK(plan_of(swift + "--gradient_accumulation_steps 2", "s.sh", model).batch.global_batch == 8);
+}
+
+TEST_CASE("commands: pre-training of litgpt is compiled and shards within a node") {
+  const std::string rest =
+      "precision: bf16-mixed\ntrain: {global_batch_size: 64, micro_batch_size: 2, max_seq_length: "
+      "2048, max_norm: 1.0}\ndevices: 8\nnum_nodes: 2\n";
+  const Settings model = {"model=llama-2-7b"};
+  const auto first = plan_of("out_dir: out\nmodel_name: Llama-2-7b-hf\n" + rest, "p.yaml", model);
+  CHECK(first.stack.layer_kernels == sim::program::LayerKernels::compiled);
+  CHECK(first.sharding.fsdp.replicas == 2);
+  const auto later = plan_of("checkpoint_dir: meta-llama/Llama-2-7b-hf\n" + rest, "f.yaml", model);
+  CHECK(later.stack.layer_kernels == sim::program::LayerKernels::eager);
+  CHECK(later.sharding.fsdp.replicas == 1);
+}
+
+TEST_CASE("commands: a program of another project with Megatron-LM's names is refused as one") {
+  const std::string why = refused(
+      "python finetuning.py --seq-length 4096 --micro-batch-size 8 --global-batch-size 1024 --bf16 "
+      "--train-iters 10 --lr 1e-4 --min-lr 1e-6 --weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 "
+      "0.95 --adam-eps 1e-6 --save x --load x --split 9,1 --data-path x --tokenizer-type x "
+      "--base-model x --mixed-precision --low-cpu-fsdp --sharding-strategy FULL_SHARD",
+      "f.sh");
+  CHECK(contains(why, "finetuning.py has arguments that no version of Megatron-LM has"));
+}
+
+TEST_CASE("commands: main gradients in bf16 are held in bf16") {
+  const std::string script =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+      "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 "
+      "--micro-batch-size 1 --global-batch-size 64 --bf16 --vocab-size 50257 "
+      "--use-distributed-optimizer ";
+  CHECK(plan_of(script, "m.sh", {}).numerics.fp32_gradients);
+  const std::string narrow = "--use-precision-aware-optimizer --main-grads-dtype bf16";
+  CHECK_FALSE(plan_of(script + narrow, "m.sh", {}).numerics.fp32_gradients);
+}
+
+TEST_CASE("commands: NeMo 2 names its precision in a plugin, and its networks of speech") {
+  const std::string nemo =
+      "plugins: {_target_: nemo.lightning.MegatronMixedPrecision, precision: bf16-mixed}\n"
+      "strategy: {tensor_model_parallel_size: 2, pipeline_model_parallel_size: 1}\n"
+      "data: {global_batch_size: 16, micro_batch_size: 2, seq_length: 4096}\n"
+      "trainer: {devices: 8, num_nodes: 1}\n";
+  const auto plan = plan_of(nemo, "n.yaml", {"model=llama-3.1-8b"});
+  CHECK(plan.numerics.precision == sim::model::Precision::bf16);
+  CHECK(plan.mesh.tp == 2);
+  CHECK(contains(refused(nemo + "model: {modality_adapter: {input_key_from: d_model}}\n", "n.yaml"),
+                 "a network of images, speech or diffusion"));
+}
+
+TEST_CASE("commands: fine-tuning of litgpt recomputes on several GPUs; submitters hold programs") {
+  const std::string tune =
+      "checkpoint_dir: meta-llama/Llama-3.1-8B\nprecision: bf16-true\ntrain: {global_batch_size: "
+      "64, micro_batch_size: 4, max_seq_length: 512}\ndevices: ";
+  using sim::program::Recompute;
+  CHECK(plan_of(tune + "4\n", "l.yaml", {"model=llama-3.1-8b"}).policy.recompute ==
+        Recompute::full);
+  CHECK(plan_of(tune + "1\n", "l.yaml", {"model=llama-3.1-8b"}).policy.recompute ==
+        Recompute::none);
+  CHECK(contains(refused(trainer + "--bf16 --offload --zero_stage 3", "c.sh"), "on the CPU"));
+  const std::string submitted =
+      "python mason.py --gpus 8 -- accelerate launch open_instruct/dpo_tune_cache.py "
+      "--model_name_or_path m --per_device_train_batch_size 1 --max_seq_length 512 --bf16";
+  CHECK(contains(refused(submitted, "m.sh"), "by preferences"));
+}

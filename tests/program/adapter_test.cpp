@@ -60,6 +60,32 @@ TEST_CASE("program: in fp8 an adapter has an input of its own in 16 bits") {
   CHECK(total(left, "adapter input") == 2 * tokens * hidden);
 }
 
+TEST_CASE("program: an adapter with dropout keeps a copy of its input and a mask") {
+  Plan plan = adapted();
+  plan.lora.dropout = true;
+  const auto left = sample::left_by(sample::job(plan).classes[0], "layer forward");
+  CHECK(total(left, "gathered norm output") == 0);
+  CHECK(total(left, "adapter's dropped input") == 2 * tokens * hidden);
+  CHECK(total(left, "adapter's dropout mask") == tokens * hidden);
+}
+
+TEST_CASE("program: a value that is a view keeps the whole output of its product") {
+  // 32 query heads and 8 of keys and values, 128 wide: 4096 + 2 x 1024 columns, in 16 bits.
+  Plan plan = sample::llama_8b();
+  plan.mesh.tp = 1;
+  plan.stack.layer_kernels = LayerKernels::compiled;
+  plan.stack.attention = AttentionBackend::flash;
+  plan.sharding.data_parallel = DataParallelism::fsdp2;
+  const auto kept = [&] {
+    return sample::left_by(sample::job(plan).classes[0], "layer forward");
+  };
+  CHECK(total(kept(), "mixed qkv") == 2 * tokens * (4096 + 2 * 1024));
+  CHECK(total(kept(), "value") == 0);
+  plan.stack.separate_products = true;
+  CHECK(total(kept(), "mixed qkv") == 0);
+  CHECK(total(kept(), "value") == 2 * tokens * 1024);
+}
+
 TEST_CASE("program: adapters behind row-parallel products trade columns for rows") {
   // A gather brings all columns of all rows, U = 2 T h. The all-to-all exchanges a rank's columns
   // of all rows for all columns of its rows, U / 2 at tp 2 [NeMo parallel_adapters.py:

@@ -142,7 +142,7 @@ class Draw {
     p.sharding.overlap_param_gather =
         p.sharding.distributed_optimizer && p.sharding.overlap_grad_reduce && !one_in(3);
     if (p.sharding.distributed_optimizer && one_in(6))
-      p.optimizer = {true, one_of({2, 4}), one_of({1, 2, 4}), one_of({1, 4}),
+      p.optimizer = {true, one_of({2, 4}), one_of({1, 2, 4}), one_of({1, 4}), false,
                      one_of({0.0, 0.5, 1.0})};
     if (!one_in(3)) return;
     p.sharding.data_parallel = one_of({DataParallelism::fsdp1, DataParallelism::fsdp2});

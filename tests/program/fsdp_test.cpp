@@ -322,7 +322,7 @@ TEST_CASE("program: narrow optimizer state has the bytes asked for and the CPU t
   const std::int64_t whole = held(p, "exp_avg");
   p.numerics.fp32_gradients = false;
   CHECK(held(p, "fp32 gradient copy") == whole);
-  p.optimizer = {true, 2, 2, 1, 0};
+  p.optimizer = {true, 2, 2, 1};
   REQUIRE(problems(p).empty());
   CHECK(held(p, "fp32 gradient copy") == 0);
   CHECK(held(p, "fp32 main parameter") * 2 == whole);
@@ -333,4 +333,29 @@ TEST_CASE("program: narrow optimizer state has the bytes asked for and the CPU t
   CHECK(held(p, "fp32 main parameter") == 0);
   p.optimizer.precision_aware = false;
   CHECK(says(problems(p), "needs precision_aware_optimizer"));
+}
+
+TEST_CASE("program: Adam copies narrow moments to fp32 unless its kernel casts them") {
+  // TransformerEngine's kernel casts two bf16 moments since 2.13; before, and in other types, all
+  // moments of an optimizer are copied at once.
+  Plan p = sample::llama_8b();
+  p.numerics.fp32_gradients = false;
+  const auto copied = [&](int first, int second, bool separate) {
+    p.optimizer = {true, 2, first, second};
+    p.optimizer.separate_casts = separate;
+    REQUIRE(problems(p).empty());
+    const Job made = job(p);
+    const Program& program = made.classes.front();
+    std::int64_t bytes = 0;
+    for (const Block& block : program.blocks)
+      for (const Instruction& i : block.code)
+        if (i.op == Op::alloc && program.labels[i.label] == "fp32 moment") bytes += i.value;
+    return bytes;
+  };
+  const std::int64_t both = copied(2, 2, true);
+  CHECK(both > 0);
+  CHECK(copied(2, 2, false) == 0);
+  CHECK(copied(4, 4, true) == 0);
+  CHECK(copied(2, 4, false) * 2 == both);
+  CHECK(copied(1, 2, false) == both);
 }

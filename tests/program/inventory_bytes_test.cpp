@@ -199,6 +199,7 @@ const std::set<std::string> in_words = {
     "embedding gradient by segment", "sorted ids",
     // Pieces, buffers and sums of parameters.
     "bias gradient", "exp_avg", "exp_avg_sq", "flattened norm gradients", "fp32 gradient copy",
+    "fp32 moment",
     "flat gradient of the part", "flat parameters", "flattened bucket", "fp32 gradient of the part",
     "gathered parameters", "gradient in fp32", "gradient in fp64", "gradients of the part",
     "buffer of offloaded gradients", "gradient to the CPU", "reduce bucket", "fp32 main parameter",

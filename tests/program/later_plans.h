@@ -80,6 +80,54 @@ void add_later_plans(Add add, const sim::program::Plan& llama) {
         p.numerics.fp8 = p.numerics.fp8_parameters = fp8;
         p.mesh.sequence_parallel = rows;
       });
+  for (const bool fp8 : {false, true})
+    for (const int tp : {1, 2})
+      for (const bool rows : {true, false})
+        add("adapters with dropout", llama, [=](Plan& p) {
+          p.architecture.layers = 4;
+          p.lora.rank = 16;
+          p.lora.dropout = true;
+          p.mesh.tp = tp;
+          p.numerics.fp8 = fp8;
+          p.mesh.sequence_parallel = rows;
+        });
+  for (const auto kernels : {LayerKernels::eager, LayerKernels::compiled})
+    for (const Recompute recompute : {Recompute::none, selective, full})
+      for (const int rank : {0, 16})
+        add("one product of query, key and value in operators", llama, [=](Plan& p) {
+          p.architecture.layers = 4;
+          p.lora.rank = rank;
+          p.lora.dropout = rank > 0;
+          p.stack.layer_kernels = kernels;
+          p.stack.rope_fusion = p.stack.swiglu_fusion = kernels != LayerKernels::eager;
+          p.stack.attention = AttentionBackend::flash;
+          p.sharding.data_parallel = DataParallelism::fsdp1;
+          p.policy.recompute = recompute;
+        });
+  for (const bool main : {true, false})
+    for (const Recompute recompute : {Recompute::none, full})
+      add("shards have main parameters, or adapters units of their own", llama, [=](Plan& p) {
+        p.architecture.layers = 4;
+        p.policy.recompute = recompute;
+        p.sharding.data_parallel = main ? DataParallelism::fsdp2 : DataParallelism::fsdp1;
+        p.sharding.fsdp.main_parameters = main;
+        p.sharding.fsdp.separate_adapters = !main;
+        p.lora.rank = main ? 0 : 16;
+      });
+  for (const auto& [first, second] : {std::pair(2, 2), {1, 2}, {2, 4}})
+    for (const bool separate : {true, false})
+      for (const int chunks : {1, 2})
+        add("Adam's moments are narrow", llama, [=](Plan& p) {
+          p.architecture.layers = 4;
+          p.mesh.pp = 2;
+          p.pipeline.virtual_stages = chunks;
+          if (chunks > 1) p.pipeline.schedule = "interleaved-1f1b";
+          p.batch.global_batch = 8 * p.mesh.dp;
+          p.optimizer.precision_aware = true;
+          p.optimizer.exp_avg_bytes = first;
+          p.optimizer.exp_avg_sq_bytes = second;
+          p.optimizer.separate_casts = separate;
+        });
   for (const context::Method& method : context::catalog())
     for (const int batch : {1, 2})
       for (const int cp : {2, 4, 8})
@@ -168,7 +216,7 @@ void add_later_plans(Add add, const sim::program::Plan& llama) {
     for (const double share : {0.5, 1.0})
       add("optimizer on the CPU", llama, [=](Plan& p) {
         p.architecture.layers = 4;
-        p.optimizer = {true, 4, 4, 4, share, overlaps};
+        p.optimizer = {true, 4, 4, 4, false, share, overlaps};
       });
   for (const Recompute recompute : {Recompute::none, full})
     add("RMSNorm a kernel of PyTorch", llama, [=](Plan& p) {

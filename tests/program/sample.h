@@ -518,7 +518,7 @@ inline std::vector<std::pair<std::string, Plan>> catalog() {
         });
   for (const double share : {0.0, 0.5, 1.0})
     add("narrow optimizer", llama_8b(), [=](Plan& p) {
-      p.optimizer = {true, 2, 2, 1, share};
+      p.optimizer = {true, 2, 2, 1, false, share};
       p.numerics.fp32_gradients = false;
     });
   add("composer", gpt(), [](Plan& p) {

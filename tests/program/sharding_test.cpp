@@ -523,6 +523,37 @@ TEST_CASE("program: with adapters in shards only they are reduced and have state
   }
 }
 
+TEST_CASE("program: adapters in units of their own leave frozen weights in 16 bits") {
+  // peft wraps each trained leaf, so a frozen flat parameter needs no gradient and no fp32 copy.
+  Plan plan = small(DataParallelism::fsdp1, 2, 1);
+  plan.lora.rank = 16;
+  plan.sharding.fsdp.separate_adapters = true;
+  REQUIRE(problems(plan).empty());
+  const std::int64_t adapters = 2 * 16LL * (1024 + 1536 + 1024 + 1024 + 1024 + 5632 + 2816 + 1024);
+  for (const Program& program : job(plan).classes) {
+    CHECK(moved(program, "gradient reduction") == 4 * adapters);
+    Walk walk(program);
+    walk.run(program.setup);
+    CHECK(walk.bytes("sharded parameter") ==
+          (adapters * 4 + (2 * layer + root(program, 2)) * 2) / 4);
+    walk.run(program.first_step);
+    CHECK(walk.bytes("exp_avg") == adapters);
+  }
+}
+
+TEST_CASE("program: Megatron-FSDP keeps 16-bit shards and fp32 main parameters") {
+  Plan plan = small(DataParallelism::fsdp2, 2, 1);
+  plan.sharding.fsdp.main_parameters = true;
+  REQUIRE(problems(plan).empty());
+  for (const Program& program : job(plan).classes) {
+    const std::int64_t all = 2 * layer + root(program, 2);
+    Walk walk(program);
+    walk.run(program.setup);
+    CHECK(walk.bytes("sharded parameter") == 2 * all / 4);
+    CHECK(walk.bytes("fp32 main parameter") == 4 * all / 4);
+  }
+}
+
 TEST_CASE("program: matrices that are gathered in fp8 travel as a byte an element") {
   for (const auto& [pp, chunks] : shapes) {
     Plan plan = small(DataParallelism::fsdp2, pp, chunks);

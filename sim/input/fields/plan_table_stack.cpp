@@ -207,6 +207,10 @@ constexpr std::array stack_rows{
           .flags = "use-precision-aware-optimizer:true",
           .synonyms = "use_precision_aware_optimizer",
           .line = "Optimizer state in types of its own."},
+    Field{.name = "separate_state_casts",
+          .place = at<&Plan::optimizer, &OptimizerOptions::separate_casts>(),
+          .line = "Adam computes on fp32 copies of all narrow moments (TransformerEngine before "
+                  "2.13)."},
     Field{.name = "post_validation",
           .place = at<&Plan::optimizer, &OptimizerOptions::post_validation>(),
           .flags = "enable-optimizer-post-validation:true",
@@ -263,6 +267,9 @@ constexpr std::array stack_rows{
           .otherwise = "all four",
           .line = "Beside which products: linear_qkv, linear_proj, linear_fc1, linear_fc2, commas "
                   "between."},
+    Field{.name = "lora_dropout",
+          .place = at<&Plan::lora, &LoraOptions::dropout>(),
+          .line = "Adapters read their input after dropout, and keep that copy and its mask."},
     Field{.name = "lora_all_to_all",
           .place = at<&Plan::lora, &LoraOptions::all_to_all>(),
           .line = "Adapters beside row-parallel products trade columns for rows by all-to-all "

@@ -23,11 +23,7 @@ void read_fsdp(const LaunchValues& values, const std::string& path, MegatronArgu
                      lower(of("fsdp_config.fsdp_reshard_after_forward")) == "false" ||
                      of("fsdp_config.fsdp_reshard_after_forward") == "SHARD_GRAD_OP";
   if (keeps) set("fsdp.reshard_after_forward=false");
-  if (strategy.find("HYBRID") != std::string::npos)
-    out.notes.push_back(
-        fmt::format("{}: say how many copies there are: fsdp.replicas=, for "
-                    "example the nodes",
-                    strategy));
+  if (strategy.find("HYBRID") != std::string::npos) set("fsdp.hybrid=true");
   if (strategy == "NO_SHARD" || strategy == "3")
     out.problems.push_back({path,
                             "fsdp_sharding_strategy NO_SHARD is DDP; write "

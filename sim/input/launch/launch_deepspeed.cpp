@@ -193,9 +193,10 @@ std::optional<NamedFile> above(const std::string& launch_file, const std::string
   constexpr int highest = 5;
   std::error_code error;
   fs::path folder = fs::absolute(launch_file, error).parent_path();
-  for (int up = 0; up <= highest && !error; ++up) {
+  if (error) return std::nullopt;
+  for (int up = 0; up <= highest; ++up) {
     const std::string path = (folder / named).lexically_normal().string();
-    if (fs::is_regular_file(path, error))
+    if (std::error_code missing; fs::is_regular_file(path, missing))
       if (const Result<std::string> text = read_file(path, max_launch_bytes))
         return NamedFile{path, *text};
     if (folder == folder.parent_path()) break;

@@ -79,6 +79,11 @@ std::string model_file(const std::string& name) {
   return file;
 }
 
+// Settings that decide the global batch and are no fields of a plan.
+bool is_of_batch(std::string_view field) {
+  return field == "accumulation" || field == "least_batch";
+}
+
 class KeyReader {
  public:
   KeyReader(const v1::Launcher& launcher, const LaunchValues& values, const std::string& text,
@@ -100,6 +105,7 @@ class KeyReader {
     for (const v1::Product& product : launcher_.product()) multiply(product);
     for (const v1::Absent& absent : launcher_.absent()) fill(absent);
     if (!modules_.empty()) set(fmt::format("lora_modules={}", fmt::join(modules_, ",")), {{}, at_});
+    forget_unused_adapters();
     name_unread(left);
     return std::move(file_);
   }
@@ -113,10 +119,11 @@ class KeyReader {
   }
 
   void set(const std::string& setting, const LaunchValue& value) {
-    constexpr std::string_view steps = "accumulation=";
-    if (!setting.starts_with(steps)) return out().settings.push_back({setting, where(value)});
-    const std::string number = setting.substr(steps.size());
-    std::from_chars(number.data(), number.data() + number.size(), out().accumulation);
+    const std::string field = setting.substr(0, setting.find('='));
+    if (!is_of_batch(field)) return out().settings.push_back({setting, where(value)});
+    const std::string number = setting.substr(field.size() + 1);
+    std::from_chars(number.data(), number.data() + number.size(),
+                    field == "accumulation" ? out().accumulation : out().least_batch);
   }
 
   // Each setting of a key whose value is unknown becomes missing.
@@ -174,12 +181,26 @@ class KeyReader {
   void fill(const v1::Absent& absent) {
     if (std::ranges::any_of(absent.key(), [this](const auto& key) { return is_on(key); })) return;
     if (absent.has_with() && !is_on(absent.with())) return;
+    if (absent.has_refuse()) out().problems.push_back({path_, absent.refuse()});
     for (const std::string& setting : absent.set()) {
       const std::string field = setting.substr(0, setting.find('=') + 1);
       if (std::ranges::none_of(out().settings,
                                [&](const Setting& one) { return one.text.starts_with(field); }))
         set(setting, {});
     }
+  }
+
+  // Files that train the whole network may still describe adapters.
+  void forget_unused_adapters() {
+    const auto says = [&](std::string_view setting) {
+      return std::ranges::any_of(out().settings,
+                                 [&](const Setting& one) { return one.text.starts_with(setting); });
+    };
+    const bool none = says("adapters=false");
+    if (!none && (says("adapters=true") || says("lora_rank=") || says("lora_modules="))) return;
+    std::erase_if(out().settings, [&](const Setting& one) {
+      return one.text.starts_with("lora_dropout=") || (none && one.text.starts_with("lora_"));
+    });
   }
 
   void name_modules(const std::string& path, const LaunchValue& value) {
@@ -400,7 +421,7 @@ Diagnostics launcher_problems(const std::string& path) {
   const auto check = [&](const auto& message, const auto& settings) {
     for (const std::string& setting : settings) {
       const std::string field = setting.substr(0, setting.find('='));
-      if (field != "accumulation" && find_plan_field(field) == nullptr)
+      if (!is_of_batch(field) && find_plan_field(field) == nullptr)
         problems.push_back({source.where(message), fmt::format("a plan has no field '{}'", field)});
     }
   };
@@ -412,7 +433,11 @@ Diagnostics launcher_problems(const std::string& path) {
     check(row, row.set());
     for (const v1::Choice& choice : row.choice()) check(choice, choice.set());
   }
-  for (const v1::Absent& absent : launcher.absent()) check(absent, absent.set());
+  for (const v1::Absent& absent : launcher.absent()) {
+    check(absent, absent.set());
+    if (absent.has_refuse() == (absent.set_size() > 0))
+      problems.push_back({source.where(absent), "a missing key has one effect: set or refuse"});
+  }
   check(launcher, launcher.always());
   for (const std::string& name : launcher.also())
     if (!launchers().contains(name))

@@ -138,10 +138,10 @@ constexpr std::array switches{
     Switch{"fp8", true, "fp8-hybrid"},
 };
 // FlagScale keeps flags of Megatron-LM in `system`, `model` and `data`.
-constexpr std::array<std::string_view, 12> sections = {
-    "trainer.strategy.", "model.", "train.",     "optimizer.",    "ddp.",
-    "dataset.",          "data.",  "tokenizer.", "comm_overlap.", "dist.",
-    "mixed_precision",   "system."};
+constexpr std::array<std::string_view, 13> sections = {
+    "trainer.strategy.", "strategy.", "model.",     "train.",        "optimizer.",
+    "ddp.",              "dataset.",  "data.",      "tokenizer.",    "comm_overlap.",
+    "dist.",             "system.",   "mixed_precision"};
 // Sections without effect on a step, and sections that only name other files.
 constexpr std::array<std::string_view, 22> other_sections = {"trainer.",
                                                              "exp_manager.",
@@ -261,7 +261,8 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
   launch.program = "pretrain_gpt.py";
   for (const auto& [path, value] : values) {
     if (started_by(path, value, launch)) continue;
-    if (path == "trainer.precision" || path.starts_with("mixed_precision")) {
+    if (path == "trainer.precision" || path == "plugins.precision" ||
+        path == "trainer.plugins.precision" || path.starts_with("mixed_precision")) {
       precision(path, value, launch);
     } else if (path == "model.optim.name") {
       if (value.text() == "distributed_fused_adam" || value.text() == "mcore_distributed_optim")
@@ -373,9 +374,19 @@ std::string unread_configuration(const LaunchValues& values) {
 // The key that tells a network other than a decoder, with the reason; "" if no key does.
 std::string other_network(const LaunchValues& values) {
   for (const char* key : {"model.unet_config", "model.first_stage_config", "model.denoiser_config",
-                          "model.noise_schedule", "model.vision", "model.vision_encoder"})
+                          "model.noise_schedule", "model.vision", "model.vision_encoder",
+                          "model.vision_model", "model.mm_cfg", "model.modality_adapter",
+                          "model.speech_encoder", "model.perception"})
     if (has_path(values, key))
-      return fmt::format("{}: a diffusion or vision network is not simulated", key);
+      return fmt::format("{}: a network of images, speech or diffusion is not simulated", key);
+  // Sizes of images and of the encoder of images, as FlagScale's configurations have them.
+  for (const auto& [path, value] : values) {
+    const std::string key = last_part(path);
+    const bool of_images = key.starts_with("image_") || key.starts_with("img_") ||
+                           key.starts_with("mm_") || key.starts_with("vision_");
+    if (path.starts_with("model.") && of_images && !is_off_word(value.text()))
+      return fmt::format("{}: a network of images is not simulated", path);
+  }
   const auto model = values.find("modules.pre_trainer.model");
   if (model != values.end() && model->second.text().starts_with("diffusion/"))
     return "modules.pre_trainer.model: a diffusion network is not simulated";
@@ -430,6 +441,9 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   }
   LaunchFile file;
   file.arguments = Translator(launch, script, text, path).run();
+  // Megatron-Bridge keeps the batch in `train`; its recipes say what the file does not.
+  if (has_path(values, "train.global_batch_size") || has_path(values, "train.micro_batch_size"))
+    file.arguments.framework = "megatron-bridge";
   nemo_adapters(values, path, file.arguments);
   std::erase_if(left, [](const std::string& key) {
     return key.starts_with("model.peft.") || key.starts_with("peft.");

@@ -284,8 +284,14 @@ void Translator::context() {
 }
 
 void Translator::numerics() {
-  // Megatron-LM enables fp32 accumulation with bf16 by default.
-  if (has("bf16") && !has("grad-reduce-in-bf16")) set(*find("bf16"), "fp32_gradients=true");
+  // Megatron-LM enables fp32 accumulation with bf16, unless main gradients have another type
+  // [core 0.12 training/arguments.py:validate_args].
+  const Given* grads = find("main-grads-dtype");
+  const bool narrow = has("grad-reduce-in-bf16") ||
+                      (grads && !grads->values.empty() && grads->value() != "fp32" &&
+                       !has("accumulate-allreduce-grads-in-fp32"));
+  if (has("bf16"))
+    set(narrow && grads ? *grads : *find("bf16"), fmt::format("fp32_gradients={}", !narrow));
   if (const Given* clip = find("clip-grad");
       clip && !clip->values.empty() && clip->value().find_first_not_of("0.") == std::string::npos)
     set(*clip, "gradient_clipping=false");

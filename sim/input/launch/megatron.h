@@ -39,6 +39,8 @@ struct MegatronArguments {
   std::string framework = "megatron-lm";
   // Microbatches of each replica in a step, if the file gives them instead of a global batch.
   std::int64_t accumulation = 0;
+  // Without `accumulation`: a step has at least so many sequences, in whole microbatches.
+  std::int64_t least_batch = 0;
 };
 
 // A flag of the command and its values: the words up to the next flag.

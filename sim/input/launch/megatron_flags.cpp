@@ -45,7 +45,7 @@ constexpr std::string_view together =
     "use-rotary-position-embeddings use-llama2-rotary-position-embeddings "
     "use-mistral-rotary-position-embeddings no-position-embedding use-alibi-mask "
     "disable-bias-linear disable-bias-linear-fc glu-activation squared-relu quick-geglu "
-    "vocab-size padded-vocab-size vocab-file tokenizer-type tokenizer-model "
+    "main-grads-dtype vocab-size padded-vocab-size vocab-file tokenizer-type tokenizer-model "
     "tokenizer-name-or-path pad-vocab-size-to make-vocab-size-divisible-by vocab-extra-ids "
     "extra-vocab-size hf-tokenizer-path clip-grad fp4-format fp8-format fp8-recipe optimizer "
     "deepspeed deepspeed-config zero-stage no-pipeline-parallel no-deepspeed use-megatron-fsdp "
@@ -124,7 +124,7 @@ constexpr std::array noted{
     Family{"use-ring-exchange-p2p pipeline-model-parallel-comm-backend",
            "sends and receives are NCCL's"},
     Family{"outer-dp-sharding-strategy", "copies of the optimizer's state are whole"},
-    Family{"main-grads-dtype megatron-fsdp-main-params-dtype megatron-fsdp-main-grads-dtype "
+    Family{"megatron-fsdp-main-params-dtype megatron-fsdp-main-grads-dtype "
            "megatron-fsdp-grad-comm-dtype",
            "gradients are held as --accumulate-allreduce-grads-in-fp32 says"},
     Family{"optimizer-offload-policy optimizer-offload-chunk-size "
@@ -212,6 +212,12 @@ constexpr std::array refused{
     Family{"cpu-offload offload-continuous-buffers",
            "the moves of activations of PipeOffload are not simulated; write "
            "--cpu-offloading-num-layers"},
+    Family{"post-layer-norm no-attn-layernorm no-mlp-layernorm no-final-layernorm",
+           "layers without a norm in front of each half are not simulated"},
+    Family{"xielu xiprelu xiprelup", "an activation with weights of its own is not simulated"},
+    Family{"moe-router-topk-limited-devices",
+           "routes to a limited number of devices are not simulated; write "
+           "--moe-router-num-groups"},
     Family{"use-post-ln", "norms after each half alone are not simulated"},
     Family{"use-mics", "MiCS is not simulated"},
     Family{"prefixlm", "attention that sees a prefix whole is not simulated"},

@@ -5,6 +5,9 @@ namespace sim::input {
 // Flags of data, tokens, learning rates, logs, checkpoints, evaluation and serving; flags of
 // related programs; flags of experts that have no effect on a dense model.
 constinit const std::string_view harmless_flags =
+    "trigger-path goldfish-h goldfish-k goldfish-loss input-embeddings-multiplier layernorm-init "
+    "log-params-norm-per-param ademamix-alpha ademamix-alpha-warmup ademamix-beta3 "
+    "ademamix-beta3-warmup qknorm-impl "
     "grpo-default-temperature grpo-default-top-p no-dsa-indexer-rotate-activation "
     "no-dsa-indexer-scoring-relu no-flight-recorder-dump-on-timeout "
     "no-flight-recorder-extra-dump-on-exec no-flight-recorder-include-only-active "

@@ -204,6 +204,20 @@ std::optional<Launch> launch_at(const shell::Command& command, std::size_t i) {
   return trains(one.flags) || !one.by.empty() ? std::optional(std::move(one)) : std::nullopt;
 }
 
+// A submitter gets the command after `--`; that command's program is the one that trains.
+void take_submitted(const shell::Command& command, std::size_t from, Launch& launch) {
+  bool is_inner = false;
+  for (std::size_t i = from; i < command.words.size(); ++i) {
+    const std::string program = program_of(command.words[i].text);
+    if (is_inner && !program.empty()) {
+      launch.program = program;
+      launch.program_word = command.words[i];
+      return;
+    }
+    is_inner = is_inner || command.words[i].text == "--";
+  }
+}
+
 }  // namespace
 
 Launch find_launch(const shell::Script& script) {
@@ -213,6 +227,7 @@ Launch find_launch(const shell::Script& script) {
     for (std::size_t i = 0; i < command.words.size(); ++i) {
       std::optional<Launch> one = launch_at(command, i);
       if (!one) continue;
+      take_submitted(command, i + 1, *one);
       const int started = launch.started + 1;
       if (launch.started == 0) launch = std::move(*one);
       launch.started = started;

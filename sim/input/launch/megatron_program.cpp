@@ -35,6 +35,8 @@ constexpr std::array others{
     Other{"grpo", "by reinforcement learning"},
     Other{"ppo", "by reinforcement learning"},
     Other{"dpo", "by preferences"},
+    Other{"rm", "a reward model"},
+    Other{"reward", "a reward model"},
     Other{"inference", "nothing"},
     Other{"generat", "nothing"},
     Other{"server", "nothing"},
@@ -149,7 +151,9 @@ bool Translator::is_unknown_program() {
   std::vector<std::string> unknown;
   for (const auto& [name, given] : launch_.flags)
     if (flag_meaning(name).effect == FlagEffect::unknown) unknown.push_back("--" + name);
-  if (unknown.size() < few || unknown.size() * 4 < launch_.flags.size()) return false;
+  const bool is_gpt = has_part(launch_.program, "pretrain") || has_part(launch_.program, "gpt") ||
+                      launch_.program.empty();
+  if (unknown.size() < few || (is_gpt && unknown.size() * 4 < launch_.flags.size())) return false;
   const std::size_t left = unknown.size() - few;
   unknown.resize(few);
   refuse(launch_.program_word,

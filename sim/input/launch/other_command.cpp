@@ -79,6 +79,7 @@ void Translator::merge_file(const shell::Word& file) {
         }))
       out_.missing.push_back(std::move(missing));
   if (said.accumulation > 0) out_.accumulation = said.accumulation;
+  if (said.least_batch > 0) out_.least_batch = said.least_batch;
   if (!said.framework.empty()) out_.framework = said.framework;
 }
 

@@ -142,10 +142,10 @@ bool supplied(const std::string& setting, const v1::Plan& plan,
   return false;
 }
 
-// Sets the global batch that a file leaves out: `accumulation` microbatches per replica, by default
-// one (Megatron-LM).
+// Sets the global batch that a file leaves out: `accumulation` microbatches per replica, or the
+// program's `least_batch`, else one microbatch (Megatron-LM).
 void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
-                   std::int64_t accumulation, std::vector<std::string>& notes) {
+                   MegatronArguments& arguments) {
   std::int64_t world = plan.gpus();
   if (!plan.has_gpus() && plan.has_nodes()) {
     const Result<Machine> machine = find_cluster(plan.cluster(), "", cluster);
@@ -158,15 +158,20 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
   std::int64_t dp = plan.dp();
   if (!plan.has_dp() && model_parallel > 0 && world % model_parallel == 0)
     dp = static_cast<std::int64_t>(world / model_parallel);
-  const std::int64_t batch = dp * degree(plan.has_micro_batch(), plan.micro_batch()) *
-                             std::clamp<std::int64_t>(accumulation, 1, 1 << 20);
-  if (batch < 1 || batch > 1 << 24) return;
+  const std::int64_t once = dp * degree(plan.has_micro_batch(), plan.micro_batch());
+  if (once < 1 || once > 1 << 24) return;
+  std::int64_t accumulation = arguments.accumulation;
+  if (accumulation == 0) accumulation = (arguments.least_batch + once - 1) / once;
+  const std::int64_t batch = once * std::clamp<std::int64_t>(accumulation, 1, 1 << 20);
+  if (batch > 1 << 24) return;
   plan.set_global_batch(static_cast<int>(batch));
-  if (accumulation > 0) return;
-  notes.push_back(
-      fmt::format("no --global-batch-size: {} sequences a step, a microbatch of each "
-                  "replica",
-                  batch));
+  if (arguments.accumulation > 0) return;
+  arguments.notes.push_back(
+      accumulation > 1
+          ? fmt::format("no accumulation is given: {} sequences a step, the program's default",
+                        batch)
+          : fmt::format("no --global-batch-size: {} sequences a step, a microbatch of each replica",
+                        batch));
 }
 
 // Megatron-LM's launch without --bf16 and --fp16 trains in fp32; so do the programs that share its
@@ -314,10 +319,13 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
   append(problems, apply(arguments.settings, plan, source), path);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
   default_precision(plan, path, arguments, problems);
+  const bool asks_batch = std::ranges::any_of(arguments.missing, [](const Missing& one) {
+    return one.setting == "global_batch" || one.setting == "micro_batch" || one.setting == "gpus";
+  });
   for (Missing& missing : arguments.missing)
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
-  if (problems.empty() && !plan.has_global_batch())
-    default_batch(plan, cluster_settings_of(overrides), arguments.accumulation, arguments.notes);
+  if (!plan.has_global_batch() && (problems.empty() || !asks_batch))
+    default_batch(plan, cluster_settings_of(overrides), arguments);
   return noted(validated(plan, source,
                          finish(plan, source, std::move(problems), cluster_settings_of(overrides))),
                std::move(arguments.notes));

@@ -101,6 +101,8 @@ void adapters(const v1::Plan& from, program::Plan& to, Diagnostics& problems) {
   if (from.lora_all_to_all() && to.lora.rank == 0)
     problems.push_back(
         {"lora_all_to_all", "'lora_all_to_all' is for adapters; write lora_rank too"});
+  if (from.lora_dropout() && to.lora.rank == 0)
+    problems.push_back({"lora_dropout", "'lora_dropout' is for adapters; write lora_rank too"});
   if (!from.has_lora_modules()) return;
   if (to.lora.rank == 0)
     problems.push_back({"lora_modules", "'lora_modules' is for adapters; write lora_rank too"});
@@ -285,6 +287,16 @@ void world(const v1::Plan& from, const Machine* machine, Resolved& out) {
   }
 }
 
+// Hybrid shards without a number of copies: the ranks of a node share one.
+void hybrid_shards(const v1::Plan& from, const Machine* machine, program::Plan& plan) {
+  const bool asks = plan.shards_parameters() && plan.sharding.fsdp.hybrid;
+  if (!asks || machine == nullptr || from.fsdp().has_replicas()) return;
+  const std::int64_t sharers = std::int64_t{plan.mesh.dp} * plan.mesh.cp;
+  const std::int64_t near = machine->cluster.node.gpus / plan.mesh.tp;
+  if (near > 0 && sharers % near == 0)
+    plan.sharding.fsdp.replicas = static_cast<int>(sharers / near);
+}
+
 // Checks that the cluster has the job's GPUs. A job on several nodes must use whole nodes.
 void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
   const topology::Cluster& cluster = machine.cluster;
@@ -401,6 +413,7 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   for (Diagnostic& problem : settings_without_effect(given, plan))
     out.problems.push_back(std::move(problem));
   world(from, machine, out);
+  hybrid_shards(from, machine, out.plan);
   if (machine != nullptr && out.problems.empty()) placement(from, *machine, out);
   rank_order(from, out);
   if (plan.numerics.fp8 && machine != nullptr && machine->gpu.fp8_flops == 0)

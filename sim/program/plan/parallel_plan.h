@@ -102,6 +102,12 @@ struct FsdpOptions {
   // Parameters, their gradients and moments are held in the plan's precision, without fp32 copies
   // (model.to(bfloat16); Lightning's bf16-true).
   bool low_precision_parameters = false;
+  bool hybrid = false;  // a copy on each node; the loader turns it into `replicas`
+  // Shards are in the plan's precision, with fp32 main parameters beside them (Megatron-FSDP).
+  bool main_parameters = false;
+  // fsdp1: trained adapters are units of their own, so frozen weights stay in 16 bits and have no
+  // gradient (peft's wrap policy). Otherwise a flat parameter of both has one type and a gradient.
+  bool separate_adapters = false;
   int forward_prefetch = 0;  // units gathered ahead; 0: as far as the CPU runs ahead
   int backward_prefetch = 1;
   int replicas = 1;  // copies of the parameters: dp / replicas x cp ranks share one (hybrid)
@@ -140,6 +146,9 @@ struct OptimizerOptions {
   int main_parameter_bytes = 4;  // 4 or 2 (fp16 with remainders)
   int exp_avg_bytes = 4;         // 4, 2 or 1
   int exp_avg_sq_bytes = 4;
+  // Adam computes on fp32 copies of all narrow moments (TransformerEngine before 2.13). Since 2.13
+  // its kernel casts moments in bf16; fp8 moments are always copied.
+  bool separate_casts = false;
   double offload_fraction = 0;  // share of the elements, in whole parameters
   // One CPU optimizer for each tensor (--overlap-cpu-optimizer-d2h-h2d): the next gradient comes
   // down and the previous parameter goes up during an update.

@@ -27,6 +27,8 @@ struct LoraOptions {
   // With sequence parallelism, the adapter of a row-parallel product exchanges columns for rows by
   // all-to-all (NeMo's a2a_experimental). Otherwise it gathers all columns of all rows.
   bool all_to_all = false;
+  // An adapter reads its input after dropout, and keeps that copy and its mask.
+  bool dropout = false;
 };
 
 // How tokens travel to their experts and back (Megatron-LM core 0.14, moe/token_dispatcher.py).

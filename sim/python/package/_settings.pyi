@@ -80,6 +80,7 @@ class Fields(TypedDict, total=False):
     logit_metrics: int
     launch_blocking: bool
     precision_aware_optimizer: bool
+    separate_state_casts: bool
     post_validation: bool
     main_params_dtype: str
     exp_avg_dtype: str
@@ -94,6 +95,7 @@ class Fields(TypedDict, total=False):
     finetuning: bool
     lora_rank: int
     lora_modules: str
+    lora_dropout: bool
     lora_all_to_all: bool
     first_stage_layers: int
     last_stage_layers: int
@@ -242,6 +244,7 @@ class FieldLists(TypedDict, total=False):
     logit_metrics: Union[int, Sequence[int]]
     launch_blocking: Union[bool, Sequence[bool]]
     precision_aware_optimizer: Union[bool, Sequence[bool]]
+    separate_state_casts: Union[bool, Sequence[bool]]
     post_validation: Union[bool, Sequence[bool]]
     main_params_dtype: Union[str, Sequence[str]]
     exp_avg_dtype: Union[str, Sequence[str]]
@@ -256,6 +259,7 @@ class FieldLists(TypedDict, total=False):
     finetuning: Union[bool, Sequence[bool]]
     lora_rank: Union[int, Sequence[int]]
     lora_modules: Union[str, Sequence[str]]
+    lora_dropout: Union[bool, Sequence[bool]]
     lora_all_to_all: Union[bool, Sequence[bool]]
     first_stage_layers: Union[int, Sequence[int]]
     last_stage_layers: Union[int, Sequence[int]]

@@ -41,11 +41,17 @@ CoreTraits::CoreTraits(const Rank& rank) {
   own_query = rope || (grouped && dim.groups > 1);
   own_key = rope;
   saves_view = unfused && (!grouped || !own_query);
-  const bool views = rank.plan.stack.layer_kernels != LayerKernels::fused;  // the batch comes first
+  const StackPlan& stack = rank.plan.stack;
+  const bool views = stack.layer_kernels != LayerKernels::fused;  // the batch comes first
+  // Operators of PyTorch split one product's output into views, and rotation copies query and key.
+  // flash-attn's kernel rotates them in place [flash_attn/layers/rotary.py:apply_rotary_emb_qkv_].
+  const bool in_place = stack.layer_kernels == LayerKernels::eager && stack.rope_fusion;
+  const bool one_product = !stack.separate_products && !rank.plan.architecture.is_latent();
+  value_is_view = views && rope && !in_place && !unfused && one_product && dim.cp == 1 &&
+                  !rank.recomputes_operators();
   // flash-attn reads and writes batch-first; cuDNN accepts any layout.
-  const bool batch_first =
-      rank.plan.stack.attention != AttentionBackend::cudnn ||
-      (rope && rank.plan.stack.rope_fusion && rank.plan.stack.batch_first_core);
+  const bool batch_first = stack.attention != AttentionBackend::cudnn ||
+                           (rope && stack.rope_fusion && stack.batch_first_core);
   turns = dim.batch > 1 && !views && !unfused && batch_first;
   copies_output = turns || rank.plan.numerics.fp8;
   // Megatron-LM core 0.8 fused_softmax.py:is_kernel_available.
@@ -118,8 +124,7 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
   const Dimensions& dim = w.dim;
   const auto layout = [&](std::int64_t width, std::string_view label, std::string_view kernel) {
     const Value made = w.activation(dim.rows(width), label);
-    // Other modules pass strided views to the kernel; the tensors that they keep have the same
-    // size.
+    // Other modules pass strided views to the kernel and keep tensors of the same size.
     if (w.plan.stack.layer_kernels == LayerKernels::fused)
       w.memory_bound(OperationKind::copy, kernel, 2 * dim.rows(width));
     return made;
@@ -136,8 +141,7 @@ Layouts make_layouts(Writer& w, const CoreInputs& in) {
 
 namespace {
 
-// Concatenates a slice's keys, or values, with those of earlier slices [TeraPipe's
-// MultiheadLMAttentionWithCache concatenates its cache and the new keys].
+// Concatenates a slice's keys, or values, with the cache [TeraPipe: MultiheadLMAttentionWithCache].
 Value behind_earlier(Writer& w, std::string_view label) {
   const std::int64_t bytes = key_bytes(w.dim, w.dim.prefix + w.dim.local);
   const Value all = w.activation(bytes, label);
@@ -449,15 +453,17 @@ Value self_attention(Writer& w) {
   const Linear projection = linear(w.rank, Module::projection);
   OffloadGroup qkv(w, OffloadModule::qkv_linear);
   qkv.add(w.half.stream_input);
-  Value mixed = column_parallel(
-      w, linear(w.rank, Module::qkv), w.half.normed, "mixed qkv",
-      w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries);
+  const auto category =
+      w.keep && traits.saves_mixed() ? Category::activations : Category::temporaries;
+  Value mixed =
+      column_parallel(w, linear(w.rank, Module::qkv), w.half.normed, "mixed qkv", category);
   qkv.close();
   qkv.commit();
   CoreInputs in = split(w, mixed);
   if (traits.unfused && w.makes_workspaces())  // Megatron-LM's, grown to the largest use
     w.e.alloc(fixed_slot(global_buffer), dim.scores(), Category::temporaries,
               "global memory buffer");
+  if (traits.value_is_view) in.value = mixed;
   const auto region = [traits, in](Writer& b) { return core(b, traits, in); };
   OffloadGroup group(w, OffloadModule::core_attn);
   const Value out = traits.selective ? checkpoint(w, {in.query, in.key, mixed}, region) : region(w);

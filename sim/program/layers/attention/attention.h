@@ -47,10 +47,11 @@ struct CoreTraits {
   bool own_query;      // rotated, or copied because the groups interleave
   bool own_key;        // rotated
   bool saves_view;     // the core itself saves views of qkv's output
+  bool value_is_view;  // the value alone is a view of qkv's output, which therefore stays
   bool turns;          // core output is batch-first, projection input is sequence-first
   bool copies_output;  // the projection saves a copy of attention's output
   bool fused_softmax;  // apex' kernel: works in place in the backward pass and needs no mask
-  bool saves_mixed() const { return selective || saves_view; }
+  bool saves_mixed() const { return selective || saves_view || value_is_view; }
 };
 
 // The first half of a layer: returns the projection's output, summed over the tensor-parallel

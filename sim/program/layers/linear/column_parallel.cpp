@@ -251,7 +251,7 @@ Value column_parallel(Writer& w, const Linear& linear, Value given, std::string_
   if (adapted) {
     const Value read = wide ? wide_input : sp ? gathered : norm.output;
     column.adapter = adapter_forward(w, linear.module, read, out);
-    column.holds_norm = read == norm.output;
+    column.holds_norm = read == norm.output && column.adapter.keeps_input();
   }
   if (column.holds_norm) w.save(norm.output);
   if (keeps) w.save(gathered);

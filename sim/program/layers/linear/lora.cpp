@@ -150,9 +150,26 @@ ParameterList attention_adapter_parameters(const Rank& rank) {
   return parameters(rank, {Module::qkv, Module::projection});
 }
 
+namespace {
+
+// The copy of the input that an adapter reads, with a mask of a byte for each element
+// [huggingface/peft src/peft/tuners/lora/layer.py:Linear.forward; Lightning-AI/litgpt
+// litgpt/lora.py:LoRAQKVLinear.forward].
+void drop_out(Writer& w, const AdapterShape& shape, Adapter& adapter) {
+  const std::int64_t bytes = w.dim.rows(shape.in), mask = bytes / w.dim.element;
+  adapter.dropped = w.activation(bytes, "adapter's dropped input");
+  adapter.mask = w.activation(mask, "adapter's dropout mask");
+  w.memory_bound(OperationKind::elementwise, "adapter dropout", 2 * bytes + mask);
+  w.save(adapter.mask);
+}
+
+}  // namespace
+
 Adapter adapter_forward(Writer& w, Module module, Value input, Value& out) {
   const AdapterShape shape = adapter_shape(w.rank, module);
   const Dimensions& dim = w.dim;
+  Adapter made{module, input, 0, 0, 0};
+  if (w.plan.lora.dropout) drop_out(w, shape, made);
   w.use({linear_in}, product_of(module));
   const Value narrow = w.activation(dim.rows(shape.rank), "adapter's narrow rows");
   product(w, "adapter in", shape.inner, shape.in, GemmRole::forward);
@@ -161,8 +178,9 @@ Adapter adapter_forward(Writer& w, Module module, Value input, Value& out) {
   w.use({linear_out}, product_of(module));
   Value wide = w.temporary(dim.rows(shape.up_width), "adapter output");
   product(w, "adapter out", shape.up_width, shape.rank, GemmRole::forward);
-  w.save({input, narrow});
-  w.drop(narrow);
+  made.narrow = narrow;
+  w.save({made.read(), narrow});
+  w.drop({narrow, made.dropped, made.mask});
   if (!shape.column && dim.tp > 1) wide = rows_of_all(w, wide);
   const std::int64_t bytes = shape.column ? dim.rows(shape.out) : dim.residual();
   const Value scaled = w.temporary(bytes, "scaled adapter output");
@@ -173,7 +191,7 @@ Adapter adapter_forward(Writer& w, Module module, Value input, Value& out) {
   w.memory_bound(OperationKind::elementwise, "add adapter", 3 * bytes);
   w.drop({scaled, out});
   out = sum;
-  return {module, input, narrow};
+  return made;
 }
 
 Value Adapter::backward(Writer& w) const {
@@ -192,13 +210,17 @@ Value Adapter::backward(Writer& w) const {
   weight_or_defer(w, linear_out, module, shape.up_width, shape.rank, scaled, narrow);
   const Value of_input = w.temporary(dim.rows(shape.in), "adapter input gradient");
   product(w, "adapter in", shape.in, shape.inner, GemmRole::input_gradient);
-  if (!shape.column) w.hold(input);
-  weight_or_defer(w, linear_in, module, shape.inner, shape.in, of_narrow, input);
+  if (!shape.column && dropped == 0) w.hold(input);
+  weight_or_defer(w, linear_in, module, shape.inner, shape.in, of_narrow, read());
   // With sequence parallelism it is added to the product's own gradient before they are reduced
   // together.
   if (shape.column && tp && !w.sequence_parallel())
     exchange(w, Kind::all_reduce, dim.rows(shape.in));
-  return of_input;
+  if (dropped == 0) return of_input;
+  const Value masked = w.temporary(dim.rows(shape.in), "adapter input gradient");
+  w.memory_bound(OperationKind::elementwise, "adapter dropout backward", 2 * dim.rows(shape.in));
+  w.drop({of_input, mask});
+  return masked;
 }
 
 }  // namespace sim::program

@@ -10,6 +10,8 @@
 //     all-to-all        the same, but b's columns are traded for this rank's rows [T/t, h]
 //                       (sequence parallelism; NeMo parallel_adapters.py: all2all_hp2sp)
 //
+// With dropout, A reads a copy of x of its own.
+//
 // T is the number of tokens, n and h the width of the output. INVENTORY.md section 17 lists every
 // tensor.
 #pragma once
@@ -37,10 +39,14 @@ AdapterShape adapter_shape(const Rank& rank, Module module);
 struct Adapter {
   Module module = Module::qkv;
   Value input = 0, narrow = 0;
+  Value dropped = 0, mask = 0;  // the input after dropout, and its mask; 0: no dropout
 
   explicit operator bool() const { return input != 0; }
+  Value read() const { return dropped != 0 ? dropped : input; }
+  bool keeps_input() const { return input != 0 && dropped == 0; }
   // Returns the gradient of the adapter's input. Runs before the nodes of the product, which adds
-  // it to its own input gradient. A row-parallel product drops `input` itself afterwards.
+  // it to its own input gradient. A row-parallel product drops `input` itself afterwards, if the
+  // adapter keeps it.
   Value backward(Writer& w) const;
 };
 // Adds the adapter's output to `out`, which becomes the sum.

@@ -78,7 +78,7 @@ Gradients Row::back(Writer& w, Gradients gradients) const {
   if (w.frozen()) {
     w.drop({quantised, gathered});
     add_adapter(w, from_adapter, dim.rows(linear.in));
-    if (adapter) w.drop(input);
+    if (adapter.keeps_input()) w.drop(input);
   } else if (w.variant.split) {
     const Value kept = keep_gradient(w, gradients[0], gathered, quantised);
     w.drop(gathered);

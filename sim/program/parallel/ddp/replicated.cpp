@@ -318,6 +318,48 @@ void Replicated::update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tens
   e.wait(reload_event);
 }
 
+// Whether Adam computes on fp32 copies of its narrow moments [NVIDIA/TransformerEngine
+// pytorch/optimizers/fused_adam.py:get_unscaled_state; pull request 2632, in version 2.13: the
+// kernel casts bf16 moments].
+bool Replicated::widens_moments() const {
+  const OptimizerOptions& o = plan_.optimizer;
+  const bool in_kernel = !o.separate_casts && o.exp_avg_bytes == 2 && o.exp_avg_sq_bytes == 2;
+  return o.precision_aware && !in_kernel && std::min(o.exp_avg_bytes, o.exp_avg_sq_bytes) < 4;
+}
+
+// Calls work(slot, elements, bytes of the moment) for each narrow moment on this GPU.
+void Replicated::each_wide_moment(Buffer& b, const auto& work) {
+  std::size_t slot = 0;
+  for (std::size_t i = pieces_on_cpu(b.layout); i < b.layout.pieces.size(); ++i)
+    for (const int bytes : {plan_.optimizer.exp_avg_bytes, plan_.optimizer.exp_avg_sq_bytes}) {
+      if (bytes == 4) continue;
+      if (slot == b.wide_moments.size()) b.wide_moments.push_back(rank_.new_fixed());
+      work(b.wide_moments[slot++], b.layout.pieces[i], bytes);
+    }
+}
+
+// The fp32 copies of all moments of an optimizer live at the same time. Experts have an optimizer
+// of their own [Megatron-LM optimizer/__init__.py:get_megatron_optimizer].
+void Replicated::update_widened(Emitter& e, bool experts) {
+  std::vector<Buffer*> all;
+  for (Buffer* b : updated())
+    if (b->experts == experts) all.push_back(b);
+  for (Buffer* b : all)
+    each_wide_moment(*b, [&](std::uint32_t slot, std::int64_t elements, int bytes) {
+      e.alloc(fixed_slot(slot), 4 * elements, Category::temporaries, "fp32 moment");
+      e.memory_bound(OperationKind::copy, "moment to fp32", (4 + bytes) * elements,
+                     optimizer_work);
+    });
+  for (const Buffer* b : all) update(e, b->layout);
+  for (Buffer* b : all)
+    each_wide_moment(*b, [&](std::uint32_t, std::int64_t elements, int bytes) {
+      e.memory_bound(OperationKind::copy, "moment from fp32", (4 + 3 * bytes) * elements,
+                     optimizer_work);
+    });
+  for (Buffer* b : all)
+    for (const std::uint32_t slot : b->wide_moments) e.free(fixed_slot(slot));
+}
+
 // Runs Adam, and copies the result into the model's parameters.
 void Replicated::update(Emitter& e, const BufferLayout& layout) {
   const OptimizerOptions& o = plan_.optimizer;
@@ -329,7 +371,8 @@ void Replicated::update(Emitter& e, const BufferLayout& layout) {
   // Adam reads the parameter, both moments and the gradient; it writes the parameter and the
   // moments.
   const std::int64_t gradient = o.precision_aware ? bytes_of_gradient() : 4;
-  const std::int64_t state = o.main_parameter_bytes + o.exp_avg_bytes + o.exp_avg_sq_bytes;
+  const std::int64_t moments = widens_moments() ? 8 : o.exp_avg_bytes + o.exp_avg_sq_bytes;
+  const std::int64_t state = o.main_parameter_bytes + moments;
   if (elements > 0)
     e.memory_bound(OperationKind::optimizer, "adam", (2 * state + gradient) * elements,
                    optimizer_work);
@@ -374,7 +417,11 @@ void Replicated::end_step(Emitter& e, bool first) {
   clip_gradients(rank_, e, elements, true);
   for (const Buffer* b : updated())
     if (first) allocate_moments(e, b->layout);
-  for (const Buffer* b : updated()) update(e, b->layout);
+  if (widens_moments()) {
+    for (const bool experts : {false, true}) update_widened(e, experts);
+  } else {
+    for (const Buffer* b : updated()) update(e, b->layout);
+  }
   gather_updated(e);
   if (plan_.stack.logs_optimizer_state) log_state(e, elements);
   if (plan_.optimizer.post_validation) return e.sync_stream(Stream::compute, "interval timer");

@@ -63,6 +63,7 @@ class Replicated : public Sharding {
     std::vector<char> gathered;             // by bucket: already waited for in this step
     std::vector<std::uint32_t> parameters;  // slots, one for each parameter of the chunk
     std::vector<std::uint32_t> copied_gradients;
+    std::vector<std::uint32_t> wide_moments;
   };
   Buffer& buffer(int chunk, bool experts = false) {
     return buffers_[static_cast<std::size_t>(chunk + experts * plan_.pipeline.virtual_stages)];
@@ -123,6 +124,9 @@ class Replicated : public Sharding {
   std::vector<std::int64_t> tensors_of_cpu(const BufferLayout& layout) const;
   void gradients_down(Emitter& e, const std::vector<std::int64_t>& tensors);
   void update_on_cpu(Emitter& e, const std::vector<std::int64_t>& tensors);
+  bool widens_moments() const;
+  void each_wide_moment(Buffer& b, const auto& work);
+  void update_widened(Emitter& e, bool experts);
   void update(Emitter& e, const BufferLayout& layout);
   void log_state(Emitter& e, std::int64_t elements);
   std::int64_t layer_matrices(int chunk, int layer) const;

@@ -63,8 +63,11 @@ void Fsdp::add_unit(Chunk& chunk, const Parameters& all, int layer) {
     m.elements = flat() ? p.elements : round_up(p.elements, m.shards);
     m.gathered = p.fp8 ? 1 : parameter_bytes();
     // FSDP2 keeps frozen parameters in the type in which they were loaded and are used; a flat
-    // parameter has a single type. DeepSpeed keeps fp32 parameters beside 16-bit shards.
-    const bool as_gathered = p.frozen || plan_.sharding.deepspeed_optimizer;
+    // parameter has a single type. DeepSpeed and Megatron-FSDP keep fp32 parameters beside 16-bit
+    // shards [megatron/core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py:
+    // main_weight_buffer].
+    const bool as_gathered = p.frozen || plan_.sharding.deepspeed_optimizer ||
+                             plan_.sharding.fsdp.main_parameters;
     m.stored = as_gathered && !flat() ? m.gathered : held_bytes();
     m.tensor = index;
     m.frozen = p.frozen;
@@ -96,7 +99,8 @@ void Fsdp::measure(Group& u) const {
   u.updated = u.kept_share;
 }
 
-// The gradient of a flat parameter is whole if any part of it is trained (use_orig_params).
+// The gradient of a flat parameter is whole if any part of it is trained (use_orig_params). With
+// `separate_adapters` the frozen and the trained parameters are flat parameters of their own.
 void Fsdp::measure_flat(Group& u) const {
   std::int64_t trained = 0;
   for (const Member& m : u.members) {
@@ -106,12 +110,15 @@ void Fsdp::measure_flat(Group& u) const {
   u.elements = round_up(u.elements, shards_);
   u.bytes = parameter_bytes() * u.elements;
   u.held_share = u.bytes / shards_;
-  u.reduced = trained > 0 ? u.elements : 0;
-  u.kept_share = u.reduced / shards_;
   u.updated = round_up(trained, shards_) / shards_;
+  const bool apart = plan_.sharding.fsdp.separate_adapters;
+  u.reduced = trained == 0 ? 0 : apart ? u.updated * shards_ : u.elements;
+  u.kept_share = u.reduced / shards_;
+  const std::int64_t wide = apart ? u.updated : u.elements / shards_;
+  u.stored_share = held_bytes() * wide + parameter_bytes() * (u.elements / shards_ - wide);
   if (parameter_bytes() == held_bytes()) return;
-  u.cast_from = held_bytes() * u.elements / shards_;
-  u.cast_to = u.held_share;
+  u.cast_from = held_bytes() * wide;
+  u.cast_to = parameter_bytes() * wide;
 }
 
 void Fsdp::give_slots(Group& u) {
@@ -149,17 +156,22 @@ void Fsdp::set_up(Emitter& e) {
       e.alloc(fixed_slot(u.second), second_bytes(u), Category::weights, "secondary shard");
     if (flat()) {
       // A unit is created whole, flattened and sharded.
-      e.alloc(local_slot(before_cut), held_bytes() * u.elements, Category::temporaries,
+      e.alloc(local_slot(before_cut), u.stored_share * shards_, Category::temporaries,
               "unit before cut");
-      e.alloc(fixed_slot(u.shards.front()), held_bytes() * (u.elements / shards_), of_parameters(),
-              "sharded parameter");
+      e.alloc(fixed_slot(u.shards.front()), u.stored_share, of_parameters(), "sharded parameter");
       e.free(local_slot(before_cut));
       return;
     }
-    for (std::size_t i = 0; i < u.members.size(); ++i)
-      e.alloc(fixed_slot(u.shards[i]),
-              u.members[i].stored * (u.members[i].elements / u.members[i].shards),
-              deepspeed_ ? Category::weights : of_parameters(), "sharded parameter");
+    const bool main = plan_.sharding.fsdp.main_parameters && !deepspeed_;
+    for (std::size_t i = 0; i < u.members.size(); ++i) {
+      const Member& m = u.members[i];
+      const std::int64_t share = m.elements / m.shards;
+      e.alloc(fixed_slot(u.shards[i]), m.stored * share,
+              deepspeed_ || main ? Category::weights : of_parameters(), "sharded parameter");
+      if (main && !m.frozen)
+        e.alloc(fixed_slot(rank_.new_fixed()), 4 * share, Category::master_weights,
+                "fp32 main parameter");
+    }
   });
   if (deepspeed_) deepspeed_->set_up(e);
   wait_for_all(rank_, e, "set-up", "barrier");
@@ -236,6 +248,9 @@ void Fsdp::end_step(Emitter& e, bool first) {
     each_unit([&](const Group& u) {
       if (u.updated > 0) adam_by_operators(e, u.updated);
     });
+  if (plan_.sharding.fsdp.main_parameters && !flat())
+    e.memory_bound(OperationKind::copy, "master to model",
+                   (4 + parameter_bytes()) * updated_elements(), optimizer_work);
   scale_matrices(e);
   wait_for_all(rank_, e, "interval timer", "loss all-reduce");
 }

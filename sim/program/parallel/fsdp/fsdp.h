@@ -88,6 +88,7 @@ class Fsdp final : public Sharding {
     std::int64_t held_share = 0;  // of these bytes, held and sent by this rank
     std::int64_t kept_share = 0;  // of `reduced`, elements on this rank
     std::int64_t expert_bytes = 0, expert_reduced = 0;  // what the experts' group splits of these
+    std::int64_t stored_share = 0;  // fsdp1: bytes of the shard
     std::int64_t cast_from = 0, cast_to = 0;            // bytes on this rank that change their type
     // Slots, one for each tensor: FSDP1 has a single flat tensor, FSDP2 one for each member.
     std::vector<std::uint32_t> unsharded, shards, first_moments, second_moments;

@@ -85,10 +85,10 @@ void Fsdp::finish_unit(Emitter& e, int index) {
 void Fsdp::flatten(Emitter& e, const Group& u) {
   std::int64_t frozen = 0;
   for (const Member& m : u.members) frozen += m.frozen ? m.elements : 0;
-  e.alloc(local_slot(flat_gradient), parameter_bytes() * u.elements, Category::gradients,
+  e.alloc(local_slot(flat_gradient), parameter_bytes() * u.reduced, Category::gradients,
           "flat gradient");
   memory_bound(e, OperationKind::copy, "flatten gradients",
-               rank_.dim.element * (u.elements - frozen) + parameter_bytes() * u.elements);
+               rank_.dim.element * (u.elements - frozen) + parameter_bytes() * u.reduced);
   for (const Member& m : u.members)
     if (!m.frozen) e.free(fixed_slot(m.gradient));
 }

@@ -46,6 +46,13 @@ void fully_sharded(const Plan& plan, Diagnostics& problems) {
         {"fsdp", fmt::format("fsdp.replicas {} does not divide dp {}; it may be {}",
                              plan.sharding.fsdp.replicas, plan.mesh.dp, divisors(plan.mesh.dp))});
   zero_plus_plus(plan, problems);
+  const FsdpOptions& fsdp = plan.sharding.fsdp;
+  if (fsdp.main_parameters && (plan.sharding.data_parallel == DataParallelism::fsdp1 ||
+                               fsdp.low_precision_parameters || fsdp.fp32_parameters))
+    problems.push_back({"fsdp",
+                        "fsdp.main_parameters is for shards of 16 bits, each parameter by itself; "
+                        "write data_parallel fsdp2, without low_precision_parameters and "
+                        "fp32_parameters"});
   for (const auto& [name, depth] : {std::pair{"forward", plan.sharding.fsdp.forward_prefetch},
                                     std::pair{"backward", plan.sharding.fsdp.backward_prefetch}})
     if (depth < 0 || depth > max_prefetch)
