@@ -155,7 +155,8 @@ RecordProblem RecordFile::open(const std::string& folder, Mode mode,
   dropped_ = foreign_ = damaged_ = 0;
   std::filesystem::remove(folder + "/results.csv", error);
   rewrite_ = false;
-  if (::ftruncate(descriptor_, 0) != 0) {  // also if what is there could not be read
+  while (::ftruncate(descriptor_, 0) != 0) {  // also if what is there could not be read
+    if (errno == EINTR) continue;
     return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
   }
   return RecordProblem::none;
@@ -252,7 +253,8 @@ RecordProblem RecordFile::finish() {
     if (records_.count(id) == 1) wanted.push_back(id);
   }
   if (wanted == arrival_ && !rewrite_) {
-    if (::fsync(descriptor_) != 0 && errno != EINVAL) {
+    while (::fsync(descriptor_) != 0 && errno != EINVAL) {
+      if (errno == EINTR) continue;
       return fail(RecordProblem::io, path_ + ": " + std::strerror(errno));
     }
     return RecordProblem::none;
