@@ -441,8 +441,11 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   }
   LaunchFile file;
   file.arguments = Translator(launch, script, text, path).run();
-  // Megatron-Bridge keeps the batch in `train`; its recipes say what the file does not.
-  if (has_path(values, "train.global_batch_size") || has_path(values, "train.micro_batch_size"))
+  // Megatron-Bridge keeps the batch in `train`. Its recipes say what the file does not; a file with
+  // its own data parallelism (`ddp`), as `plan` writes it, is complete.
+  const bool batch = has_path(values, "train.global_batch_size") ||
+                     has_path(values, "train.micro_batch_size");
+  if (batch && !has_path(values, "ddp.use_distributed_optimizer"))
     file.arguments.framework = "megatron-bridge";
   nemo_adapters(values, path, file.arguments);
   std::erase_if(left, [](const std::string& key) {

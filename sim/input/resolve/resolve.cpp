@@ -297,6 +297,17 @@ void hybrid_shards(const v1::Plan& from, const Machine* machine, program::Plan& 
     plan.sharding.fsdp.replicas = static_cast<int>(sharers / near);
 }
 
+// Jobs on racks often leave some GPUs of each rack idle: the setting that takes equal parts of as
+// few racks as possible; "" for small nodes, or if no such part is more than half a rack.
+std::string part_of_each(std::int64_t gpus, const topology::Cluster& cluster) {
+  constexpr int small = 16;
+  const int whole = cluster.node.gpus;
+  for (int part = whole - 1; part > std::max(small, whole / 2); --part)
+    if (gpus % part == 0 && gpus / part <= cluster.nodes)
+      return fmt::format(", or cluster.node.gpus={}: {} of each {}", part, part, whole);
+  return "";
+}
+
 // Checks that the cluster has the job's GPUs. A job on several nodes must use whole nodes.
 void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
   const topology::Cluster& cluster = machine.cluster;
@@ -309,9 +320,10 @@ void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
                             cluster.gpus(), cluster.nodes, cluster.node.gpus)});
   if (gpus > cluster.node.gpus && gpus % cluster.node.gpus != 0)
     out.problems.push_back(
-        {field, fmt::format("{} GPUs are not whole nodes of {}; write {} or {}", gpus,
+        {field, fmt::format("{} GPUs are not whole nodes of {}; write {} or {}{}", gpus,
                             cluster.node.gpus, gpus / cluster.node.gpus * cluster.node.gpus,
-                            (gpus / cluster.node.gpus + 1) * cluster.node.gpus)});
+                            (gpus / cluster.node.gpus + 1) * cluster.node.gpus,
+                            part_of_each(gpus, cluster))});
 }
 
 // Checks that rank_order names every degree above 1.
