@@ -315,6 +315,14 @@ TEST_CASE("calibrate: layers beside a last stage of its own go to the later stag
   CHECK(layers(4) == std::vector{4, 4, 4, 4, 4, 4, 4, 4});
 }
 
+TEST_CASE("calibrate: a network with an encoder is refused by its model's name") {
+  Row row = find("paper_grid.csv", "T01358");
+  for (const char* model : {"t5/t5_11b_mcore_tp4_pp1", "bert-345m", "RoBERTa-large"}) {
+    row["model"] = model;
+    CHECK(plan_of(row).unsupported.find("an encoder is not simulated") != std::string::npos);
+  }
+}
+
 TEST_CASE("calibrate: a fine-tuning row is that of its framework's recipe") {
   Row row = find("paper_grid.csv", "T01358");
   row["framework"] = "NeMo/Megatron-Core";
