@@ -11,6 +11,7 @@
 
 #include "sim/answer/block_times.h"
 #include "sim/answer/pass_times.h"
+#include "sim/answer/priced.h"
 #include "sim/answer/resolve_balanced.h"
 #include "sim/engine/run/fast_engine.h"
 #include "sim/job/schedule/placement.h"
@@ -99,8 +100,7 @@ struct StageTimes {
 StageTimes times_of(const program::ValidPlan& valid, const Site& site) {
   const Plan& plan = valid;
   const program::Job job = job_of(valid, site);
-  const engine::Times times =
-      engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const engine::Times times = price_of(job, site);
   const schedule::Schedule& row = *schedule::find(plan.pipeline.schedule);
   const schedule::PipelineShape shape = program::pipeline_shape(plan, 1);
   StageTimes slowest;
@@ -208,13 +208,9 @@ std::vector<int> stages_of_parts(const Plan& plan) {
 
 // A lower bound on the step time of a plan.
 Duration least_step(const CheckedPlan& plan) {
-  const Site& site = plan.site();
-  const device::Gpu& gpu = site.machine.gpu;
   const TimedJob job = timed_job(plan);
-  return engine::least_step(
-      *job, engine::price(*job, gpu, site.profile.device, *site.network, site.others),
-      engine::outside_memory(*job, plan.plan(), gpu, site.profile.device, *site.network,
-                             site.others));
+  return engine::least_step(*job, price_of(*job, plan.site()),
+                            memory_of(*job, plan.plan(), plan.site()));
 }
 
 // Replays splits of one plan, each once, and keeps the fastest that fits.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/answer/pass_times.h"
+#include "sim/answer/priced.h"
 #include "sim/answer/resolve_balanced.h"
 #include "sim/engine/rank/job_view.h"
 #include "sim/engine/rank/tensor_peak.h"
@@ -31,17 +32,23 @@ bool keeps_sizes(const std::string& options) {
   return options.empty() || options == "expandable_segments:True";
 }
 
+// The peaks of a report become those of the tensors.
+void say_tensors(engine::RunReport& run, const std::vector<Need>& needs) {
+  for (std::size_t c = 0; c < needs.size(); ++c) {
+    engine::ClassReport& own = run.classes[c];
+    own.peak_allocated = own.peak_reserved = own.needed = Bytes{needs[c].tensors};
+  }
+}
+
 Answer times_alone(const CheckedPlan& plan, const std::vector<Need>& needs) {
   engine::Options options;
   options.memory = MemoryDetail::none;
   Answer answer = evaluate(plan, options);
   answer.run.memory = MemoryDetail::bounded;
   answer.run.bounded = true;
-  for (std::size_t c = 0; c < needs.size(); ++c) {
-    engine::ClassReport& own = answer.run.classes[c];
-    own.peak_allocated = own.peak_reserved = own.needed = Bytes{needs[c].tensors};
-    own.reserved_most = Bytes{reserved_by_tensors(needs[c].tensors)};
-  }
+  say_tensors(answer.run, needs);
+  for (std::size_t c = 0; c < needs.size(); ++c)
+    answer.run.classes[c].reserved_most = Bytes{reserved_by_tensors(needs[c].tensors)};
   return answer;
 }
 
@@ -54,11 +61,7 @@ Answer until_out(const CheckedPlan& plan, MemoryDetail memory, bool surely,
   options.until_out = true;
   Answer answer = surely ? evaluate_once(plan, options) : evaluate(plan, options);
   answer.run.memory = MemoryDetail::bounded;
-  if (answer.run.fits()) return answer;
-  for (std::size_t c = 0; c < needs.size(); ++c) {
-    engine::ClassReport& own = answer.run.classes[c];
-    own.peak_allocated = own.peak_reserved = own.needed = Bytes{needs[c].tensors};
-  }
+  if (!answer.run.fits()) say_tensors(answer.run, needs);
   return answer;
 }
 
@@ -66,10 +69,8 @@ Answer until_out(const CheckedPlan& plan, MemoryDetail memory, bool surely,
 
 Answer evaluate_bounded(const CheckedPlan& asked) {
   const CheckedPlan plan = resolve_balanced(asked);
-  const Site& site = plan.site();
   const TimedJob job = timed_job(plan);
-  const engine::Memory memory = engine::outside_memory(
-      *job, plan.plan(), site.machine.gpu, site.profile.device, *site.network, site.others);
+  const engine::Memory memory = memory_of(*job, plan.plan(), plan.site());
   const std::vector<Need> needs = needs_of(*job, memory);
   const auto surely_fits = [&](const Need& need) {
     return reserved_by_tensors(need.tensors) <= need.capacity - memory.less.n;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/answer/pass_times.h"
+#include "sim/answer/priced.h"
 #include "sim/answer/resolve_balanced.h"
 #include "sim/answer/verdict.h"
 #include "sim/engine/price/coupling.h"
@@ -81,9 +82,7 @@ namespace {
 
 // Pass times of the plan's own programs, in the order for default times.
 schedule::Times own_pass_times(const CheckedPlan& plan) {
-  const Site& site = plan.site();
-  return pass_times(plan.job(), engine::price(plan.job(), site.machine.gpu, site.profile.device,
-                                              *site.network, site.others));
+  return pass_times(plan.job(), price_of(plan.job(), plan.site()));
 }
 
 bool is_ordered_by_times(const program::Plan& plan) {
@@ -125,12 +124,10 @@ Answer evaluate_with(const CheckedPlan& asked, const engine::Options& options, b
   const program::Plan& plan = checked.plan();
   const Site& site = checked.site();
   const device::Gpu& gpu = site.machine.gpu;
-  const device::Profile& profile = site.profile.device;
   const TimedJob timed = timed_job(checked, all_ranks);
   const program::Job& job = *timed;
-  const engine::Times times = engine::price(job, gpu, profile, *site.network, site.others);
-  engine::Memory memory =
-      engine::outside_memory(job, plan, gpu, profile, *site.network, site.others);
+  const engine::Times times = price_of(job, site);
+  engine::Memory memory = memory_of(job, plan, site);
   memory.total += extra;
   Answer answer;
   answer.plan = plan;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/answer/block_times.h"
+#include "sim/answer/priced.h"
 #include "sim/answer/resolve_balanced.h"
 #include "sim/program/ir/rank.h"
 
@@ -148,8 +149,7 @@ std::vector<LayerCost> layer_costs(const Plan& plan, const Site& site) {
   Choices choices(static_cast<std::size_t>(n), LayerChoice::swap);
   choices.back() = LayerChoice::keep;
   const program::Job job = job_of(program::valid(with_choices(plan, choices)), site);
-  const engine::Times times =
-      engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const engine::Times times = price_of(job, site);
   std::vector<LayerCost> layers(static_cast<std::size_t>(n));
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const program::Program& program = job.classes[c];

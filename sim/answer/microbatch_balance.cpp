@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/answer/block_times.h"
+#include "sim/answer/priced.h"
 #include "sim/answer/resolve_balanced.h"
 #include "sim/program/plan/replicas.h"
 
@@ -41,8 +42,7 @@ std::vector<ReplicaTime> times_of_passes(const CheckedPlan& checked) {
   const Plan& plan = checked.plan();
   const Site& site = checked.site();
   const program::Job& job = checked.job();
-  const engine::Times times =
-      engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const engine::Times times = price_of(job, site);
   const auto stages = static_cast<std::size_t>(plan.mesh.pp);
   std::vector<std::vector<double>> work(static_cast<std::size_t>(job.mesh.dp_classes()),
                                         std::vector<double>(stages, 0));

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "sim/answer/block_times.h"
+#include "sim/answer/priced.h"
 #include "sim/answer/resolve_balanced.h"
 #include "sim/program/plan/schedule_plan.h"
 
@@ -101,8 +102,7 @@ std::vector<double> slice_seconds(const Plan& plan, const Site& site) {
   Plan one = plan;
   one.batch.global_batch = one.mesh.dp * one.batch.micro_batch;
   const program::Job job = job_of(program::valid(one), site);
-  const engine::Times times =
-      engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const engine::Times times = price_of(job, site);
   const std::size_t n = one.pipeline.slice_lengths.size();
   std::vector<double> slowest(n, 0);
   double message = 0;

@@ -165,7 +165,7 @@ void read_last_stage(Reading& reading, std::int64_t layers, std::int64_t stages)
   const nlohmann::json all = extra(reading.row);
   const auto given = all.find("last_stage_layers");  // a plan cannot say 0
   if (given == all.end()) return;
-  const auto last = leading_number(given->is_string() ? given->get<std::string>() : given->dump());
+  const auto last = leading_number(value_text(*given));
   if (!last || *last < 0 || *last >= layers || reading.says("first_stage_layers")) return;
   const std::int64_t others = stages - 1, rest = layers - *last;
   if (rest < others || stages > 4096 || (*last > 0 && rest % others == 0)) return;

@@ -122,15 +122,6 @@ constexpr std::array techniques{
     Technique{"compile", "layer_kernels=compiled"}, Technique{"async tp", "tp_comm_overlap=true"},
     Technique{"asynctp", "tp_comm_overlap=true"}, Technique{"vanilla tp", "tp_comm_overlap=false"}};
 
-std::string value_text(const nlohmann::json& value) {
-  if (value.is_string()) {
-    std::string text = value.get<std::string>();
-    if (text == "True" || text == "False") text.front() = lower(text.front());
-    return text;
-  }
-  return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
-
 bool is_on(const std::string& text) {
   return text == "1" || text == "true";
 }

@@ -37,6 +37,15 @@ nlohmann::json extra(const Row& row) {
   return json.is_object() ? json : nlohmann::json::object();
 }
 
+std::string value_text(const nlohmann::json& value) {
+  if (value.is_string()) {
+    std::string text = value.get<std::string>();
+    if (text == "True" || text == "False") text.front() = lower(text.front());
+    return text;
+  }
+  return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
 int degree(const Row& row, const char* column) {
   const std::int64_t value = leading_number(cell(row, column)).value_or(0);
   return value >= 1 && value <= count_max ? static_cast<int>(value) : 0;

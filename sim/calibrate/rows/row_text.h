@@ -19,6 +19,8 @@ std::optional<double> number(std::string_view text);
 
 // The JSON object of the column `extra`; an empty object if it is blank or not an object.
 nlohmann::json extra(const Row& row);
+// A value of it as a cell would have it: "True" is "true".
+std::string value_text(const nlohmann::json& value);
 
 // The largest count that a row may state; larger ones are errors of the table.
 constexpr std::int64_t count_max = 1 << 24;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/answer/pass_times.h"
+#include "sim/answer/priced.h"
 #include "sim/engine/rank/queues.h"
 
 namespace sim::calibrate {
@@ -141,12 +142,10 @@ KernelFamily family_of(collective::Kind kind) {
 ExpectedStep expected_step(const answer::CheckedPlan& checked, int rank) {
   const program::Plan& plan = checked.plan();
   const answer::Site& site = checked.site();
-  const device::Gpu& gpu = site.machine.gpu;
-  const device::Profile& profile = site.profile.device;
   ExpectedStep out;
   out.job = *answer::timed_job(checked);
-  out.times = engine::price(out.job, gpu, profile, *site.network, site.others);
-  out.memory = engine::outside_memory(out.job, plan, gpu, profile, *site.network, site.others);
+  out.times = answer::price_of(out.job, site);
+  out.memory = answer::memory_of(out.job, plan, site);
   out.memory.total += Bytes{std::int64_t{1} << 50};
   out.rank_class = out.job.mesh.class_of_rank(rank);
   Recorder recorder(out.rank_class);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/answer/priced.h"
 #include "sim/job/schedule/schedule.h"
 #include "sim/program/autograd/frame_tensors.h"
 #include "sim/program/build/build.h"
@@ -194,8 +195,7 @@ LayerCosts make_layer_costs(const planner::Space& space, const LayerCostsKey& ke
   const program::Environment environment =
       engine::environment(site.machine.gpu, site.profile.device);
   const program::Job job = program::build(checked->plan(), environment);
-  const engine::Times times =
-      engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
+  const engine::Times times = answer::price_of(job, site);
   const program::Program& program = job.classes.front();
   // Selective recomputation is equal in all layers, so no layer is recomputed completely.
   const bool whole = std::get<4>(key) < 0;

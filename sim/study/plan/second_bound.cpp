@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sim/answer/pass_times.h"
+#include "sim/answer/priced.h"
 #include "sim/engine/rank/job_view.h"
 #include "sim/engine/run/fast_engine.h"
 #include "sim/job/schedule/placement.h"
@@ -34,15 +35,6 @@ void take_fullest(const program::Job& job, const engine::Memory& memory, SecondB
     bound.bytes = bytes;
     bound.capacity = capacity;
   }
-}
-
-engine::Times price(const program::Job& job, answer::Site& site) {
-  return engine::price(job, site.machine.gpu, site.profile.device, *site.network, site.others);
-}
-
-engine::Memory memory_of(const program::Job& job, const Plan& plan, answer::Site& site) {
-  return engine::outside_memory(job, plan, site.machine.gpu, site.profile.device, *site.network,
-                                site.others);
 }
 
 program::Program program_of_stage(const Plan& plan, const program::Environment& environment,
@@ -148,7 +140,7 @@ class Outline {
     program::Job job = program::outline(plan_, environment, orders);
     const mesh::Mesh stages = job.mesh;
     job.mesh = program::mesh_of(plan_);
-    engine::Times times = price(job, site);
+    engine::Times times = answer::price_of(job, site);
     job.mesh = stages;
     engine::Memory memory;
     memory.total = site.machine.gpu.memory;
@@ -199,9 +191,9 @@ SecondBound second_bound(FirstBounds& first, const PlanShape& core, const Plan& 
   if (!add_end(plan, environment, orders, 0, ends, bound, site)) return bound;
   if (plan.mesh.pp > 1 && !add_end(plan, environment, orders, plan.mesh.pp - 1, ends, bound, site))
     return bound;
-  take_fullest(ends, memory_of(ends, plan, site), bound);
+  take_fullest(ends, answer::memory_of(ends, plan, site), bound);
   if (bound.room() < 0 || plan.optimizer.post_validation) return bound;
-  const engine::Times times = price(ends, site);
+  const engine::Times times = answer::price_of(ends, site);
   const Outline outline(first, core, plan);
   std::array<std::int64_t, 2> behind{};
   for (std::size_t c = 0; c < ends.classes.size(); ++c) {
@@ -243,10 +235,10 @@ SecondBound third_bound(const answer::CheckedPlan& checked) {
   program::Job job = thin       ? program::build_stages(timed, environment)
                      : by_times ? answer::job_of(timed, site)
                                 : checked.job();
-  const engine::Memory memory = memory_of(job, plan, site);
+  const engine::Memory memory = answer::memory_of(job, plan, site);
   take_fullest(job, memory, bound);
   if (bound.room() < 0) return bound;
-  const engine::Times times = price(job, site);
+  const engine::Times times = answer::price_of(job, site);
   if (thin) {
     mesh::Degrees degrees = job.mesh.degrees();
     degrees.cp = degrees.ep = degrees.etp = degrees.replicas = degrees.ulysses = 1;
