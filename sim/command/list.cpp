@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "sim/base/text.h"
@@ -20,6 +18,7 @@
 #include "sim/input/profile/residuals.h"
 #include "sim/input/tables/codec.h"
 #include "sim/input/text/locate.h"
+#include "sim/input/text/textproto.h"
 #include "sim/job/context/context.h"
 #include "sim/job/offload/offload.h"
 #include "sim/job/schedule/schedule.h"
@@ -152,13 +151,10 @@ class SchemaHead : public nlohmann::json_sax<output::Json> {
 // Schemas (JSON Schema) of the output of --json and of files in folders.
 std::vector<Entry> schemas() {
   std::vector<Entry> entries;
-  std::error_code error;
-  const std::string folder = need(input::data_folder("sim/schemas"));
-  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
-    std::ifstream in(file.path());
+  for (const auto& file : input::files_in(need(input::data_folder("sim/schemas")), ".json")) {
     SchemaHead head;
-    output::Json::sax_parse(in, &head);
-    if (head.is_object()) entries.push_back({head.id, head.title, file.path(), 0, 0});
+    output::Json::sax_parse(need(input::read_file(file)), &head);
+    if (head.is_object()) entries.push_back({head.id, head.title, file, 0, 0});
   }
   std::ranges::sort(entries, {}, &Entry::name);
   return entries;
@@ -189,9 +185,12 @@ constexpr std::array<Listed, 16> lists = {{{"models", models},
 void read_models(std::vector<Entry>& entries) {
   for (Entry& entry : entries) {
     const Result<std::string> path = input::locate(input::Kind::model, entry.name, "");
-    if (!path) continue;
-    const Result<model::Architecture> model = input::load_huggingface(*path);
-    if (!model) continue;
+    const Result<model::Architecture> model =
+        path ? input::load_huggingface(*path) : Result<model::Architecture>(path.errors());
+    if (!model) {
+      entry.summary = "cannot be read: " + model.errors().front().message;
+      continue;
+    }
     entry.parameters = model::parameters(*model);
     entry.active_parameters = model::active_parameters(*model);
     entry.summary =

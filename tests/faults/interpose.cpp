@@ -20,10 +20,13 @@
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -153,6 +156,8 @@ mode_t mode_of(int flags, va_list list) {
 constexpr Character reading{.has_size = true, .may_be_interrupted = true};
 constexpr Character writing{
     .needs_room = true, .has_size = true, .may_be_interrupted = true, .changes_files = true};
+constexpr Character receiving{.error = ECONNRESET, .has_size = true, .may_be_interrupted = true};
+constexpr Character sending{.error = EPIPE, .has_size = true, .may_be_interrupted = true};
 constexpr Character looking{};
 constexpr Character renaming{.error = EACCES, .needs_room = true, .changes_files = true};
 constexpr Character removing{.error = EACCES, .changes_files = true};
@@ -347,6 +352,94 @@ int socketpair(int domain, int type, int protocol, int ends[2]) {
   return spoilt<int>({.error = EMFILE}, [&](bool) {
     return real<int(int, int, int, int*)>("socketpair")(domain, type, protocol, ends);
   });
+}
+
+int socket(int domain, int type, int protocol) {
+  return spoilt<int>({.error = EMFILE}, [&](bool) {
+    return real<int(int, int, int)>("socket")(domain, type, protocol);
+  });
+}
+
+int bind(int file, const struct sockaddr* address, socklen_t size) {
+  return spoilt<int>({.error = EADDRINUSE}, [&](bool) {
+    return real<int(int, const struct sockaddr*, socklen_t)>("bind")(file, address, size);
+  });
+}
+
+int listen(int file, int waiting) {
+  return spoilt<int>({.error = EADDRINUSE},
+                     [&](bool) { return real<int(int, int)>("listen")(file, waiting); });
+}
+
+int accept(int file, struct sockaddr* address, socklen_t* size) {
+  return spoilt<int>({.error = EMFILE, .may_be_interrupted = true}, [&](bool) {
+    return real<int(int, struct sockaddr*, socklen_t*)>("accept")(file, address, size);
+  });
+}
+
+ssize_t recv(int file, void* bytes, size_t size, int flags) {
+  return spoilt<ssize_t>(receiving, [&](bool shortened) {
+    return real<ssize_t(int, void*, size_t, int)>("recv")(file, bytes, half(size, shortened),
+                                                          flags);
+  });
+}
+
+ssize_t recvmsg(int file, struct msghdr* message, int flags) {
+  return spoilt<ssize_t>(receiving, [&](bool shortened) {
+    msghdr part = *message;
+    if (shortened && part.msg_iovlen > 1) part.msg_iovlen = 1;
+    return real<ssize_t(int, struct msghdr*, int)>("recvmsg")(file, &part, flags);
+  });
+}
+
+ssize_t send(int file, const void* bytes, size_t size, int flags) {
+  return spoilt<ssize_t>(sending, [&](bool shortened) {
+    return real<ssize_t(int, const void*, size_t, int)>("send")(file, bytes, half(size, shortened),
+                                                                flags);
+  });
+}
+
+ssize_t sendmsg(int file, const struct msghdr* message, int flags) {
+  return spoilt<ssize_t>(sending, [&](bool shortened) {
+    msghdr part = *message;
+    if (shortened && part.msg_iovlen > 1) part.msg_iovlen = 1;
+    return real<ssize_t(int, const struct msghdr*, int)>("sendmsg")(file, &part, flags);
+  });
+}
+
+int epoll_create1(int flags) {
+  return spoilt<int>({.error = EMFILE},
+                     [&](bool) { return real<int(int)>("epoll_create1")(flags); });
+}
+
+int epoll_ctl(int queue, int how, int file, struct epoll_event* event) {
+  return spoilt<int>({.error = ENOSPC}, [&](bool) {
+    return real<int(int, int, int, struct epoll_event*)>("epoll_ctl")(queue, how, file, event);
+  });
+}
+
+int eventfd(unsigned value, int flags) {
+  return spoilt<int>({.error = EMFILE},
+                     [&](bool) { return real<int(unsigned, int)>("eventfd")(value, flags); });
+}
+
+int timerfd_create(clockid_t clock, int flags) {
+  return spoilt<int>({.error = EMFILE}, [&](bool) {
+    return real<int(clockid_t, int)>("timerfd_create")(clock, flags);
+  });
+}
+
+int chdir(const char* path) {
+  return spoilt<int>({.error = EACCES},
+                     [&](bool) { return real<int(const char*)>("chdir")(path); });
+}
+
+char* mkdtemp(char* name) {
+  return spoilt<int>(
+             {.error = EACCES, .needs_room = true},
+             [&](bool) { return real<char*(char*)>("mkdtemp")(name) != nullptr ? 0 : -1; }) == 0
+             ? name
+             : nullptr;
 }
 
 int poll(struct pollfd* files, nfds_t number, int patience) {

@@ -1,6 +1,6 @@
-// disturbed_writers.cpp — one system call of a command that writes goes wrong (fault.h), at each
-// call and in every way. The command ends with a documented exit code and a message, or gives the
-// answer and the files of an undisturbed run. Files are the old ones or the whole new ones.
+// disturbed_writers.cpp — one system call of a command goes wrong (fault.h), at each call and in
+// each way. The command ends with a documented exit code and a message, or gives the answer and
+// the files of an undisturbed run. Files are the old ones or the whole new ones.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -98,11 +98,44 @@ class DisturbedWriter {
   std::set<std::string> names_;
 };
 
-// Disturbs each writer by at most `most` of its faults, evenly spread.
-void disturb_each(const std::string& name, std::size_t most) {
+// Commands that read and print. They write no file.
+const std::vector<Writer>& printers() {
+  static const std::vector<Writer> all = [] {
+    const std::string plan = "llama-2-7b-64 global_batch=64 ";
+    std::vector<Writer> made;
+    for (const std::string& command :
+         {"run " + plan + "--json", "explain " + plan + "--json",
+          "compare run.log " + plan + "--json", std::string("list --json"),
+          std::string("check workloads/paper-454.textproto"), std::string("doc tp"),
+          std::string("memory estimate llama-2-7b-64"),
+          std::string("memory replay " REHEARSE_SOURCE_DIR
+                      "/tests/allocator/data/h100_8b_stage.pickle"),
+          std::string("topo check dgx-h100"), std::string("topo time dgx-h100 --max 1MiB"),
+          std::string("validate calibration/measured/nccl.csv --where nodes=1"),
+          std::string("whatif llama-2-7b-64 --vary tp=1,2 --json")})
+      made.push_back({"./rehearse " + command + " -q", {}});
+    return made;
+  }();
+  return all;
+}
+
+// A log of Megatron-LM with 30 steps of 5 s.
+void write_log(const std::string& path) {
+  std::string log;
+  for (int i = 1; i <= 30; ++i)
+    log += fmt::format(
+        " iteration {:8}/{:8} | elapsed time per iteration (ms): {:.1f} | global batch size: 64 "
+        "|\n",
+        i, 30, 5000.0 + i % 3);
+  golden::write(path, log);
+}
+
+// Disturbs each command by at most `most` of its faults, evenly spread.
+void disturb_each(const std::vector<Writer>& commands, const std::string& name, std::size_t most) {
   const std::string folder = golden::writers_scratch(name);
+  write_log(folder + "/run.log");
   std::size_t first = 0;
-  for (const Writer& writer : golden::writers()) {
+  for (const Writer& writer : commands) {
     DYNAMIC_SECTION(writer.command) {
       DisturbedWriter disturbed(writer, folder);
       const std::vector<Fault> faults = disturbed.faults();
@@ -123,10 +156,19 @@ void disturb_each(const std::string& name, std::size_t most) {
 }  // namespace
 
 TEST_CASE("golden: commands that write survive a fault in a system call, a sample of them") {
-  disturb_each("disturbed-writers", 5);
+  disturb_each(golden::writers(), "disturbed-writers", 5);
 }
 
 TEST_CASE("golden: commands that write survive a fault in each of their system calls",
           "[.campaign]") {
-  disturb_each("disturbed-writers-all", 2000);
+  disturb_each(golden::writers(), "disturbed-writers-all", 2000);
+}
+
+TEST_CASE("golden: commands that print survive a fault in a system call, a sample of them") {
+  disturb_each(printers(), "disturbed-printers", 10);
+}
+
+TEST_CASE("golden: commands that print survive a fault in each of their system calls",
+          "[.campaign]") {
+  disturb_each(printers(), "disturbed-printers-all", 2000);
 }

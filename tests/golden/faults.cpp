@@ -127,3 +127,30 @@ TEST_CASE("golden: a sweep survives a fault in each of its system calls", "[.cam
   Disturbed disturbed("every-fault");
   every(disturbed, 1);
 }
+
+TEST_CASE("golden: a time of day that goes back changes no answer and no record") {
+  const std::string folder = golden::grid_scratch("clock");
+  const std::string back =
+      "FAULT_CLOCK=1 ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" REHEARSE_FAULTS " ";
+  const auto seconds = [&](const std::string& command) {
+    return std::stoll(run(command, folder).out);
+  };
+  REQUIRE(seconds(back + "date +%s") <= seconds("date +%s") - 3500);
+  const auto same = [&](const std::string& command) {
+    const Finished usual = run(command, folder), other = run(back + command, folder);
+    INFO(command << "\n" << other.err);
+    CHECK(other.code == usual.code);
+    CHECK(other.out == usual.out);
+  };
+  same("./rehearse run llama-2-7b-64 global_batch=64 -q");
+  same("./rehearse campaign --step-time 10 --gpus 64 --mtbf 3h --checkpoint-write 60s -q");
+  same(
+      "./rehearse plan llama-3.1-8b dgx-h100 --gpus 8 --batch 16 --sequence 4096 zero=1 "
+      "schedule=1f1b recompute=none -q");
+  const std::string sweep = "./rehearse sweep " + golden::grid + " -q ";
+  REQUIRE(run(sweep + "-o whole", folder).code == 0);
+  run("timeout -s KILL 0.2 " + sweep + "-o out", folder);
+  REQUIRE(run(back + sweep + "-o out --resume", folder).code == 0);
+  for (const char* file : {"/results.csv", "/results.jsonl"})
+    CHECK(text_of(folder + "/out" + file) == text_of(folder + "/whole" + file));
+}

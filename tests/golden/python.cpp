@@ -20,6 +20,53 @@ void holds(const std::string& folder, const std::string& script) {
   CHECK(made.code == 0);
 }
 
+// Kills the interpreter this often, at drawn times; nothing of it stays.
+void kill_python(const std::string& name, int kills) {
+  holds(golden::scratch(name), "kills = " + std::to_string(kills) + R"py(
+import os, random, signal, subprocess, sys, time
+
+def processes(session):
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                state, _, _, of = file.read().rpartition(") ")[2].split()[:4]
+        except OSError:
+            continue
+        if int(of) == session and state != "Z":
+            found.append(int(name))
+    return found
+
+questions = [
+    "list(rehearse.sweep('paper-454', jobs=2))",
+    "rehearse.plan('llama-3.1-8b', 'dgx-h100', gpus=64, batch=128, sequence=8192)",
+    "rehearse.run('llama-2-7b-64', global_batch=65536, method='reference')",
+    "rehearse.validate('calibration/measured/paper_grid.csv')",
+]
+before = sorted(os.listdir())
+os.mkdir("temporary")
+draw = random.Random(5)
+for kill in range(kills):
+    question = questions[kill % len(questions)]
+    one = subprocess.Popen([sys.executable, "-c", "import rehearse; print(1, flush=True); " +
+                            question], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                           start_new_session=True, env=dict(os.environ, TMPDIR="temporary"))
+    one.stdout.readline()
+    time.sleep(draw.uniform(0, 1))
+    one.kill()
+    one.wait()
+    for _ in range(100):
+        left = processes(one.pid)
+        if not left:
+            break
+        time.sleep(0.05)
+    assert not left, (question, left)
+assert os.listdir("temporary") == []
+os.rmdir("temporary")
+assert sorted(os.listdir()) == before, os.listdir()
+)py");
+}
+
 }  // namespace
 
 TEST_CASE("golden: Python gives what the program prints") {
@@ -158,6 +205,50 @@ rehearse.run("llama-3.1-405b-16384")
 done = True
 thread.join()
 assert count > 10, count
+)");
+}
+
+TEST_CASE("golden: a killed Python leaves no process and no file, a sample of kills") {
+  kill_python("python-kills", 8);
+}
+
+TEST_CASE("golden: a Python that is killed 100 times leaves no process and no file",
+          "[.campaign]") {
+  kill_python("python-kills-100", 100);
+}
+
+TEST_CASE("golden: a worker of Python's that is killed from outside is an exception") {
+  holds(golden::scratch("python-worker-killed"), R"(
+import os, signal, threading, time, rehearse
+
+def kill_a_worker():
+    for _ in range(2000):
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/children") as file:
+                for child in file.read().split():
+                    os.kill(int(child), signal.SIGKILL)
+                    return
+        time.sleep(0.01)
+
+def killed(question):
+    thread = threading.Thread(target=kill_a_worker)
+    thread.start()
+    try:
+        return question()
+    except rehearse.Error as error:
+        assert error.exit_code == 75, error.exit_code
+        assert "killed from outside" in str(error), error
+        return "killed"
+    finally:
+        thread.join()
+
+assert killed(lambda: rehearse.validate("calibration/measured/paper_grid.csv")) == "killed"
+# The other points of a sweep are answered.
+grid = dict(model="llama-2-7b", cluster="abci-a", global_batch=512, sequence=2048, gpus=[8, 16],
+            tp=[1, 2, 4], pp=[1, 2, 4], mbs=[1, 2, 4])
+records = killed(lambda: list(rehearse.sweep(**grid, jobs=2)))
+assert records == "killed" or sum("killed" in str(one) for one in records) <= 1, records
+assert rehearse.run("llama-2-7b-64")["fits"]
 )");
 }
 

@@ -6,11 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "sim/base/machine_error.h"
 #include "sim/base/program_files.h"
 #include "sim/cluster/network/cache.h"
 #include "sim/input/text/confine.h"
@@ -25,14 +27,19 @@ constexpr std::uint64_t reading =
 // All that the first version of Landlock knows.
 constexpr std::uint64_t everything = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1U) - 1;
 
-// Allows `access` in a folder or for a file; one that is missing needs no rule.
+// Allows `access` in a folder or for a file; one that is missing needs no rule. Throws where the
+// machine cannot open it: a worker without its data would answer wrongly.
 void allow(int rules, const std::string& path, std::uint64_t access) {
-  const int folder = ::open(path.c_str(), O_PATH | O_CLOEXEC);
-  if (folder < 0) return;
-  std::error_code error;
+  int folder = -1;
+  do folder = ::open(path.c_str(), O_PATH | O_CLOEXEC);
+  while (folder < 0 && errno == EINTR);
+  if (folder < 0) return throw_machine_error(errno, path);
   landlock_path_beneath_attr rule{};
   rule.allowed_access = access;
-  if (!std::filesystem::is_directory(path, error))
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(path, error);
+  throw_machine_error(error.value(), path);
+  if (!is_folder)
     rule.allowed_access &=
         LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
   rule.parent_fd = folder;

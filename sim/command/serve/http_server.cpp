@@ -1,8 +1,10 @@
 #include "sim/command/serve/http_server.h"
 
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <chrono>
 #include <optional>
 #include <set>
 #include <utility>
@@ -70,9 +72,10 @@ class Session;
 
 struct HttpServer::State {
   State(asio::io_context& context, HttpLimits all, Handler handle)
-      : acceptor(context), limits(all), handler(std::move(handle)) {}
+      : acceptor(context), pause(context), limits(all), handler(std::move(handle)) {}
 
   tcp::acceptor acceptor;
+  asio::steady_timer pause;  // after a connection that could not be accepted
   HttpLimits limits;
   Handler handler;
   std::set<Session*> sessions;
@@ -194,15 +197,22 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<HttpServer::State> server_;
 };
 
-// Accepts one connection after another until the acceptor is closed.
+// Accepts one connection after another until the acceptor is closed. Without a descriptor to spare
+// it pauses; the connection waits in the kernel.
 struct Accepting {
+  static constexpr std::chrono::milliseconds pause{100};
+
   static void next(const std::shared_ptr<HttpServer::State>& state) {
     state->acceptor.async_accept([state](beast::error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted || !state->acceptor.is_open()) return;
       // A connection above the limit is closed: its socket goes out of scope.
       if (!error && state->sessions.size() < state->limits.connections)
         std::make_shared<Session>(std::move(socket), state)->read();
-      next(state);
+      if (!error) return next(state);
+      state->pause.expires_after(pause);
+      state->pause.async_wait([state](beast::error_code ended) {
+        if (!ended && state->acceptor.is_open()) next(state);
+      });
     });
   }
 };
@@ -229,6 +239,7 @@ int HttpServer::port() const {
 void HttpServer::close() {
   beast::error_code ignored;  // closing twice is no problem
   state_->acceptor.close(ignored);
+  state_->pause.cancel();
   for (Session* session : state_->sessions) session->close();
 }
 

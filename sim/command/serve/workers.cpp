@@ -18,7 +18,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
-#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "sim/base/descriptor.h"
@@ -89,6 +89,14 @@ bool send(int descriptor, char kind, std::string_view text) {
   ::_exit(0);
 }
 
+// Kills a worker and the processes that it started; its status for waitpid's macros.
+int end_process(pid_t process) {
+  int status = 0;
+  ::kill(-process, SIGKILL);
+  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
 Reply reply_of(std::string text) {
   Reply reply;
   const std::size_t line = text.find('\n');
@@ -131,12 +139,13 @@ Workers::~Workers() {
 void Workers::start(Worker& worker) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw std::runtime_error(fmt::format("no worker: {}", std::strerror(errno)));
+    throw std::system_error(errno, std::generic_category(), "no worker");
   const pid_t process = ::fork();
   if (process < 0) {
+    const int error = errno;
     ::close(ends[0]);
     ::close(ends[1]);
-    throw std::runtime_error(fmt::format("no worker: {}", std::strerror(errno)));
+    throw std::system_error(error, std::generic_category(), "no worker");
   }
   if (process == 0) {
     // The worker must not hold connections of the server or of its clients.
@@ -147,11 +156,17 @@ void Workers::start(Worker& worker) {
   }
   ::close(ends[1]);
   ::setpgid(process, process);  // the worker does it too: either may be first
+  try {
+    worker.stream = Stream(context_, asio::local::stream_protocol(), ends[0]);
+  } catch (const boost::system::system_error& error) {
+    ::close(ends[0]);
+    end_process(process);
+    throw std::system_error(error.code().value(), std::generic_category(), "no worker");
+  }
   worker.process = process;
   ++worker.life;
   worker.started = Clock::now();
   worker.too_long = false;
-  worker.stream = Stream(context_, asio::local::stream_protocol(), ends[0]);
   listen(worker);
 }
 
@@ -251,9 +266,7 @@ void Workers::end_job(Worker& worker, Reply reply) {
 }
 
 void Workers::lost(Worker& worker) {
-  ::kill(-worker.process, SIGKILL);
-  int status = 0;
-  ::waitpid(worker.process, &status, 0);
+  const int status = end_process(worker.process);
   worker.process = -1;
   boost::system::error_code ignored;  // it is closed in any case
   worker.stream.close(ignored);
@@ -273,10 +286,19 @@ void Workers::lost(Worker& worker) {
   const bool at_once = Clock::now() - worker.started < soon && !worker.job;
   if (worker.job) end_job(worker, problem(503, why));
   if (stopped_) return;
-  worker.timer.expires_after(at_once ? soon : std::chrono::seconds{0});
+  start_after(worker, at_once ? soon : std::chrono::seconds{0});
+}
+
+// Tries again after a pause where the machine has no process or no descriptor to spare.
+void Workers::start_after(Worker& worker, std::chrono::seconds pause) {
+  worker.timer.expires_after(pause);
   worker.timer.async_wait([this, &worker](const boost::system::error_code& error) {
     if (error || stopped_ || worker.process >= 0) return;
-    start(worker);
+    try {
+      start(worker);
+    } catch (const std::system_error&) {
+      return start_after(worker, soon);
+    }
     hand_out();
   });
 }
@@ -287,8 +309,7 @@ void Workers::stop() {
   for (Queued& queued : std::exchange(queue_, {})) queued.job.done(problem(503, "the server ends"));
   for (const auto& worker : workers_) {
     if (worker->process < 0) continue;
-    ::kill(-worker->process, SIGKILL);
-    ::waitpid(worker->process, nullptr, 0);
+    end_process(worker->process);
     worker->process = -1;
     if (worker->job) end_job(*worker, problem(503, "the server ends"));
   }

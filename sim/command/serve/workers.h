@@ -67,7 +67,9 @@ class Workers {
     Job job;
   };
 
+  // Throws std::system_error without a process or a descriptor to spare.
   void start(Worker& worker);
+  void start_after(Worker& worker, std::chrono::seconds pause);
   void hand_out();
   void give(Worker& worker, Queued queued);
   void listen(Worker& worker);

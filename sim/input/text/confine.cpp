@@ -6,6 +6,8 @@
 #include <optional>
 #include <system_error>
 
+#include "sim/base/machine_error.h"
+
 namespace sim::input {
 namespace fs = std::filesystem;
 namespace {
@@ -27,6 +29,7 @@ void confine_reads(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::error_code error;
     const fs::path whole = fs::canonical(folder, error);
+    throw_machine_error(error.value(), folder);
     if (!error) all.push_back(whole);  // a folder that is missing allows nothing
   }
   assert(!allowed() || *allowed() == all);
@@ -37,6 +40,7 @@ bool may_read(const std::string& path) {
   if (!allowed()) return true;
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+  throw_machine_error(error.value(), path);
   if (error) return false;
   return std::ranges::any_of(*allowed(),
                              [&](const fs::path& folder) { return is_below(whole, folder); });
