@@ -20,6 +20,7 @@
 #include "sim/command/common/progress.h"
 #include "sim/command/common/session.h"
 #include "sim/command/common/shard.h"
+#include "sim/command/common/starting_plan.h"
 #include "sim/command/common/watch.h"
 #include "sim/command/report.h"
 #include "sim/input/cluster/import_text.h"
@@ -57,7 +58,6 @@ double positive(const Options& options, const char* name, double most) {
 
 planner::Question question_of(const Options& options) {
   planner::Question question;
-  question.gpus = gpu_list(options.text("gpus"));
   std::vector<std::string> names;
   for (const std::string& word : options.words()) {
     if (word.find('=') == std::string::npos) {
@@ -66,10 +66,15 @@ planner::Question question_of(const Options& options) {
       question.settings.push_back(word);
     }
   }
+  if (names.size() == 1 && options.has("cluster")) names.push_back(options.text("cluster"));
   if (names.size() != 2)
     refuse(
         "name a model and a cluster: rehearse plan llama-3.1-70b dgx-h100 --gpus 512 --batch 512 "
-        "--sequence 8192; or a file that says all of it (rehearse init search)");
+        "--sequence 8192; or a plan, --megatron-args FILE, or a search file (rehearse init "
+        "search)");
+  for (const char* needed : {"gpus", "batch", "sequence"})
+    if (!options.has(needed)) refuse(fmt::format("--{} is missing", needed));
+  question.gpus = gpu_list(options.text("gpus"));
   question.model = names[0];
   question.cluster = names[1];
   const std::int64_t batch = options.number("batch", 0, 1, 1 << 24);
@@ -142,8 +147,10 @@ void launch(planner::SearchReport& said, planner::Launcher launcher) {
     machine = file.machine;
     plan = answer::resolve_balanced(checked(file, kept_sites())).plan();
   }
-  said.launches = planner::launches(plan, said.model, said.cluster, machine,
-                                    input::cluster_settings_of(words), launcher);
+  std::vector<std::string> beside = input::cluster_settings_of(words);
+  for (const std::string& one : words)
+    if (said.model.empty() && one.starts_with("architecture.")) beside.push_back(one);
+  said.launches = planner::launches(plan, said.model, said.cluster, machine, beside, launcher);
 }
 
 double price_of(const Options& options, const planner::Space& space,
@@ -156,7 +163,11 @@ double price_of(const Options& options, const planner::Space& space,
 }
 
 void declare(Options& options) {
-  options.value("gpus", "N", "GPUs of the job; N1,N2: each of these; 64..512: 64, 128, 256, 512")
+  options
+      .value("megatron-args", "FILE",
+             "start from the job of a launch script or configuration, and compare with its plan")
+      .value("cluster", "NAME", "the cluster of a plan or of --megatron-args")
+      .value("gpus", "N", "GPUs of the job; N1,N2: each of these; 64..512: 64, 128, 256, 512")
       .value("batch", "B", "sequences of a step")
       .value("sequence", "S", "tokens of a sequence")
       .value("objective", "NAME",
@@ -175,7 +186,7 @@ void declare(Options& options) {
       .value("output,o", "FOLDER",
              "where plan.json and results.csv go; with --shard the shares (results-plan)")
       .flag("overwrite", "whatever the folder holds is written over; with --shard: start over")
-      .words(1, 1000);
+      .words(0, 1000);
   declare_shard(options);
   declare_report(options);
 }
@@ -204,6 +215,7 @@ PlanArguments asked(const Arguments& arguments, Globals& globals) {
 
 // The question, parsed.
 struct Task {
+  std::optional<planner::OwnPlan> own;
   planner::Question question;
   planner::Wanted wanted;
   planner::Space space;
@@ -212,21 +224,23 @@ struct Task {
   bool asks_constraints = false;
 };
 
-Task task_of(const PlanArguments& all) {
+Task task_of(const PlanArguments& all, const Globals& globals) {
   const Options& options = *all.options;
-  for (const char* needed : {"gpus", "batch", "sequence"})
-    if (!options.has(needed)) refuse(fmt::format("--{} is missing", needed));
-  const planner::Question question = question_of(options);
+  std::optional<planner::OwnPlan> own = starting_plan(options, globals);
+  const planner::Question question = own ? question_from(*own, options) : question_of(options);
   const planner::Wanted wanted = wanted_of(options, kept_residuals());
   const double limit = positive(options, "time-limit", 1e9);
-  planner::Space space = made(question, all.places);
+  std::map<std::string, std::string> places = all.places;
+  for (const std::string& one : question.job) places[one] = own->path;
+  planner::Space space = made(question, places);
   if (space.cores().empty()) stop_impossible(space);
   const double price = price_of(options, space, wanted);
   if (wanted.objective == Objective::energy && space.bases().front().file.machine.gpu.power_w == 0)
     refuse("--objective energy: the cluster gives no power; write gpu.power_w=700");
   for (const planner::Base& base : space.bases()) need(kept_sites().of(base.file.machine));
   const bool slurm = options.choice("launcher", "torchrun", {"torchrun", "slurm"}) == "slurm";
-  return {question,
+  return {std::move(own),
+          question,
           wanted,
           std::move(space),
           price,
@@ -279,8 +293,7 @@ void say_failures(const std::vector<std::string>& failures) {
 }
 
 // Runs the search and prints the answer. Also writes it to a folder or a page, if requested.
-int answer(const Task& task, const std::string& folder, const std::string& page,
-           const Globals& globals) {
+int answer(Task& task, const std::string& folder, const std::string& page, const Globals& globals) {
   answer::Sites& sites = kept_sites();
   Asking asking(task, globals);
   const auto shown = [&](const planner::Progress& now) { return asking.show(now); };
@@ -289,10 +302,14 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
   std::vector<std::string> failures;
   planner::Wanted wanted = task.wanted;
   wanted.failures = &failures;
+  if (task.own)
+    task.own->replayed =
+        planner::replayed(checked(task.own->file, sites), task.own->file.framework, wanted);
   const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
   planner::SearchReport said{
       space, outcome, wanted, task.question.model, task.question.cluster, task.price, {}, {}, {},
       {},    {},      {}};
+  if (task.own) said.own = &*task.own;
   said.power_w = space.bases().front().file.machine.gpu.power_w;
   if (!outcome.best.empty()) {
     const planner::Replayed& best = outcome.best.front();
@@ -331,8 +348,8 @@ int answer(const Task& task, const std::string& folder, const std::string& page,
 // The command line of the same question.
 Arguments words_to_repeat(const Options& options) {
   Arguments words = options.words();
-  for (const char* name :
-       {"gpus", "batch", "sequence", "objective", "rate", "price", "headroom", "best", "launcher"})
+  for (const char* name : {"megatron-args", "cluster", "gpus", "batch", "sequence", "objective",
+                           "rate", "price", "headroom", "best", "launcher"})
     if (options.has(name)) words.push_back(fmt::format("--{}={}", name, options.text(name)));
   return words;
 }
@@ -421,7 +438,7 @@ void print_plan(const study::Merged& merged, const std::string& into, const Glob
   declare(*all.options);
   Globals same = globals;
   all.options->parse(merged.arguments, same);
-  Task task = task_of(all);
+  Task task = task_of(all, globals);
   task.wanted.workers = cores();
   const auto of = static_cast<int>(merged.lines.size());
   const std::vector<std::string> ids = share_ids(task, words_to_repeat(*all.options), of);
@@ -453,7 +470,7 @@ int run_plan(const Arguments& arguments, Globals globals) {
       if (options.has(whole))
         refuse(fmt::format("--{} is of a whole search; a shard takes part in one: leave it out",
                            whole));
-  Task task = task_of(all);
+  Task task = task_of(all, globals);
   task.wanted.workers = share.workers;
   catch_interrupts();
   if (share.shard) return answer_share(task, options, share, globals);

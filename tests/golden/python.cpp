@@ -90,6 +90,9 @@ settings = ["zero=1", "schedule=1f1b", "tp=1,2"]
 found = rehearse.plan("llama-3.1-8b", "dgx-h100", gpus=8, batch=16, sequence=4096, best=2, zero=1,
                       schedule="1f1b", tp=[1, 2])
 same(found, program("plan", *words, *settings))
+from_plan = ["zero=1", "schedule=1f1b", "tp=1", "cp=1", "recompute=none"]
+same(rehearse.plan("llama-2-7b-64", **dict(word.split("=") for word in from_plan)),
+     program("plan", "llama-2-7b-64", *from_plan))
 # A file that is not as it was is read anew, however fast.
 subprocess.run(["./rehearse", "init", "cluster"], capture_output=True)
 with open("cluster.textproto", "rb") as file:

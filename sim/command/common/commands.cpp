@@ -12,7 +12,7 @@ const std::vector<Command>& commands() {
        "llama-2-7b-64", run_explain},
       {"sweep", "GRID | KEY=V1,V2 ...", "every point of a grid: what fits, how fast, why not",
        "paper-454 -o results", run_sweep},
-      {"plan", "MODEL CLUSTER ... | FILE", "the best of all plans, and why not the others",
+      {"plan", "MODEL CLUSTER | PLAN|FILE", "the best of all plans, and why not the others",
        "llama-3.1-8b dgx-h100 --gpus 16 --batch 64 --sequence 8192", run_plan},
       {"merge", "FOLDER ... [-o FOLDER]", "shards of many machines become the whole",
        "results -o whole", run_merge},

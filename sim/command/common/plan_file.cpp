@@ -5,6 +5,7 @@
 
 #include "sim/input/fields/plan_fields.h"
 #include "sim/input/plan/search.h"
+#include "sim/input/text/locate.h"
 
 namespace sim::command {
 
@@ -26,7 +27,9 @@ PlanWords spelled_out(const Options& options, const Arguments& arguments) {
   std::vector<std::string> names, said;
   for (const std::string& word : options.words())
     (word.find('=') == std::string::npos ? names : said).push_back(word);
-  if (names.size() != 1) return {arguments, {}};
+  if (names.size() != 1 || options.has("megatron-args")) return {arguments, {}};
+  const bool is_model = options.has("cluster") && !input::locate(input::Kind::workload, names[0]);
+  if (is_model || input::is_plan_file(workload_path(names[0]))) return {arguments, {}};
   const input::SearchFile file = need(input::load_search(workload_path(names[0])));
   PlanWords words;
   words.arguments = {file.model, file.cluster};

@@ -14,8 +14,8 @@ struct PlanWords {
   std::map<std::string, std::string> places;  // setting of the file -> file:line:column
 };
 
-// Replaces the file in `arguments`, if there is one, by its words. Settings of the command line
-// override those of the file.
+// Replaces the search file in `arguments`, if there is one, by its words. Settings of the command
+// line override those of the file.
 PlanWords spelled_out(const Options& options, const Arguments& arguments);
 
 // Problems of settings, with their places in the file.

@@ -114,9 +114,10 @@ Result<PlanFile> validated(const v1::Plan& plan, Source& source, Finished from) 
     for (const Diagnostic& problem : valid.errors())
       from.problems.push_back({source.where(plan, problem.where), problem.message});
   if (!from.problems.empty()) return std::move(from.problems);
-  return PlanFile{std::move(from.draft.name),        std::move(from.draft.path),      *valid,
-                  std::move(from.draft.machine),     std::move(from.draft.framework), {},
-                  std::move(from.draft.assumptions), std::move(from.draft.assumed)};
+  return PlanFile{
+      std::move(from.draft.name),        std::move(from.draft.path),      *valid,
+      std::move(from.draft.machine),     std::move(from.draft.framework), {},
+      std::move(from.draft.assumptions), std::move(from.draft.assumed),   plan_settings(plan)};
 }
 
 std::vector<Setting> settings_of(const std::vector<std::string>& overrides) {

@@ -28,6 +28,8 @@ struct LoadedPlan {
   std::vector<Assumption> assumptions;  // of the framework, about fields that the plan leaves out
   // Other decisions of the framework: "bf16 (megatron-bridge)", "attention cudnn".
   std::vector<std::string> assumed;
+  // What the file and the command line state, as settings of a plan ("tp=4"); not the cluster's.
+  std::vector<std::string> stated;
 };
 using PlanFile = LoadedPlan<program::ValidPlan>;
 

@@ -31,6 +31,12 @@ std::string seen_from_here(Kind kind, const std::string& name, const std::string
 
 }  // namespace
 
+bool is_plan_file(const std::string& path) {
+  const Result<std::string> text = read_file(path);
+  return text && kind_of_text(*text) == "plan" &&
+         !kind_problem(*text, *v1::Search::descriptor()).empty();
+}
+
 Result<SearchFile> load_search(const std::string& path) {
   v1::Search from;
   Source source(path);

@@ -21,6 +21,9 @@ struct SearchFile {
   std::vector<Setting> settings;
 };
 
+// Whether the file is a plan, by its fields.
+bool is_plan_file(const std::string& path);
+
 Result<SearchFile> load_search(const std::string& path);
 
 }  // namespace sim::input

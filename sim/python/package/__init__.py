@@ -171,13 +171,19 @@ def memory_estimate(plan, **settings):
     return _ask("memory", ["estimate", _text(plan)] + _words(settings))
 
 
-def plan(model, cluster=None, *, gpus=None, batch=None, sequence=None, objective=None, rate=None,
-         price=None, headroom=None, best=None, time_limit=None, jobs=None, **settings):
+def plan(model=None, cluster=None, *, megatron_args=None, gpus=None, batch=None, sequence=None,
+         objective=None, rate=None, price=None, headroom=None, best=None, time_limit=None,
+         jobs=None, **settings):
     """The best of all plans. A setting fixes a field, a list of values restricts it.
 
-    Instead of a model and a cluster: the path of a search (`rehearse init search`).
+    Instead of a model and a cluster: the path of a search (`rehearse init search`), or a plan to
+    start from: its name or path, or a launch file as `megatron_args`, whose cluster is `cluster`.
     """
-    words = [_text(model)] + ([] if cluster is None else [_text(cluster)])
+    if megatron_args is None:
+        words = [_text(name) for name in (model, cluster) if name is not None]
+    else:
+        words = _options({"megatron_args": megatron_args, "cluster": cluster})
+        words += [] if model is None else ["model=" + _text(model)]
     words += _options({"gpus": gpus, "batch": batch, "sequence": sequence, "objective": objective,
                        "rate": rate, "price": price, "headroom": headroom, "best": best,
                        "time_limit": time_limit, "jobs": jobs})

@@ -58,9 +58,10 @@ def to_dataframe(
     found: Result | Iterable[Result], table: str | None = None
 ) -> "pandas.DataFrame": ...
 def plan(
-    model: Name,
+    model: Name | None = None,
     cluster: Name | None = None,
     *,
+    megatron_args: Name | None = None,
     gpus: int | Sequence[int] | None = None,
     batch: int | None = None,
     sequence: int | None = None,

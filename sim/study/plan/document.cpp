@@ -108,12 +108,63 @@ std::string tight_of(const SearchReport& said) {
                      said.space.words(said.space.cores()[tight.core], tight.variant));
 }
 
+bool same_gpus(const SearchReport& said, const Replayed& best) {
+  return said.space.bases()[said.space.cores()[best.core].base].gpus ==
+         static_cast<int>(said.own->file.plan->world());
+}
+
+// "your plan (train.sh): step 12.1 s, 70.1 of 73.5 GiB"; "" if the search starts from no plan.
+std::string own_plan_of(const SearchReport& said) {
+  if (said.own == nullptr) return "";
+  const Replayed& own = said.own->replayed;
+  if (own.accounts.empty())
+    return fmt::format("your plan ({}): out of memory: {}\n", said.own->path, own.reason);
+  return fmt::format("your plan ({}): step {:.3f} s, {:.0f} tokens/s/GPU, {}\n", said.own->path,
+                     seconds_of(own), own.tokens_s_gpu, memory_text(own));
+}
+
+// " (-14.2 %)": the step of the best against that of the user's plan, if both have the same GPUs.
+std::string gain_over_own(const SearchReport& said, const Replayed& best) {
+  if (said.own == nullptr || said.own->replayed.accounts.empty() || !same_gpus(said, best))
+    return "";
+  return fmt::format(" ({:+.1f} %)", 100 * (seconds_of(best) / seconds_of(said.own->replayed) - 1));
+}
+
+program::Plan plan_of(const SearchReport& said, const Replayed& one) {
+  return said.space.plan(said.space.cores()[one.core], one.variant);
+}
+
+// "changes: tp 8 -> 4, ...", and a remark if the search found nothing faster.
+std::string changes_of(const SearchReport& said, const Replayed& best) {
+  if (said.own == nullptr) return "";
+  std::string text;
+  for (const Change& one : changes(*said.own->file.plan, plan_of(said, best), said.own->said))
+    text += fmt::format("{}{} {} -> {}", text.empty() ? "\nchanges: " : ", ", one.field,
+                        one.from.empty() ? "unset" : one.from, one.to.empty() ? "unset" : one.to);
+  if (text.empty()) return "\nyour plan is the best of the space";
+  const Replayed& own = said.own->replayed;
+  if (!own.accounts.empty() && same_gpus(said, best) && own.step_ps <= best.step_ps)
+    text += own.fits ? "\nyour plan is faster: it has values that the search does not vary"
+                     : "\nyour plan is faster, but leaves less memory free than the search asks "
+                       "for (--headroom 0)";
+  return text;
+}
+
+// The words of `run` that give the plan.
+std::string words_of(const SearchReport& said, const Replayed& one) {
+  const std::string whole = said.space.words(said.space.cores()[one.core], one.variant);
+  if (said.own == nullptr) return whole;
+  const std::string from_own = words_from_own(*said.own, plan_of(said, one));
+  return from_own.empty() ? whole : from_own;
+}
+
 Note answer_of(const SearchReport& said) {
   const Outcome& outcome = said.outcome;
   if (outcome.best.empty()) {
-    std::string text = "no plan fits";
+    std::string text = own_plan_of(said) + "no plan fits";
     if (!outcome.complete)
-      text = fmt::format("stopped before a plan was found: {} of {} plans were not looked at",
+      text = own_plan_of(said) +
+             fmt::format("stopped before a plan was found: {} of {} plans were not looked at",
                          outcome.counts.left, outcome.counts.plans);
     if (outcome.complete && outcome.nearest_known) {
       const PlanShape& core = said.space.cores()[outcome.nearest_core];
@@ -124,13 +175,12 @@ Note answer_of(const SearchReport& said) {
     return {"", text, true};
   }
   const Replayed& best = outcome.best.front();
-  return {
-      "",
-      fmt::format("{}: step {:.3f} s, {:.0f} tokens/s/GPU, {}\n{}{}",
-                  best.proven ? "best" : "best so far", seconds_of(best), best.tokens_s_gpu,
-                  memory_text(best), said.space.words(said.space.cores()[best.core], best.variant),
-                  tight_of(said)),
-      true};
+  return {"",
+          fmt::format("{}{}: step {:.3f} s{}, {:.0f} tokens/s/GPU, {}{}\n{}{}", own_plan_of(said),
+                      best.proven ? "best" : "best so far", seconds_of(best),
+                      gain_over_own(said, best), best.tokens_s_gpu, memory_text(best),
+                      changes_of(said, best), words_of(said, best), tight_of(said)),
+          true};
 }
 
 // If runs like the best plan were hardly measured: the fastest plan of the list with a narrow
@@ -300,11 +350,17 @@ Json found(const Space& space, const std::vector<Replayed>& replayed) {
 
 output::Document document(const SearchReport& said) {
   output::Document out;
-  out.title = fmt::format("plan: {} on {}", said.model, said.cluster);
+  out.title = fmt::format("plan: {} on {}", said.own != nullptr ? said.own->path : said.model,
+                          said.cluster);
   out.blocks.emplace_back(answer_of(said));
   if (!said.outcome.best.empty()) {
-    out.blocks.emplace_back(table_of(
-        said, "plans", "the best plans (TFLOP/s as Megatron-LM counts them)", said.outcome.best));
+    Rows plans = table_of(said, "plans", "the best plans (TFLOP/s as Megatron-LM counts them)",
+                          said.outcome.best);
+    if (said.own != nullptr && !said.own->replayed.accounts.empty()) {
+      plans.cells.push_back(plan_cells(said, said.own->replayed));
+      plans.cells.back().back() = "your plan, " + said.own->path;
+    }
+    out.blocks.emplace_back(std::move(plans));
     out.blocks.emplace_back(certainty_of(said));
     output::Series points;
     points.title = "throughput against memory";
@@ -333,8 +389,9 @@ output::Document document(const SearchReport& said) {
 
 namespace {
 
-Json plan_json(const SearchReport& said, const Replayed& one) {
-  Json json = {{"settings", said.space.words(said.space.cores()[one.core], one.variant)},
+// `settings`: of `run`.
+Json plan_json(const SearchReport& said, const Replayed& one, const std::string& settings) {
+  Json json = {{"settings", settings},
                {"step_time_s", seconds_of(one)},
                {"tokens_s_gpu", one.tokens_s_gpu},
                {"tflops_gpu_megatron", one.tflops_gpu},
@@ -349,6 +406,27 @@ Json plan_json(const SearchReport& said, const Replayed& one) {
   return json;
 }
 
+Json plan_json(const SearchReport& said, const Replayed& one) {
+  return plan_json(said, one, said.space.words(said.space.cores()[one.core], one.variant));
+}
+
+// The plan that the search starts from, and what the best changes in it.
+Json own_json(const SearchReport& said) {
+  const OwnPlan& own = *said.own;
+  Json json = {{"file", own.path}, {"fits", !own.replayed.accounts.empty()}};
+  if (own.replayed.accounts.empty()) {
+    json["reason"] = own.replayed.reason;
+  } else {
+    json["plan"] = plan_json(said, own.replayed, words_from_own(own, *own.file.plan));
+  }
+  json["changes"] = Json::array();
+  if (said.outcome.best.empty()) return json;
+  for (const Change& one :
+       changes(*own.file.plan, plan_of(said, said.outcome.best.front()), own.said))
+    json["changes"].push_back({{"field", one.field}, {"from", one.from}, {"to", one.to}});
+  return json;
+}
+
 }  // namespace
 
 Json to_json(const SearchReport& said) {
@@ -358,6 +436,7 @@ Json to_json(const SearchReport& said) {
     json["plans"].push_back(plan_json(said, one));
     json["plans"].back()["proven"] = one.proven;
   }
+  if (said.own != nullptr) json["own"] = own_json(said);
   if (outcome.tight) json["tight"] = plan_json(said, *outcome.tight);
   const Counts& c = outcome.counts;
   json["space"] = {{"plans", c.plans},

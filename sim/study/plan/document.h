@@ -9,6 +9,7 @@
 #include "sim/study/plan/constraints.h"
 #include "sim/study/plan/launch_writer.h"
 #include "sim/study/plan/neighbours.h"
+#include "sim/study/plan/own_plan.h"
 #include "sim/study/plan/refine.h"
 #include "sim/study/plan/search.h"
 
@@ -27,6 +28,7 @@ struct SearchReport {
   std::vector<std::string> relaxed;  // no plan fits: a setting whose removal helps, and the result
   std::vector<Lifted> lifted;        // with --constraints: the one worth most first
   double power_w = 0;                // of a board at its limit; 0: unknown
+  const OwnPlan* own = nullptr;      // the plan that the search starts from
 };
 
 // The fastest plans of `replayed` that fit: what a search has found so far.

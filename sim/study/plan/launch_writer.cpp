@@ -412,7 +412,10 @@ void settle(const Plan& plan, Plan& back) {
   if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
   if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
   if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
-  if (plan.mesh.tp == 1) back.mesh.sequence_parallel = plan.mesh.sequence_parallel;
+  if (plan.mesh.tp == 1) {
+    back.mesh.sequence_parallel = plan.mesh.sequence_parallel;
+    back.stack.tp_comm_overlap = plan.stack.tp_comm_overlap;
+  }
   if (!program::problems(back).empty() ||
       program::layers_of_parts(back) != program::layers_of_parts(plan))
     return;
@@ -425,11 +428,14 @@ void settle(const Plan& plan, Plan& back) {
 }
 
 // Settings of the plan that reading the text back does not give: "fp8=true, tp=2". Extends the
-// known list. `beside` holds the cluster. Only Megatron-LM's script describes the model.
+// known list. `beside` holds the cluster, and the network if the model has no name. Only
+// Megatron-LM's script describes the model.
 std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const std::string& model,
                                 std::vector<std::string> beside) {
   const bool is_whole = one.program == "Megatron-LM";
-  if (!is_whole) beside.push_back("model=" + model);
+  if (is_whole)
+    std::erase_if(beside, [](const auto& word) { return word.starts_with("architecture."); });
+  if (!is_whole && !model.empty()) beside.push_back("model=" + model);
   if (!is_whole) beside.push_back(fmt::format("gpus={}", plan.world()));
   if (one.program == "DeepSpeed") beside.push_back(fmt::format("sequence={}", plan.batch.sequence));
   const Result<input::PlanFile> read = input::read_megatron(one.text, one.file, beside);
@@ -465,14 +471,13 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
 
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
-                                 const std::vector<std::string>& cluster_settings,
-                                 Launcher launcher) {
+                                 const std::vector<std::string>& settings, Launcher launcher) {
   const int per_node = std::min(machine.cluster.node.gpus, plan.world());
   std::vector<LaunchText> all = {megatron(plan, model, machine, launcher), torchtitan(plan, model),
                                  bridge(plan), nemo(plan, megatron_left(plan), per_node),
                                  nanotron(plan)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
-  std::vector<std::string> beside = cluster_settings;
+  std::vector<std::string> beside = settings;
   beside.push_back("cluster=" + cluster);
   for (LaunchText& one : all)
     if (!one.text.empty()) one.left += read_back_otherwise(one, plan, model, beside);

@@ -26,11 +26,11 @@ struct LaunchText {
 // What starts the processes of Megatron-LM: torchrun on each node by hand, or a batch job.
 enum class Launcher : std::uint8_t { torchrun, slurm };
 
-// `model` and `cluster` are the names in the user's command. `cluster_settings` such as
-// "cluster.nodes=4" changed the cluster.
+// `model` and `cluster` are the names in the user's command. `settings` changed the cluster
+// ("cluster.nodes=4"), or describe the network ("architecture.layers=32") if `model` is empty.
 std::vector<LaunchText> launches(const program::Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
-                                 const std::vector<std::string>& cluster_settings = {},
+                                 const std::vector<std::string>& settings = {},
                                  Launcher launcher = Launcher::torchrun);
 
 }  // namespace sim::planner

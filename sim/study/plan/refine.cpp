@@ -96,7 +96,8 @@ class Refining {
   void take(Try& other, answer::Site& site, Try& best) {
     const Result<answer::CheckedPlan> plan = answer::check(other.plan, site);
     if (!plan) return;
-    other.replayed = replayed(space_, *plan, core_.base, wanted_, Extent::while_it_fits);
+    other.replayed = replayed(*plan, space_.bases()[core_.base].file.framework, wanted_,
+                              Extent::while_it_fits);
     other.replayed.core = one_.core;
     other.replayed.variant = one_.variant;
     if (other.replayed.fits && other.replayed.step_ps < best.replayed.step_ps) best = other;

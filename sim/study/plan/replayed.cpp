@@ -71,14 +71,14 @@ Replayed replayed_of(const std::string& text) {
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,
                      const Wanted& wanted, Extent extent) {
   const PlanShape& of = space.cores()[core];
-  Replayed out =
-      replayed(space, answer::checked(space.plan(of, variant), site), of.base, wanted, extent);
+  Replayed out = replayed(answer::checked(space.plan(of, variant), site),
+                          space.bases()[of.base].file.framework, wanted, extent);
   out.core = core;
   out.variant = static_cast<std::uint16_t>(variant);
   return out;
 }
 
-Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
+Replayed replayed(const answer::CheckedPlan& plan, const std::string& framework,
                   const Wanted& wanted, Extent extent) {
   const answer::Site& site = plan.site();
   engine::Options options;
@@ -113,9 +113,8 @@ Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size
   out.bubble = answer.run.bubble;
   out.accounts = answer::mean_accounts(answer.run);
   if (wanted.residuals != nullptr) {
-    const input::DraftPlan& file = space.bases()[base].file;
     const answer::Basis basis =
-        answer::basis_of(site.profile.device, site.machine.gpu.name, file.framework);
+        answer::basis_of(site.profile.device, site.machine.gpu.name, framework);
     const answer::Intervals intervals =
         answer::intervals(answer, *wanted.residuals, basis, "megatron");
     if (intervals.step_seconds) {

@@ -150,8 +150,8 @@ enum class Extent : std::uint8_t {
   while_it_fits,  // until memory runs out, or leaves less free than is wanted
   few_retries,    // until memory runs out, or the allocator retries once per microbatch
 };
-// Replays a plan with the files of a base of the space; `core` and `variant` stay 0.
-Replayed replayed(const Space& space, const answer::CheckedPlan& plan, std::size_t base,
+// Replays any plan; `core` and `variant` stay 0. `framework`: its family in the residuals.
+Replayed replayed(const answer::CheckedPlan& plan, const std::string& framework,
                   const Wanted& wanted, Extent extent = Extent::whole);
 // Replays one plan of the space.
 Replayed replay_plan(const Space& space, std::uint32_t core, int variant, answer::Site& site,

@@ -49,7 +49,13 @@ struct Question {
   // "key=value[,value...]": fixes a field of a plan or of its cluster, or restricts it to these
   // values.
   std::vector<std::string> settings;
+  // Settings of the job itself, if it comes from a plan or a launch file (own_plan.h): one value
+  // each. Without a model they describe the network.
+  std::vector<std::string> job;
 };
+
+// Whether the space varies the field, unless the question states it.
+bool is_searched(const std::string& field);
 
 // The plan that one combination of the question's other settings gives, at tp = cp = pp = 1.
 struct Base {

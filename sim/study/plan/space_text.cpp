@@ -150,7 +150,7 @@ bool changes_model(const std::string& key) {
 
 // Whether the key is a field of a block, which has only this name.
 bool is_in_block(const std::string& key) {
-  return changes_model(key) || key.starts_with("fsdp.");
+  return changes_model(key) || key.starts_with("fsdp.") || key.starts_with("codec.");
 }
 
 // Additional choices for fields that the user did not state.
@@ -198,6 +198,13 @@ Diagnostics too_many_bases(const std::vector<Settings>& axes, std::size_t gpus) 
                        bases, most_bases, wide)}};
 }
 
+// The settings of the job, and of the question.
+Settings all_settings(const Question& question) {
+  Settings all = question.job;
+  all.insert(all.end(), question.settings.begin(), question.settings.end());
+  return all;
+}
+
 // Whether the stated framework uses PyTorch's context_parallel as its only method. `any` is some
 // plan of the model.
 bool shares_as_torch(Settings any, const Settings& settings) {
@@ -211,24 +218,34 @@ bool shares_as_torch(Settings any, const Settings& settings) {
 
 }  // namespace
 
+bool is_searched(const std::string& field) {
+  Domains domains;
+  Diagnostics problems;
+  if (searched(field, {field, {"1"}}, domains, problems)) return true;
+  note_stated(field, field, domains);
+  return domains.context_said || domains.ep_said || domains.etp_said || domains.layers_said ||
+         domains.sharding_said || !not_here(field).empty();
+}
+
 Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const {
   std::vector<Settings> axes;
-  Settings any = {"model=" + question.model,
-                  "cluster=" + question.cluster,
+  Settings any = {"cluster=" + question.cluster,
                   "gpus=1",
                   "global_batch=1",
                   "sequence=1024",
                   "tp=1",
                   "cp=1",
                   "pp=1"};
+  if (!question.model.empty()) any.push_back("model=" + question.model);
+  const Settings settings = all_settings(question);
+  for (const std::string& one : settings)
+    if (changes_model(one))
+      any.push_back(one.substr(0, one.find(',')));  // the first of several values
   if (!domains_.context_said && domains_.cp != std::vector{1})
-    axes.push_back(shares_as_torch(any, question.settings)
+    axes.push_back(shares_as_torch(any, settings)
                        ? Settings{"", unsaid_context + "torch-alltoall"}
                        : Settings{"", unsaid_context + "all-gather", unsaid_context + "ulysses"});
   if (domains_.ep_said && domains_.etp_said) return axes;
-  for (const std::string& one : question.settings)
-    if (changes_model(one))
-      any.push_back(one.substr(0, one.find(',')));  // the first of several values
   const Result<input::DraftPlan> file = input::load_draft("", any);
   if (!file) return file.errors();
   const std::int64_t experts = file->plan.architecture.experts.count;
@@ -251,8 +268,8 @@ Diagnostics Space::load_bases(const Question& question,
     for (const Settings& other : others) {
       Base base;
       base.gpus = gpus;
-      Settings settings = {"model=" + question.model, "cluster=" + question.cluster,
-                           fmt::format("gpus={}", gpus)};
+      Settings settings = {"cluster=" + question.cluster, fmt::format("gpus={}", gpus)};
+      if (!question.model.empty()) settings.insert(settings.begin(), "model=" + question.model);
       int ep = 1;
       for (const std::string& one : other) {
         if (one.empty()) continue;
@@ -335,7 +352,7 @@ Diagnostics Space::read(const Question& question) {
   Diagnostics problems;
   std::vector<Settings> axes;
   std::map<std::string, std::string> said;  // by field
-  for (const std::string& text : question.settings) read_setting(text, said, axes, problems);
+  for (const std::string& text : all_settings(question)) read_setting(text, said, axes, problems);
   check_settings(said, problems);
   if (!problems.empty()) return problems;
   if (!domains_.sharding_said) {

@@ -18,7 +18,7 @@ inline planner::Question question(const std::string& model, const std::string& c
   ::setenv("REHEARSE_NETWORK", REHEARSE_BINARY_DIR "/rehearse-network", 1);
   settings.push_back("global_batch=" + std::to_string(batch));
   settings.push_back("sequence=" + std::to_string(sequence));
-  return {model, cluster, {gpus}, settings};
+  return {model, cluster, {gpus}, settings, {}};
 }
 
 inline planner::Space space(const planner::Question& question) {
