@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "sim/base/text.h"
+#include "sim/engine/rank/job_view.h"
+#include "sim/engine/rank/tensor_peak.h"
 
 namespace sim::answer {
 
@@ -25,6 +27,8 @@ struct MemoryTrial {
   bool fits_with(Bytes change) const {
     engine::Memory changed = memory;
     changed.total += change;
+    for (std::size_t c = 0; c < job.classes.size(); ++c)
+      if (engine::peak_of_tensors(job.classes[c]) > engine::capacity(changed, c).n) return false;
     engine::Options unseen = options;
     unseen.observer = nullptr;
     unseen.until_out = true;

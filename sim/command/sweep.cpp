@@ -142,8 +142,8 @@ bool is_kept(const Options& options, const Share& share) {
 }
 
 // The records of all points, which no folder keeps.
-std::vector<output::Json> records_of(const study::Points& points, engine::MemoryDetail memory,
-                                     int workers, bool quiet) {
+std::vector<output::Json> records_of(const study::Points& points, SweepMemory memory, int workers,
+                                     bool quiet) {
   study::SweepCalls calls;
   calls.evaluate = evaluation(memory);
   Progress progress("sweep", points.count, quiet);
@@ -160,11 +160,20 @@ std::vector<output::Json> records_of(const study::Points& points, engine::Memory
   return records;
 }
 
+SweepMemory memory_of(const Options& options) {
+  const SweepMemory memory{detail_of(options), options.has("peaks")};
+  if (memory.peaks && memory.detail != engine::MemoryDetail::exact)
+    throw Stop{exit_usage, fmt::format("--peaks needs exact memory: leave out --memory {}",
+                                       engine::name(memory.detail))};
+  return memory;
+}
+
 // The words of the command that resumes.
 std::vector<std::string> said_again(const Options& options) {
   std::vector<std::string> said = options.words();
   for (const char* name : {"memory", "csv", "columns"})
     if (options.has(name)) said.push_back(fmt::format("--{}={}", name, options.text(name)));
+  if (options.has("peaks")) said.emplace_back("--peaks");
   return said;
 }
 
@@ -185,7 +194,7 @@ int keep(const Options& options, const Share& share, const input::Grid& grid, st
     if (!share.of_step) shard_option = fmt::format(" --shard {}/{}", shard.number, shard.of);
   }
   study::SweepCalls calls;
-  calls.evaluate = evaluation(detail_of(options));
+  calls.evaluate = evaluation(memory_of(options));
   Progress progress("sweep", points.count, globals.quiet);
   calls.go_on = [&](const study::SweepCounts& counts) {
     progress.show(counts.done, fmt::format("fits {}, out of memory {}", counts.fits, counts.oom));
@@ -227,10 +236,13 @@ int run_sweep(const Arguments& arguments, Globals globals) {
       .words(1, 1000);
   declare_csv(options);
   declare_detail(options);
+  options.flag("peaks",
+               "exact peaks also of points whose tensors alone exceed the memory; by default their "
+               "replay ends early, and their peaks are lower bounds");
   declare_shard(options);
   declare_report(options);
   options.parse(arguments, globals);
-  const engine::MemoryDetail memory = detail_of(options);
+  const SweepMemory memory = memory_of(options);
   const Share share = share_of(options);
   for (const char* file : {"/results.jsonl", "/results.csv"})
     if (options.has("output")) declare_output(options.text("output") + file, "output");

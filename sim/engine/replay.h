@@ -99,6 +99,10 @@ struct Options {
   bool until_out = false;
   Bytes least_free{std::numeric_limits<std::int64_t>::min()};
   std::int64_t most_retries = std::numeric_limits<std::int64_t>::max();
+  // fast: false: the replay also stops after the first out-of-memory event if the tensors of its
+  // class exceed its memory even with the least unexplained memory, so no allocator could save the
+  // plan. The report then says ended_early, and its peaks are lower bounds (rank/tensor_peak.h).
+  bool peaks_if_out = true;
   // All transfers of the step share one network (coupling.h). REQUIRES: method is reference.
   const Coupling* coupling = nullptr;
   bool couple = false;  // request to the caller of run(): make a coupling, use the reference engine

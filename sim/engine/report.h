@@ -156,7 +156,8 @@ struct RunReport {
   std::int64_t events = 0;    // operations of one full step
   std::int64_t replayed = 0;  // instructions that the engine executed one by one
   bool fits() const { return out_of_memory.empty(); }
-  bool ended_early = false;                   // by Options::until_out, least_free or most_retries
+  // By Options::until_out, least_free, most_retries, or without peaks_if_out.
+  bool ended_early = false;
   MemoryDetail memory = MemoryDetail::exact;  // Options::memory
   bool bounded = false;  // the replay of memory stopped early: reserved peaks are a range
 };

@@ -83,15 +83,17 @@ Said ask(const std::string& name, const command::Arguments& arguments) {
 // Iterates over the points of a grid. REQUIRES: `open` was called and succeeded.
 class Sweep {
  public:
-  Sweep(std::string grid, std::vector<std::string> settings, std::string memory, int jobs)
+  Sweep(std::string grid, std::vector<std::string> settings, std::string memory, bool peaks,
+        int jobs)
       : grid_(std::move(grid)),
         settings_(std::move(settings)),
         memory_(std::move(memory)),
+        peaks_(peaks),
         jobs_(jobs) {}
 
   Said open() {
     return answer([this] {
-      walk_ = std::make_unique<command::SweepWalk>(grid_, settings_, memory_, jobs_);
+      walk_ = std::make_unique<command::SweepWalk>(grid_, settings_, memory_, peaks_, jobs_);
       return "";
     });
   }
@@ -119,6 +121,7 @@ class Sweep {
   std::string grid_;
   std::vector<std::string> settings_;
   std::string memory_;
+  bool peaks_;
   int jobs_;
   std::unique_ptr<command::SweepWalk> walk_;
 };
@@ -131,7 +134,7 @@ PYBIND11_MODULE(_rehearse, module) {
   module.def("set_program_folder", &sim::set_program_folder);
   module.def("ask", &ask);
   py::class_<Sweep>(module, "Sweep")
-      .def(py::init<std::string, std::vector<std::string>, std::string, int>())
+      .def(py::init<std::string, std::vector<std::string>, std::string, bool, int>())
       .def("open", &Sweep::open)
       .def("next", &Sweep::next)
       .def("size", &Sweep::size);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "sample.h"
+#include "sim/engine/rank/tensor_peak.h"
 #include "sim/engine/run/fast_engine.h"
 #include "tests/program/draw.h"
 
@@ -151,4 +152,81 @@ TEST_CASE("engine: a replay that stops early stops where its limits say") {
   }
   CHECK(stopped >= 8);
   CHECK(retried >= 2);
+}
+
+TEST_CASE("engine: the peak of the tensors is that of a walk through every pass") {
+  int cut = 0;
+  for (std::uint64_t number = 0; number < 40; ++number) {
+    program::Plan plan = sample::draw_legal(number);
+    plan.batch.global_batch *= 4;
+    for (int& count : plan.batch.replica_microbatches) count *= 4;
+    if (!program::problems(plan).empty()) continue;
+    INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan));
+    for (program::Program& program : sample::job(plan).classes) {
+      const std::int64_t peak = engine::peak_of_tensors(program);
+      cut += program.cuts.size() > 2;
+      program.cuts.clear();
+      REQUIRE(peak == engine::peak_of_tensors(program));
+    }
+  }
+  CHECK(cut >= 20);
+}
+
+TEST_CASE("engine: a plan that no allocator could save ends early with the same first event") {
+  int early = 0, to_the_end = 0, other_stage = 0;
+  for (std::uint64_t number = 0; number < 60; ++number) {
+    program::Plan plan = sample::draw_legal(number);
+    plan.batch.global_batch *= 4;
+    for (int& count : plan.batch.replica_microbatches) count *= 4;
+    if (!program::problems(plan).empty()) continue;
+    std::int64_t most = 0;
+    for (const program::Program& program : sample::job(plan).classes)
+      most = std::max(most, engine::peak_of_tensors(program));
+    for (const std::int64_t percent : {60, 90, 99, 102}) {
+      INFO("draw " << number << ": " << plan.pipeline.schedule << " " << short_name(plan) << ", "
+                   << percent << " %");
+      const Asked one = asked(plan, Bytes{most / 100 * percent});
+      const engine::RunReport whole = one.run(MemoryDetail::exact);
+      // A replay that runs out of memory ends soon after, also an exact one.
+      const engine::RunReport roomy =
+          asked(plan, Bytes{std::int64_t{1} << 46}).run(MemoryDetail::exact);
+      engine::Options options;
+      options.peaks_if_out = false;
+      const engine::RunReport run = engine::run(one.job, one.times, one.memory, options);
+      REQUIRE(run.fits() == whole.fits());
+      early += run.ended_early;
+      to_the_end += !run.ended_early;
+      if (percent > 100) CHECK_FALSE(run.ended_early);
+      if (!run.ended_early) CHECK(run.step_time == whole.step_time);
+      for (std::size_t c = 0; c < whole.classes.size(); ++c) {
+        const engine::ClassReport &a = whole.classes[c], &b = run.classes[c], &r = roomy.classes[c];
+        CHECK(b.peak_allocated <= std::max(a.peak_allocated, r.peak_allocated));
+        CHECK(b.peak_reserved <= std::max(a.peak_reserved, r.peak_reserved));
+        CHECK(b.needed <= std::max(a.needed, r.needed));
+        if (run.ended_early)
+          CHECK(b.peak_allocated.n >= engine::peak_of_tensors(one.job.classes[c]));
+      }
+      if (whole.fits()) continue;
+      CHECK(run.replayed <= whole.replayed);
+      REQUIRE(run.out_of_memory.front() == whole.out_of_memory.front());
+      const std::size_t first = whole.out_of_memory.front();
+      const engine::OutOfMemory &a = *whole.classes[first].out_of_memory,
+                                &b = *run.classes[first].out_of_memory;
+      CHECK(a.when == b.when);
+      CHECK(a.requested == b.requested);
+      CHECK(a.place.label == b.place.label);
+      // The exact replay may end before the tensors of the class exceed its memory.
+      const bool exceeds =
+          engine::peak_of_tensors(one.job.classes[first]) > whole.classes[first].capacity.n;
+      INFO("needed " << whole.classes[first].needed.n << " or " << run.classes[first].needed.n
+                     << ", tensors " << engine::peak_of_tensors(one.job.classes[first]) << " of "
+                     << whole.classes[first].capacity.n);
+      CHECK((a.fragmentation_alone == b.fragmentation_alone ||
+             (exceeds && !b.fragmentation_alone)));
+      other_stage += a.stage > 0;
+    }
+  }
+  CHECK(early >= 60);
+  CHECK(to_the_end >= 40);
+  CHECK(other_stage >= 1);
 }

@@ -204,3 +204,40 @@ TEST_CASE("golden: a sweep in words with a folder is kept and goes on") {
   CHECK(text_of(folder + "/out/results.jsonl") == jsonl);
   CHECK(text_of(folder + "/table.csv") == text_of(folder + "/out/results.csv"));
 }
+
+TEST_CASE("golden: a sweep bounds the peaks of points that no allocator could save, unless asked") {
+  const std::string folder = grid_scratch("peaks");
+  const std::string words =
+      "./rehearse sweep model=llama-2-7b cluster=abci-a gpus=8 gbs=32 seq=2048 tp=1,2 pp=1,2 "
+      "mbs=1,2,4 -q --csv - ";
+  const golden::Finished bounds = run(words, folder), peaks = run(words + "--peaks", folder);
+  REQUIRE(bounds.code == 0);
+  REQUIRE(peaks.code == 0);
+  CHECK(run(words + "-j 1", folder).out == bounds.out);
+  const auto rows = [](const std::string& text) {
+    std::vector<std::string> all;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) all.push_back(line);
+    return all;
+  };
+  const std::vector<std::string> a = rows(bounds.out), b = rows(peaks.out);
+  REQUIRE(a.size() == b.size());
+  int marked = 0, same = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO(a[i]);
+    const std::size_t mark = a[i].find("; the replay ended there: it needs ");
+    if (mark == std::string::npos) {
+      CHECK(a[i] == b[i]);
+      ++same;
+      continue;
+    }
+    ++marked;
+    CHECK(a[i].substr(0, mark) == b[i].substr(0, mark));
+    CHECK(a[i].substr(0, mark).find(",oom,") != std::string::npos);
+  }
+  CHECK(marked >= 2);
+  CHECK(same >= 4);
+  const golden::Finished both = run(words + "--peaks --memory none", folder);
+  CHECK(both.code == 64);
+  CHECK(both.err.find("--peaks needs exact memory: leave out --memory none") != std::string::npos);
+}

@@ -5,8 +5,7 @@
 
 namespace sim::command {
 
-study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
-                          engine::MemoryDetail memory) {
+study::Points grid_points(const input::Grid& grid, answer::Sites& sites, SweepMemory memory) {
   return {grid.size(), [&grid, &sites, memory](std::size_t i) {
             const input::GridPoint from = grid.point(i);
             answer::Site& site = *need(sites.of(*from.machine));
@@ -19,7 +18,8 @@ study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
             point.machine = from.machine;
             point.machine_digest = site.digest;
             point.plan = from.plan;
-            point.memory = memory;
+            point.memory = memory.detail;
+            point.peaks = memory.peaks;
             Diagnostics problems = from.problems;
             if (from.valid) {
               const Result<answer::CheckedPlan> checked = answer::check(*from.valid, site);
@@ -33,11 +33,13 @@ study::Points grid_points(const input::Grid& grid, answer::Sites& sites,
           }};
 }
 
-std::function<answer::Answer(const study::Point&)> evaluation(engine::MemoryDetail memory) {
+std::function<answer::Answer(const study::Point&)> evaluation(SweepMemory memory) {
   return [memory](const study::Point& point) {
-    if (memory == engine::MemoryDetail::bounded) return answer::evaluate_bounded(*point.checked);
+    if (memory.detail == engine::MemoryDetail::bounded)
+      return answer::evaluate_bounded(*point.checked);
     engine::Options how;
-    how.memory = memory;
+    how.memory = memory.detail;
+    how.peaks_if_out = memory.peaks;
     return answer::evaluate(*point.checked, how);
   };
 }

@@ -120,13 +120,13 @@ struct SweepWalk::State {
 };
 
 SweepWalk::SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
-                     const std::string& memory, int jobs)
+                     const std::string& memory, bool peaks, int jobs)
     : state_(std::make_unique<State>()) {
   state_->grid = need(input::load_grid(workload_path(grid), settings));
   for (const auto& machine : state_->grid.machines()) need(kept_sites().of(*machine));
-  const engine::MemoryDetail detail = detail_named(memory);
-  state_->points = grid_points(state_->grid, kept_sites(), detail);
-  state_->calls.evaluate = evaluation(detail);
+  const SweepMemory how{detail_named(memory), peaks};
+  state_->points = grid_points(state_->grid, kept_sites(), how);
+  state_->calls.evaluate = evaluation(how);
   state_->jobs = static_cast<std::size_t>(jobs > 0 ? jobs : cores());
 }
 

@@ -45,9 +45,9 @@ const input::RunResiduals& kept_residuals();
 // Evaluates the points of a grid one after another, as `rehearse sweep` does.
 class SweepWalk {
  public:
-  // `jobs` is the number of processes; 1: only this process. Throws Stop.
+  // `peaks`: as `sweep --peaks`. `jobs`: the number of processes; 1: only this one. Throws Stop.
   SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
-            const std::string& memory, int jobs);
+            const std::string& memory, bool peaks, int jobs);
   ~SweepWalk();
 
   std::size_t size() const;

@@ -227,6 +227,8 @@ class RankMemory {
   void restore(const Retained& kept);
 
   bool ran_out() const { return out_of_memory_.has_value(); }
+  // When. REQUIRES: ran_out().
+  Time out_of_memory_at() const { return out_of_memory_->when; }
   // Ends a step. After step 1 the allocated bytes are those between steps (static bytes).
   void end_step(int step);
   // Fills the memory fields of a report, and shows the allocator to the observer.

@@ -54,10 +54,67 @@ class Tensors {
     }
   }
 
+  // Runs a step to its end. The passes between two cuts repeat, so once the tensors at a cut equal
+  // those at the cut before, the peak is known up to the last cut.
+  void run_step() {
+    const std::vector<std::uint32_t>& cuts = program_.cuts;
+    std::size_t at = 0;
+    std::vector<std::int64_t> before, now;
+    for (std::size_t k = 0; k < cuts.size(); ++k) {
+      run_and_follow(at, cuts[k]);
+      at = cuts[k];
+      save(now);
+      if (now == before) {
+        at = cuts.back();
+        move_frames(cuts[k], at);
+        break;
+      }
+      before.swap(now);
+    }
+    run(program_.step, at, program_.step.size());
+  }
+
   std::int64_t peak() const { return peak_; }
   void forget_peak(std::int64_t before) { peak_ = before; }
 
  private:
+  void follow(std::size_t pass) {
+    const program::Pass& p = program_.step[pass];
+    if (p.acquires) live_.push_back(p.frame);
+    if (p.releases) std::erase(live_, p.frame);
+  }
+
+  void run_and_follow(std::size_t from, std::size_t to) {
+    run(program_.step, from, to);
+    for (std::size_t p = from; p < to; ++p) follow(p);
+  }
+
+  std::int64_t* frame(std::uint32_t number) {
+    return slots_.data() + frames_ + std::size_t{number} * program_.frame_slots;
+  }
+
+  // Everything that decides later sums. Frames count by age.
+  void save(std::vector<std::int64_t>& out) {
+    out.assign(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(frames_));
+    for (const std::uint32_t number : live_)
+      out.insert(out.end(), frame(number), frame(number) + program_.frame_slots);
+  }
+
+  // The tensors of the frames at pass `from` become those of the frames at pass `to`, by age.
+  void move_frames(std::size_t from, std::size_t to) {
+    std::vector<std::int64_t> held;
+    for (const std::uint32_t number : live_) {
+      held.insert(held.end(), frame(number), frame(number) + program_.frame_slots);
+      std::fill_n(frame(number), program_.frame_slots, 0);
+    }
+    for (std::size_t p = from; p < to; ++p) follow(p);
+    auto next = held.begin();
+    for (const std::uint32_t number : live_) {
+      std::copy_n(next, program_.frame_slots, frame(number));
+      next += static_cast<std::ptrdiff_t>(program_.frame_slots);
+    }
+  }
+
   std::int64_t& slot(program::Space space, std::uint32_t index, std::size_t frame,
                      std::size_t layer) {
     switch (space) {
@@ -93,6 +150,7 @@ class Tensors {
   std::size_t frames_;
   std::vector<std::int64_t> slots_;
   std::vector<std::vector<MemoryStep>> steps_;  // by block
+  std::vector<std::uint32_t> live_;             // frames in use, oldest first
   std::int64_t held_ = 0, peak_ = 0;
 };
 
@@ -108,9 +166,9 @@ std::int64_t bytes_of_tensors(const program::Program& program) {
 
 std::int64_t peak_of_tensors(const program::Program& program) {
   Tensors tensors(program);
-  for (const std::vector<program::Pass>* passes :
-       {&program.setup, &program.first_step, &program.step})
-    tensors.run(*passes, passes->size());
+  tensors.run(program.setup, program.setup.size());
+  tensors.run(program.first_step, program.first_step.size());
+  tensors.run_step();
   return tensors.peak();
 }
 

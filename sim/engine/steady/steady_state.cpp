@@ -3,17 +3,56 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/engine/rank/tensor_peak.h"
+
 namespace sim::engine {
 
-// With `bounded` memory: whether a class needs more than the device can offer, even with the least
-// memory outside the allocator.
-bool SteadyState::surely_out() const {
-  return options_.memory == MemoryDetail::bounded &&
-         std::ranges::any_of(executor_.ranks(), [&](const auto& r) {
-           const std::int64_t allocated =
-               r->memory.allocator().statistics().all.allocated_bytes.peak;
-           return r->memory.ran_out() && allocated - r->driver.capacity().n >= memory_.more.n;
-         });
+// Whether a class ran out of memory, and would even with the least memory outside the allocator.
+// With `bounded` memory, tensors allocated so far prove it; without Options::peaks_if_out, the sum
+// of all tensors of the class that ran out first.
+bool SteadyState::surely_out() {
+  if (!executor_.ran_out()) return false;
+  if (options_.memory == MemoryDetail::bounded)
+    return std::ranges::any_of(executor_.ranks(), [&](const auto& r) {
+      const std::int64_t allocated = r->memory.allocator().statistics().all.allocated_bytes.peak;
+      return r->memory.ran_out() && allocated - r->driver.capacity().n >= memory_.more.n;
+    });
+  if (options_.peaks_if_out || options_.observer || hopeless_) return hopeless_;
+  if (const auto first = first_event()) {
+    if (!exceeded_) exceeded_ = tensors_exceed_memory(*first);
+    hopeless_ = *exceeded_;
+  }
+  return hopeless_;
+}
+
+// The class that ran out of memory first in simulated time; nullopt: another class may still do so
+// earlier. REQUIRES: a class ran out.
+std::optional<std::size_t> SteadyState::first_event() const {
+  const auto& ranks = executor_.ranks();
+  std::optional<std::size_t> first;
+  const auto when = [&](std::size_t c) { return ranks[c]->memory.out_of_memory_at(); };
+  for (std::size_t c = 0; c < ranks.size(); ++c)
+    if (ranks[c]->memory.ran_out() && (!first || when(c) < when(*first))) first = c;
+  const bool known = std::ranges::all_of(ranks, [&](const auto& r) {
+    return r->memory.ran_out() || r->clock.cpu >= when(*first);
+  });
+  return known ? first : std::nullopt;
+}
+
+bool SteadyState::tensors_exceed_memory(std::size_t c) const {
+  return peak_of_tensors(job_.classes[c]) >
+         executor_.ranks()[c]->driver.capacity().n + memory_.more.n;
+}
+
+// The replay ended early: the peaks of a class are at least those of its tensors.
+void SteadyState::say_tensors(std::size_t c, ClassReport& report) const {
+  const Bytes tensors{peak_of_tensors(job_.classes[c])};
+  report.peak_allocated = std::max(report.peak_allocated, tensors);
+  report.peak_reserved = std::max(report.peak_reserved, tensors);
+  report.needed = report.peak_allocated;
+  if (report.out_of_memory)
+    report.out_of_memory->fragmentation_alone =
+        report.out_of_memory->request_fits_contiguous && report.needed <= report.capacity;
 }
 
 void SteadyState::save_memory(Snapshot& s) const {
@@ -312,6 +351,7 @@ RunReport SteadyState::run(bool last_alone) {
     ClassReport c;
     c.accounts = r->accounts_at_step;
     r->memory.report(c);
+    if (hopeless_) say_tensors(report.classes.size(), c);
     if (!bounds_.most.empty()) {
       const std::size_t own = report.classes.size();
       // After that decision the layout is no longer exact, so its peaks prove nothing.
@@ -322,7 +362,7 @@ RunReport SteadyState::run(bool last_alone) {
     report.classes.push_back(std::move(c));
     report.replayed += r->executed;
   }
-  report.ended_early = executor_.reached_limit();
+  report.ended_early = executor_.reached_limit() || hopeless_;
   return report;
 }
 

@@ -88,7 +88,10 @@ class SteadyState {
   bool look(Cuts& cuts);
   void end_step(int step, RunReport& report);
   bool goes_on(int step) const;
-  bool surely_out() const;
+  bool surely_out();
+  std::optional<std::size_t> first_event() const;
+  bool tensors_exceed_memory(std::size_t c) const;
+  void say_tensors(std::size_t c, ClassReport& report) const;
   [[noreturn]] void end_waiting() const;
   void complete_rest();
 
@@ -143,6 +146,9 @@ class SteadyState {
   std::optional<KnownCycle> known_;
   std::vector<RankTimes> before_memory_only_;  // by class, at the begin of the stretch
   ReservedBounds bounds_;
+  // Whether the tensors of the class that ran out of memory first exceed it; unknown: not asked.
+  std::optional<bool> exceeded_;
+  bool hopeless_ = false;  // the replay ended because of it
   Steadiness steadiness_{stages_of(job_)};
 };
 

@@ -205,14 +205,15 @@ def _grid_of(settings):
             f'families {{\n  name: "sweep"\n  base: "base"\n{sets}{vary}}}\n')
 
 
-def sweep(grid=None, *, jobs=None, memory=None, **settings):
+def sweep(grid=None, *, jobs=None, memory=None, peaks=False, **settings):
     """An iterator over the records of a grid (a line of results.jsonl each), in its order.
 
     `grid` is a name or a path; without one, the settings are the grid: those that are lists vary.
-    `jobs` processes work at once, one for each core where nothing is said.
+    `jobs` processes work at once, one for each core where nothing is said. `peaks`: exact peaks
+    also of plans whose tensors alone exceed the memory.
     """
     if grid is not None:
-        sweep_of = _rehearse.Sweep(_text(grid), _words(settings), memory or "", jobs or 0)
+        sweep_of = _rehearse.Sweep(_text(grid), _words(settings), memory or "", peaks, jobs or 0)
         _document_or_nothing(sweep_of.open())
     else:
         import tempfile
@@ -221,7 +222,7 @@ def sweep(grid=None, *, jobs=None, memory=None, **settings):
             path = os.path.join(folder, "sweep.textproto")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(_grid_of(settings))
-            sweep_of = _rehearse.Sweep(path, [], memory or "", jobs or 0)
+            sweep_of = _rehearse.Sweep(path, [], memory or "", peaks, jobs or 0)
             _document_or_nothing(sweep_of.open())
     return _records(sweep_of)
 

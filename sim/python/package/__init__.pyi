@@ -79,5 +79,6 @@ def sweep(
     *,
     jobs: int | None = None,
     memory: str | None = None,
+    peaks: bool = False,
     **settings: Unpack[SettingLists],
 ) -> Iterator[Result]: ...

@@ -160,6 +160,7 @@ std::string point_id(const Point& point) {
               {"plan", output::to_json(point.plan)}};
   if (point.memory != engine::MemoryDetail::exact)
     all["memory"] = std::string(engine::name(point.memory));
+  if (point.peaks) all["peaks"] = true;
   if (point.counts_all_attention) all["throughput"] = "paper";
   const std::string text = output::line(all);
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));

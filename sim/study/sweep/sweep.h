@@ -34,6 +34,7 @@ struct Point {
   program::Plan plan;                          // incomplete when there are problems
   std::optional<answer::CheckedPlan> checked;  // the same plan; set if there are no problems
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
+  bool peaks = false;                 // exact peaks also of plans that no allocator could save
   std::vector<std::string> problems;  // why it is impossible; empty: it is possible
 };
 
