@@ -41,6 +41,38 @@ void FreeBins::drop_empty() {
   *this = std::move(kept);
 }
 
+// Removes a size from the hash table. Entries after it that it displaced move up.
+void FreeBins::forget(Units size) {
+  const std::size_t mask = table_.size() - 1;
+  std::size_t gap = home(size);
+  while (table_[gap].size != size) gap = (gap + 1) & mask;
+  for (std::size_t i = (gap + 1) & mask; table_[i].size != 0; i = (i + 1) & mask) {
+    if (((i - home(table_[i].size)) & mask) < ((i - gap) & mask)) continue;
+    table_[gap] = table_[i];
+    gap = i;
+  }
+  table_[gap] = {};
+}
+
+// A bin for a size that has none. Sizes that occur only once are many, and a new bin moves the
+// ranks of all larger ones. So an empty bin next to the size in the order of sizes takes it over.
+int FreeBins::bin_for_new(Units size) {
+  const int rank = first_rank_from(size);
+  for (const int near : {rank, rank - 1}) {
+    if (near < 0 || near >= bins()) continue;
+    const int b = by_rank_[static_cast<std::size_t>(near)];
+    Bin& own = bins_[static_cast<std::size_t>(b)];
+    if (own.count > 0) continue;
+    forget(own.size);
+    own.size = size;
+    enter(size, b);
+    return b;
+  }
+  // Bins of sizes that occur only once slow down all others.
+  if (bins_.size() % tidied == 0) drop_empty();
+  return add_bin(size);
+}
+
 // Inserts a bin in the order of sizes. Larger bins move up by one rank.
 int FreeBins::add_bin(Units size) {
   const int b = static_cast<int>(bins_.size());

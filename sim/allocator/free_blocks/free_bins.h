@@ -62,7 +62,8 @@ class FreeBins {
   // The position of an entry. REQUIRES: the entry is in the list.
   Position find(std::int64_t size, std::int64_t address) const;
 
-  // Adds an entry. It may remove empty bins: positions and bin numbers are invalid afterwards.
+  // Adds an entry. It may remove empty bins, or give one another size: positions and bin numbers
+  // are invalid afterwards.
   // REQUIRES: size is a multiple of size_unit, 0 < size <= largest_free_size.
   void insert(std::int64_t size, std::int64_t address, BlockId block);
   void erase(Position p);
@@ -129,6 +130,8 @@ class FreeBins {
   }
   static std::size_t place_in(const std::vector<Entry>& others, std::int64_t address);
   int add_bin(Units size);
+  int bin_for_new(Units size);
+  void forget(Units size);
   void enter(Units size, int bin);
   void make_table(std::size_t bins);
   void make_words();
@@ -228,11 +231,7 @@ inline void FreeBins::insert(std::int64_t size, std::int64_t address, BlockId bl
   assert(size % size_unit == 0);
   assert(size > 0 && size <= largest_free_size);
   int b = lookup(size / size_unit);
-  if (b < 0) {
-    // Bins of sizes that occur only once slow down all others.
-    if (bins_.size() % tidied == 0) drop_empty();
-    b = add_bin(size / size_unit);
-  }
+  if (b < 0) b = bin_for_new(size / size_unit);
   insert_in(b, address, block);
 }
 

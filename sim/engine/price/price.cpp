@@ -138,26 +138,38 @@ class Pricer {
   }
 
  private:
+  // Groups of the mesh as the network knows them. To find them again would hash all ranks of the
+  // job. The mesh keeps its groups, so their addresses identify them.
+  struct KnownGroups {
+    network::Network::GroupsId id{};
+    bool crosses_nodes = false;
+  };
+  const KnownGroups& known_groups(const network::Groups& groups) {
+    const auto [known, added] = known_groups_.try_emplace(&groups);
+    if (!added) return known->second;
+    known->second = {network_.remember(groups), network_.crosses_nodes(groups)};
+    return known->second;
+  }
+
   // Duration of a collective while all groups run it at the same time. On a cluster with conditions
   // (slow parts), only the groups with these numbers count. `apart`: the time between the arrivals
   // of the ranks at the collective, added to the result.
   template <class Numbers>
-  Duration lasting(collective::Kind kind, const network::Groups& groups, Bytes bytes,
+  Duration lasting(collective::Kind kind, network::Network::GroupsId groups, Bytes bytes,
                    Duration apart, const Numbers& numbers) {
-    const Duration alone =
-        network_.cluster().conditions.empty()
-            ? network_.duration(kind, groups, bytes)
-            : network_.duration(kind, network_.remember(groups), bytes, numbers());
+    const Duration alone = network_.cluster().conditions.empty()
+                               ? network_.duration(kind, groups, bytes)
+                               : network_.duration(kind, groups, bytes, numbers());
     return alone.ps > 0 ? alone + apart : alone;
   }
 
   // Duration of an all-to-all whose rows are drawn for each pair of ranks (router load).
   Duration routed(const program::Program& program, const program::Transfer& t,
-                  const network::Groups& groups) {
+                  const network::Groups& groups, network::Network::GroupsId id) {
     const auto number = static_cast<std::size_t>(std::abs(t.route));
     const program::RouteKey& key = program.routes[number - 1];
     const auto [known, added] =
-        routed_.try_emplace({network_.remember(groups), key, t.route < 0, t.bytes.n});
+        routed_.try_emplace({id, key, t.route < 0, t.bytes.n});
     if (!added) return known->second;
     const program::Routes drawn = program::drawn_routes(*job_.router, job_.routed_tokens, key);
     const std::size_t n = drawn.ranks;
@@ -224,12 +236,13 @@ class Pricer {
     for (const program::Transfer& t : program.transfers) {
       const mesh::Communicator who = communicator_of(t.communicator);
       const network::Groups& groups = job_.mesh.groups(who);
+      const KnownGroups known = known_groups(groups);
       const collective::Codec* codec = codec_of(job_.codecs, t.communicator, t.kind);
       const Bytes bytes = t.route != 0 ? t.bytes : sent(t, groups, network_.cluster());
       const Duration apart = t.followed ? Duration{} : profile_.overlap.arrival;
       Duration whole = t.route != 0
-                           ? routed(program, t, groups)
-                           : lasting(t.kind, groups, codec ? coded(*codec, bytes) : bytes, apart,
+                           ? routed(program, t, groups, known.id)
+                           : lasting(t.kind, known.id, codec ? coded(*codec, bytes) : bytes, apart,
                                      [&] { return job_.mesh.group_numbers(who, rank_class); });
       const Duration kernels =
           coding(codec, t.kind, static_cast<int>(groups.ranks.front().size()), bytes);
@@ -241,7 +254,7 @@ class Pricer {
       const Duration d{(whole.ps + t.pieces - 1) / t.pieces};  // one piece; the others are hidden
       times.transfer.push_back(d);
       times.transfer_overlapped.push_back(
-          scaled(d, device::collective_rate(profile_, network_.crosses_nodes(groups))));
+          scaled(d, device::collective_rate(profile_, known.crosses_nodes)));
       if (t.communicator == Stream::tp || t.communicator == Stream::shard ||
           t.communicator == Stream::shard_near || t.communicator == Stream::shard_far)
         traffic = std::max(traffic, times.transfer_overlapped.back());
@@ -282,7 +295,8 @@ class Pricer {
         const int from = m.send ? program.stage : other, to = m.send ? other : program.stage;
         const collective::Codec* codec =
             codec_of(job_.codecs, e.communicator, collective::Kind::send_receive);
-        messages.push_back(lasting(collective::Kind::send_receive, job_.mesh.pairs(from, to),
+        messages.push_back(lasting(collective::Kind::send_receive,
+                                   known_groups(job_.mesh.pairs(from, to)).id,
                                    codec ? coded(*codec, m.bytes) : m.bytes,
                                    profile_.overlap.arrival,
                                    [&] { return job_.mesh.pair_numbers(rank_class, from, to); }) +
@@ -296,6 +310,7 @@ class Pricer {
   const device::Profile& profile_;
   network::Network& network_;
   std::span<const GpuKind> others_;
+  std::map<const network::Groups*, KnownGroups> known_groups_;
   topology::HostRates host_ = topology::host_rates(
       network_.cluster().node,
       static_cast<int>(std::min<std::int64_t>(job_.mesh.world(), network_.cluster().node.gpus)));
