@@ -2,6 +2,7 @@
 // reduced to a minimal one. A hidden case takes thousands of plans: test_replay "[thousands]".
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <set>
 #include <string>
 
@@ -81,7 +82,10 @@ TEST_CASE("engine: plans drawn from all schedules that run break no law") {
 
 TEST_CASE("engine: 10,000 plans drawn from all that is legal break no law",
           "[.][thousands][campaign]") {
-  const Combined combined = check_plans(100'000, 10'000);
+  // REHEARSE_FIRST_DRAW=N draws others.
+  const char* const first = std::getenv("REHEARSE_FIRST_DRAW");
+  const Combined combined =
+      check_plans(first ? std::strtoull(first, nullptr, 10) : 100'000, 10'000);
   CHECK(combined.schedules.size() == sample::schedules_that_run().size());
   CHECK(combined.least() >= 10);
 }
@@ -91,9 +95,9 @@ TEST_CASE("engine: plans that broke a law once break none") {
   // Frames grew with a cycle. An allocation of the reference waited for the device without need. A
   // cycle ended at no cut. A step was validated after work that waited for its validation. Ranks
   // waited for each other's memory without need. Driver calls were needed only by the layout after
-  // a decided outcome.
+  // a decided outcome. Reserved memory of a small model grew by more than a tenth and one segment.
   for (const std::uint64_t number :
-       {101'119, 101'200, 100'024, 105'919, 109'889, 108'333, 101'367, 105'508}) {
+       {101'119, 101'200, 100'024, 105'919, 109'889, 108'333, 101'367, 105'508, 106'398}) {
     INFO("draw " << number);
     CHECK(sample::broken_law(sample::draw_legal(number), launch_us(number),
                              static_cast<unsigned>(number)) == "");

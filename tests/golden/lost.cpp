@@ -336,6 +336,19 @@ TEST_CASE("golden: a GPU that borrows a profile does not borrow its intervals") 
   CHECK(has(other.out, "90 % interval"));
 }
 
+TEST_CASE("golden: a model that cannot be read is in the list, with the reason") {
+  const std::string folder = golden::scratch("unreadable-model");
+  fs::remove(folder + "/models");  // a link to the repository's
+  fs::create_directory(folder + "/models");
+  fs::create_symlink(std::string(REHEARSE_SOURCE_DIR) + "/models/families",
+                     folder + "/models/families");
+  golden::write(folder + "/models/broken.json", "{\"hidden_size\": ");
+  const golden::Finished list = run("REHEARSE_ROOT=. ./rehearse list models", folder);
+  INFO(list.out << list.err);
+  CHECK(list.code == 0);
+  CHECK(has(list.out, "broken  cannot be read: "));
+}
+
 TEST_CASE("golden: a folder of data that is not there is no empty list") {
   const std::string folder = golden::scratch("no-data");
   for (const char* kind : {"models", "clusters", "workloads", "profiles", "codecs", "campaigns",
