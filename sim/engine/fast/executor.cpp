@@ -345,6 +345,12 @@ std::vector<Duration> Executor::driver_delays() const {
   return delays;
 }
 
+std::vector<std::int64_t> Executor::reserved() const {
+  std::vector<std::int64_t> bytes;
+  for (const auto& r : ranks_) bytes.push_back(r->memory.reserved());
+  return bytes;
+}
+
 // Lets each stopped class that others wait for run one more pass. Returns whether there is one.
 bool Executor::go_on_where_needed() {
   std::vector<char> needed(ranks_.size(), false);

@@ -68,6 +68,7 @@ class Executor {
   bool reached_limit() const;                   // some class reached a limit of Options
   std::int64_t driver_calls() const;            // of all classes so far
   std::vector<Duration> driver_delays() const;  // by class, so far
+  std::vector<std::int64_t> reserved() const;   // bytes of its allocator, by class
   // Out of memory: the rest of the step is skipped.
   bool ended_early() const { return ended_early_; }
   void end_early() { ended_early_ = true; }

@@ -348,8 +348,11 @@ void Reference::begin_step(Rank& r, int step) {
 void Reference::end_step(Rank& r, Time end) {
   const auto step = static_cast<std::size_t>(r.at.step);
   longest_[step] = std::max(longest_[step], end - r.timeline.front_of_step());
+  const auto c = static_cast<std::size_t>(&r.program - job_.classes.data());
   delays_[step].resize(ranks_.size());
-  delays_[step][static_cast<std::size_t>(&r.program - job_.classes.data())] = r.driver.delay();
+  delays_[step][c] = r.driver.delay();
+  reserved_[step].resize(ranks_.size());
+  reserved_[step][c] = r.memory.reserved();
   r.accounts = r.timeline.end_step(end);
   r.memory.end_step(r.at.step);
 }
@@ -377,10 +380,11 @@ RunReport Reference::run() {
   const int least = steps_to_play(job_, options_), most = most_steps_to_play(job_, options_);
   longest_.resize(static_cast<std::size_t>(most) + 1);
   delays_.resize(longest_.size());
+  reserved_.resize(longest_.size());
   Steadiness steadiness(stages_of(job_));
   const auto ended = [&](int step) {
     const auto s = static_cast<std::size_t>(step);
-    steadiness.end_step(step, longest_[s], delays_[s]);
+    steadiness.end_step(step, longest_[s], delays_[s], reserved_[s]);
   };
   const auto ran_out = [&] {
     return std::ranges::any_of(ranks_, [](const auto& r) { return r->memory.ran_out(); });

@@ -234,6 +234,7 @@ class Reference {
   EventQueue<Event> agenda_;
   std::vector<Duration> longest_;              // by step: the longest step of any rank
   std::vector<std::vector<Duration>> delays_;  // by step and rank: by driver calls, up to its end
+  std::vector<std::vector<std::int64_t>> reserved_;  // by step and rank: bytes at its end
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<std::pair<std::size_t, int>, std::map<std::int64_t, Meeting>> meetings_;
   std::map<std::pair<int, int>, Channel> channels_;

@@ -310,7 +310,7 @@ void SteadyState::end_step(int step, RunReport& report) {
     r->memory.end_step(step);
   }
   for (auto& r : executor_.ranks()) fill_up(r->accounts_at_step, longest);
-  steadiness_.end_step(step, longest, executor_.driver_delays());
+  steadiness_.end_step(step, longest, executor_.driver_delays(), executor_.reserved());
   report.step = step;
   report.steady = steadiness_.steady();
   if (step == 1) report.warm_up_time = longest;
