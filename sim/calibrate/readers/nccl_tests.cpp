@@ -109,7 +109,7 @@ void read_durations(std::string_view bytes, Measurements& out, const std::string
       if (value > 0 && seconds.size() < 1'000'000) seconds.push_back(value);
     }
   });
-  if (seconds.empty() || gigabytes == 0 || gigabytes > 1e5 || ranks < 2) return;
+  if (seconds.empty() || gigabytes < 1e-9 || gigabytes > 1e5 || ranks < 2) return;
   CollectiveSample sample;
   sample.source = path;
   sample.ranks = ranks;

@@ -365,6 +365,9 @@ void Builder::pairs(int group, const std::vector<int>& ranks) {
 std::vector<bool> one_of_alike(Pattern pattern, const std::vector<GroupNodes>& groups,
                                const Routes& routes, Trees& trees) {
   const topology::Node& node = routes.cluster().node;
+  const auto rate = [&](int link) -> std::int64_t {  // a NIC of a single node has no link
+    return link < 0 ? 0 : routes.link(link).capacity.bytes_per_second;
+  };
   std::vector<std::vector<std::int64_t>> put(static_cast<std::size_t>(routes.cluster().nodes));
   for (std::size_t g = 0; g < groups.size(); ++g) {
     std::vector<int> neighbours(groups[g].size(), 0);
@@ -384,8 +387,7 @@ std::vector<bool> one_of_alike(Pattern pattern, const std::vector<GroupNodes>& g
       for (const int gpu : locals.gpus) all.push_back(gpu % node.gpus);
       for (const int nic : locals.nics) {
         const Routes::NicLinks links = routes.links_of_nic(locals.node * node.nics + nic);
-        all.insert(all.end(), {nic, routes.link(links.up).capacity.bytes_per_second,
-                               routes.link(links.down).capacity.bytes_per_second});
+        all.insert(all.end(), {nic, rate(links.up), rate(links.down)});
       }
     }
   }
