@@ -359,8 +359,13 @@ struct Split {
   std::vector<std::size_t> fitted, predicted;
 };
 
-// Each half of the runs from the other: every second row.
+// The least number of runs of a source that says something about a fit to some of them. A half has
+// 4 then, so one can be held out (best_share.h).
+constexpr std::size_t least_for_halves = 8, least_for_some = 13;
+
+// Each half of the runs from the other: every second row. None if the source has too few.
 std::vector<Split> halves(std::size_t runs) {
+  if (runs < least_for_halves) return {};
   std::vector<Split> splits(2);
   for (std::size_t i = 0; i < runs; ++i)
     for (const std::size_t half : {0u, 1u})
@@ -368,16 +373,25 @@ std::vector<Split> halves(std::size_t runs) {
   return splits;
 }
 
-// All other runs from `some` that are spread evenly; none if the source has fewer than 13.
+// Other runs from `some`. Each draw takes one run of each of `some` equal parts, at the same place in
+// its part, and predicts its own share of the others. None if the source has too few.
 std::vector<Split> from_some(std::size_t runs, std::size_t some) {
-  constexpr std::size_t least = 13;
-  if (runs < least || some >= runs) return {};
-  Split split;
-  for (std::size_t i = 0; i < runs; ++i) {
-    const bool chosen = (i + 1) * some / runs > i * some / runs;
-    (chosen ? split.fitted : split.predicted).push_back(i);
+  constexpr std::size_t draws = 5;
+  if (runs < least_for_some || some >= runs) return {};
+  std::vector<Split> splits(draws);
+  for (std::size_t draw = 0; draw < draws; ++draw) {
+    Split& split = splits[draw];
+    for (std::size_t i = 0, part = 0; i < runs; ++i) {
+      const std::size_t taken = (2 * draws * part + 2 * draw + 1) * runs / (2 * draws * some);
+      if (part < some && i == taken) {
+        split.fitted.push_back(i);
+        ++part;
+      } else if (i % draws == draw) {
+        split.predicted.push_back(i);
+      }
+    }
   }
-  return {split};
+  return splits;
 }
 
 }  // namespace
@@ -396,9 +410,12 @@ Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
   std::vector<SensitiveRow> without = given;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     without[i].given = base->unseen[i];
-    if (some == 0) continue;
+    if (out.unseen[i].status != "predicted") continue;
     out.unseen[i].status = "unsupported";
-    out.unseen[i].reason = "fitted to, or its source has fewer than 13 runs";
+    out.unseen[i].reason =
+        some == 0 ? fmt::format("its source has fewer than {} runs on this GPU", least_for_halves)
+                  : fmt::format("fitted to, or its source has fewer than {} runs on this GPU",
+                                least_for_some);
   }
   for (const auto& [profile, all] : by_profile(rows, without)) {
     std::map<std::string, Known> sources;

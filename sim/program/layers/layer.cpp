@@ -148,12 +148,15 @@ Value both_halves(Writer& w, Value input, bool last) {
   const bool named = w.plan.policy.offloads(OffloadModule::qkv_linear);
   if (named) w.hold(input);
   const Captured captured = captured_halves(w);
+  // One graph launches a layer whose halves are both captured
+  // [Megatron-LM transformer_layer.py:_te_cuda_graph_capture].
+  const bool whole = captured.first && captured.second;
   const std::int64_t bytes = w.dim.residual();
   open_graph(w, captured.first, bytes);
   const Value middle =
       residual(w, input, w.a.is_latent() ? latent_attention : self_attention, false);
-  close_graph(w, captured.first, bytes);
-  open_graph(w, captured.second, bytes);
+  close_graph(w, captured.first && !whole, bytes);
+  open_graph(w, captured.second && !whole, bytes);
   const Value out = residual(w, middle, second_half, last);
   close_graph(w, captured.second, bytes);
   w.unname_all();
