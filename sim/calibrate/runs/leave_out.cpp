@@ -373,8 +373,8 @@ std::vector<Split> halves(std::size_t runs) {
   return splits;
 }
 
-// Other runs from `some`. Each draw takes one run of each of `some` equal parts, at the same place in
-// its part, and predicts its own share of the others. None if the source has too few.
+// Other runs from `some`. Each draw takes one run of each of `some` equal parts, at the same place
+// in its part, and predicts its own share of the others. None if the source has too few.
 std::vector<Split> from_some(std::size_t runs, std::size_t some) {
   constexpr std::size_t draws = 5;
   if (runs < least_for_some || some >= runs) return {};

@@ -85,10 +85,10 @@ Result<LeaveOut> leave_out(const std::vector<Row>& rows, const std::vector<Sensi
 
 // Predicts each run from other runs of its own source on the same profile. This shows the gain of
 // users of a new cluster who fit a profile to some of their own runs. `some` is the number of runs
-// to fit, evenly spread over a source of at least 13 runs; five draws of them predict a fifth of the
-// others each. 0: the other half, every second row in the order of the tables, of a source of at
-// least 8 runs. Rows of smaller sources are marked as unsupported. The fit starts from the factors
-// that all other sources give, and a share of its result is taken (best_share.h).
+// to fit, evenly spread over a source of at least 13 runs; five draws of them predict a fifth of
+// the others each. 0: the other half, every second row in the order of the tables, of a source of
+// at least 8 runs. Rows of smaller sources are marked as unsupported. The fit starts from the
+// factors that all other sources give, and a share of its result is taken (best_share.h).
 Result<LeaveOut> predict_within_sources(const std::vector<Row>& rows,
                                         const std::vector<SensitiveRow>& given,
                                         const std::vector<Factor>& factors,
