@@ -177,7 +177,6 @@ TEST_CASE("calibrate: fp32 whose products are in tf32") {
   // Sailor's models: dropout behind the products of one of them, none of the scores.
   CHECK(plan.architecture.attention_dropout == 0);
   CHECK(plan.architecture.hidden_dropout == 0.1);
-  CHECK(plan.environment.launch_blocking);
   const program::Plan opt = plan_of(find("training_runs.csv", "T01663")).plan;
   CHECK(opt.architecture.hidden_dropout == 0);
 }
