@@ -121,7 +121,10 @@ TEST_CASE("golden: what a command lacks is named") {
        {std::pair{"schedule --stages 4 --microbatches 8", "`rehearse schedule` needs NAME"},
         {"compare", "`rehearse compare` needs LOG PLAN"},
         {"merge", "`rehearse merge` needs FOLDER ..."},
-        {"plan", "`rehearse plan` needs MODEL CLUSTER ... | FILE"},
+        {"plan",
+         "name a model and a cluster: rehearse plan llama-3.1-70b dgx-h100 --gpus 512 --batch "
+         "512 --sequence 8192; or a plan, --megatron-args FILE, or a search file (rehearse init "
+         "search)"},
         {"topo", "`rehearse topo` needs check|time|place|import|export"},
         {"topo chek",
          "topo: 'chek' is none of check, time, place, import, export; "
@@ -147,8 +150,8 @@ TEST_CASE("golden: a file that is nothing of the kind is one problem") {
   golden::write(folder + "/cells.csv", "a,b\n1,2\n");
   const std::string plan = "workloads/llama-2-7b-64.textproto";
   for (const auto& [command, problem] :
-       {std::pair{"plan " + plan, plan + ": error: is a plan, not a search; "},
-        {"memory replay " + plan, plan + ":1:1: error: line 1 must be \"# capacity="},
+       {std::pair{"memory replay " + plan,
+                  plan + ":1:1: error: line 1 must be \"# capacity="},
         {"memory replay empty", std::string("empty:1:1: error: the trace is empty; ")},
         {"compare empty " + plan, std::string("empty: error: the file is empty")},
         {"calibrate empty", std::string("empty: error: the file is empty")},
