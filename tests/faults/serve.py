@@ -10,91 +10,25 @@ Exits with 1 if one of these does not hold. tests/golden/serve_faults.cpp calls 
 has ./rehearse.
 """
 
-import http.client
-import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
+
+from server import Server, requests, scratch
 
 library, most = sys.argv[1], int(sys.argv[2])
 counted = 1 << 16  # calls whose kinds are noted
 ways = [("fail", 0), ("full", 1), ("short", 2), ("interrupted", 4), ("kill-before", 8)]
-settings = ["model=llama-2-7b", "cluster=dgx-h100", "gpus=8", "global_batch=8", "sequence=4096"]
-requests = [
-    ("GET", "/api/names", None),
-    ("POST", "/api/run", json.dumps({"settings": settings})),
-    ("POST", "/api/run", json.dumps({"settings": settings + ["tp=2"]})),
-]
-scratch = os.path.abspath("serve-tmp")
 
 
-class Server:
-    def __init__(self, call=0, way=""):
-        shutil.rmtree(scratch, ignore_errors=True)
-        os.mkdir(scratch)
-        with open("calls", "wb") as file:
-            file.write(bytes(8 + counted))
-        environment = dict(os.environ, LD_PRELOAD=library, FAULT_COUNT=os.path.abspath("calls"),
-                           TMPDIR=scratch, ASAN_OPTIONS="verify_asan_link_order=0")
-        if call:
-            environment |= {"FAULT_AT": str(call), "FAULT_KIND": way}
-        self.said = open("serve-said", "w+")
-        self.process = subprocess.Popen(
-            ["./rehearse", "serve", "--port", "0", "--quiet", "--jobs", "1", "--time-limit", "20"],
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.said,
-            start_new_session=True)
-        self.url = self.process.stdout.readline().decode().strip()
-
-    def ask(self, method, path, body):
-        """(status, body); (0, "") where the server closed the connection."""
-        host = self.url[len("http://"):].split("/")[0]
-        connection = http.client.HTTPConnection(host, timeout=60)
-        try:
-            fields = {"Content-Type": "application/json"} if body else {}
-            connection.request(method, path, body, fields)
-            reply = connection.getresponse()
-            return reply.status, reply.read().decode()
-        except (ConnectionError, http.client.HTTPException):
-            return 0, ""
-        finally:
-            connection.close()
-
-    def end(self):
-        """Exit code after SIGTERM, or as it ended by itself; None: it had to be killed."""
-        self.process.terminate()
-        try:
-            return self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            self.left = self.processes()
-            for process in self.left:
-                os.kill(process, signal.SIGKILL)
-            self.process.wait()
-            self.process.stdout.close()
-            self.said.seek(0)
-            self.message = self.said.read()
-            self.said.close()
-
-    def processes(self):
-        """Processes of its session that are no zombies, a second after its end."""
-        for _ in range(20):
-            left = []
-            for name in filter(str.isdigit, os.listdir("/proc")):
-                try:
-                    with open(f"/proc/{name}/stat") as file:
-                        state, _, _, session = file.read().rpartition(")")[2].split()[:4]
-                except OSError:
-                    continue
-                if int(session) == self.process.pid and state != "Z":
-                    left.append(int(name))
-            if not left:
-                return []
-            time.sleep(0.05)
-        return left
+def disturbed(call=0, way=""):
+    with open("calls", "wb") as file:
+        file.write(bytes(8 + counted))
+    fault = {"FAULT_AT": str(call), "FAULT_KIND": way} if call else {}
+    return Server("--jobs", "1", "--time-limit", "20", LD_PRELOAD=library,
+                  FAULT_COUNT=os.path.abspath("calls"), ASAN_OPTIONS="verify_asan_link_order=0",
+                  **fault)
 
 
 def difference(one, other):
@@ -103,7 +37,7 @@ def difference(one, other):
 
 
 def problem_of(call, way, whole):
-    server = Server(call, way)
+    server = disturbed(call, way)
     answers = []
     if server.url:
         answers = [server.ask(*request) for request in requests]
@@ -136,7 +70,7 @@ def problem_of(call, way, whole):
 
 
 def main():
-    server = Server()
+    server = disturbed()
     whole = [server.ask(*request) for request in requests]
     code = server.end()
     if code != 0 or any(status != 200 for status, _ in whole):
