@@ -118,6 +118,7 @@ const std::map<std::string, std::set<std::string>> floors = {
     {"program/parallel/pipeline", {"program/ir", "program/layers", "program/plan"}},
     {"program/plan/rules",
      {"program/build", "program/ir", "program/parallel/offload", "program/plan"}},
+    {"study/plan", {"study/plan/launch"}},
     {"study/sweep/mpi", {"study/sweep"}},
     {"study/tune", {"study/sweep"}},
 };

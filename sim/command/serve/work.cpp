@@ -20,7 +20,7 @@
 #include "sim/input/plan/plan.h"
 #include "sim/output/document.h"
 #include "sim/output/json.h"
-#include "sim/study/plan/launch_writer.h"
+#include "sim/study/plan/launch/launch_writer.h"
 
 namespace sim::command::web {
 

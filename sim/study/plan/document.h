@@ -7,7 +7,7 @@
 
 #include "sim/output/document.h"
 #include "sim/study/plan/constraints.h"
-#include "sim/study/plan/launch_writer.h"
+#include "sim/study/plan/launch/launch_writer.h"
 #include "sim/study/plan/neighbours.h"
 #include "sim/study/plan/own_plan.h"
 #include "sim/study/plan/refine.h"

@@ -14,7 +14,7 @@
 #include "sim/input/fields/fields.h"
 #include "sim/output/json.h"
 #include "sim/program/plan/layer_partition.h"
-#include "sim/study/plan/launch_writer.h"
+#include "sim/study/plan/launch/launch_writer.h"
 #include "tests/study/plan/sample.h"
 
 using namespace sim;

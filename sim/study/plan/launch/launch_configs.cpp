@@ -1,4 +1,4 @@
-#include "sim/study/plan/launch_configs.h"
+#include "sim/study/plan/launch/launch_configs.h"
 
 #include <fmt/format.h>
 

@@ -7,12 +7,12 @@
 // same plan, except for the settings in `left`. The writer checks it by reading.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "sim/input/cluster/cluster.h"
 #include "sim/program/plan/plan.h"
+#include "sim/study/plan/launch/launch_line.h"
 
 namespace sim::planner {
 
@@ -22,9 +22,6 @@ struct LaunchText {
   std::string text;     // "": the program cannot run the plan
   std::string left;     // the reason, or settings that the format cannot express
 };
-
-// What starts the processes of Megatron-LM: torchrun on each node by hand, or a batch job.
-enum class Launcher : std::uint8_t { torchrun, slurm };
 
 // `model` and `cluster` are the names in the user's command. `settings` changed the cluster
 // ("cluster.nodes=4"), or describe the network ("architecture.layers=32") if `model` is empty.

@@ -1,4 +1,4 @@
-#include "sim/study/plan/launch_writer.h"
+#include "sim/study/plan/launch/launch_writer.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,238 +13,29 @@
 #include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/layer_partition.h"
 #include "sim/program/plan/recompute_modules.h"
-#include "sim/study/plan/launch_configs.h"
-#include "sim/study/plan/launch_network.h"
+#include "sim/study/plan/launch/launch_configs.h"
+#include "sim/study/plan/launch/launch_megatron.h"
 
 namespace sim::planner {
 
 namespace {
 
-using program::AttentionBackend;
 using program::Plan;
 using program::Recompute;
 using program::RecomputeMethod;
 
-std::string modules_of(const program::RecomputeModules& modules, const char* separator) {
-  std::string text;
-  for (const auto& [name, module] : program::recompute_module_names)
-    if (modules.*module) text += (text.empty() ? "" : separator) + std::string(name);
-  return text;
-}
-
-// TransformerEngine's name of the attention backend; "" for backends of other programs.
-std::string backend_of(const Plan& plan) {
-  switch (plan.stack.attention) {
-    case AttentionBackend::flash:
-      return "flash";
-    case AttentionBackend::cudnn:
-      return "fused";
-    case AttentionBackend::unfused:
-      return "unfused";
-    case AttentionBackend::flash1:
-    case AttentionBackend::triton:
-      break;
-  }
-  return "";
-}
-
-// Context parallelism in Megatron-LM's terms, if not its default: the method and the sizes of two
-// levels.
-struct ContextWords {
-  std::string_view type;
-  std::vector<int> sizes;
-};
-
-ContextWords context_of(const Plan& plan) {
-  if (plan.mesh.cp == 1 || plan.mesh.context == "ring") return {};
-  ContextWords words{program::context_method(plan).megatron, {}};
-  if (program::has_two_levels(plan)) {
-    const context::AttentionShape shape = program::context_shape(plan);
-    words.sizes = {shape.ulysses, shape.ring()};
-  }
-  return words;
-}
-
-bool rounds(const Plan& plan) {
-  return plan.numerics.fake_quantization != program::FakeQuantization::none;
-}
-
-// Reason why Megatron-LM cannot run the plan; "" if it can. With chunks Megatron-LM interleaves.
-std::string megatron_left(const Plan& plan) {
-  const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
-  if (!own && plan.mesh.pp > 1)
-    return fmt::format("Megatron-LM has no schedule {}", plan.pipeline.schedule);
-  if (plan.mesh.cp > 1 && program::context_method(plan).megatron.empty())
-    return fmt::format("Megatron-LM has no context {}", plan.mesh.context);
-  if (rounds(plan)) return "what is rounded is said in code (modelopt.torch.quantization.quantize)";
-  if (plan.sharding.deepspeed_optimizer) return "DeepSpeed's optimizer is Megatron-DeepSpeed's";
-  if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
-    return "tensors in rows, columns and depth are Megatron-AxoNN's";
-  if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
-    return "Megatron-LM recomputes modules, not operators";
-  if (plan.shards_parameters() && plan.mesh.pp > 1 && plan.sharding.fsdp.reshard_after_forward)
-    return "with a pipeline fully_shard keeps parameters whole behind a forward pass";
-  const model::Architecture& a = plan.architecture;
-  if (a.input_norms != model::InputNorms::each || a.output_norms || a.norms_by_head ||
-      a.norm == model::Norm::layer_without_bias || a.norm == model::Norm::layer_without_weights ||
-      a.embedding_norm || a.head_bias || !a.projection_bias || !a.mlp_bias)
-    return "the norms and biases of this model have no flags in Megatron-LM";
-  return "";
-}
-
-// A value as one word of a shell: '([0]*3+[1]*58)' in quotes.
-std::string word_of(const std::string& value) {
-  const bool plain = value.find_first_of("()[]*|&;<> $'\"\\`?#~") == std::string::npos;
-  return plain ? value : "'" + value + "'";
-}
-
-// "--name value" or "--name" for every field with a flag in the table of fields.
-std::vector<std::string> flags_of(const Plan& plan) {
-  std::vector<std::string> flags;
-  for (const input::Field& field : input::plan_fields()) {
-    if (!field.place || field.flags.empty()) continue;
-    const std::string value = input::text_of(field.place.get(plan));
-    std::string_view rest = field.flags;
-    bool said = false;
-    while (!rest.empty() && !said) {
-      const std::string_view flag = rest.substr(0, rest.find(' '));
-      rest.remove_prefix(std::min(flag.size() + 1, rest.size()));
-      const std::size_t colon = flag.find(':');
-      if (flag.ends_with('=')) {
-        said = true;
-        if (value != "0" && !value.empty())
-          flags.push_back(fmt::format("--{} {}", flag.substr(0, flag.size() - 1), word_of(value)));
-      } else if (colon != std::string_view::npos && flag.substr(colon + 1) == value) {
-        said = true;
-        flags.push_back(fmt::format("--{}", flag.substr(0, colon)));
-      }
-    }
-  }
-  return flags;
-}
-
-// The layout of layers in stages, if no other flag of Megatron-LM expresses it; otherwise "".
-std::string layout_of(const Plan& plan) {
-  const bool listed = plan.pipeline.layer_split != program::LayerSplit::even ||
-                      !plan.pipeline.layers_of_parts.empty();
-  return listed ? program::layout_text(program::layers_of_parts(plan),
-                                       plan.architecture.predicted_tokens)
-                : "";
-}
-
-// Adds fields of how layers run that need several flags together.
-void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
-  flags.emplace_back("--transformer-impl transformer_engine");
-  if (const std::string backend = backend_of(plan); !backend.empty())
-    flags.push_back("--attention-backend " + backend);
-  if (const ContextWords way = context_of(plan); !way.type.empty()) {
-    flags.push_back(fmt::format("--cp-comm-type {}", way.type));
-    if (!way.sizes.empty())
-      flags.push_back(
-          fmt::format("--hierarchical-context-parallel-sizes {}", fmt::join(way.sizes, " ")));
-  }
-  const program::LayerPolicy& policy = plan.policy;
-  if (policy.recompute == Recompute::selective)
-    flags.push_back(fmt::format("--recompute-granularity selective --recompute-modules {}",
-                                modules_of(policy.recompute_modules, " ")));
-  if (policy.recompute == Recompute::full)
-    flags.push_back(fmt::format("--recompute-granularity full --recompute-num-layers {}",
-                                policy.recompute_layers));
-  if (policy.offload_modules != 0)
-    flags.push_back("--fine-grained-activation-offloading --offload-modules " +
-                    offload_modules_text(policy, " "));
-  if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise)
-    flags.emplace_back("--fp8-recipe tensorwise");
-  if (plan.numerics.fp8_recipe == program::Fp8Recipe::mxfp8)
-    flags.emplace_back("--fp8-recipe mxfp8");
-  if (!plan.stack.gradient_clipping) flags.emplace_back("--clip-grad 0.0");
-  if (plan.experts.fp32_router) flags.emplace_back("--moe-router-dtype fp32");
-}
-
-// Whether a flag has no effect without another flag.
-bool superfluous(const Plan& plan, const std::string& flag) {
-  if (flag.starts_with("--recompute-method")) return plan.policy.recompute != Recompute::full;
-  if (flag.starts_with("--num-virtual-stages-per-pipeline-rank"))
-    return plan.pipeline.virtual_stages == 1 || !layout_of(plan).empty();
-  for (const char* of_modules : {"--min-offloaded-tensor-size", "--activation-offload-fraction",
-                                 "--delta-offload-bytes-across-pp-ranks"})
-    if (flag.starts_with(of_modules)) return plan.policy.offload_modules == 0;
-  if (flag == "--allow-padding-num-layers") return true;  // a flag of another repository
-  // Added with the other flags of the network and of recomputation.
-  if (flag == "--swiglu" || flag == "--recompute-activations") return true;
-  // Megatron-LM's defaults.
-  if (flag == "--num-distributed-optimizer-instances 1" || flag == "--num-workers 2") return true;
-  if (flag == "--sequence-parallel") return plan.mesh.tp == 1;
-  if (flag.starts_with("--moe-") || flag.starts_with("--expert-"))
-    return !plan.architecture.is_mixture();
-  if (flag.find("attention-dropout") != std::string::npos ||
-      flag.find("hidden-dropout") != std::string::npos)
-    return false;
-  return flag.starts_with("--torch-fsdp2") && !plan.shards_parameters();
-}
-
-// The environment of the training processes as lines of a shell.
-std::string environment_of(const Plan& plan) {
-  std::string text;
-  const bool one_queue = plan.mesh.tp > 1 || plan.mesh.cp > 1;
-  if (one_queue && !plan.shards_parameters()) text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
-  if (!plan.environment.allocator_options.empty())
-    text += "export PYTORCH_CUDA_ALLOC_CONF=" + plan.environment.allocator_options + "\n";
-  if (plan.environment.avoid_record_streams) text += "export TORCH_NCCL_AVOID_RECORD_STREAMS=1\n";
-  if (plan.environment.launch_blocking) text += "export CUDA_LAUNCH_BLOCKING=1\n";
-  return text;
-}
-
-// The launcher of the processes of each node [pytorch/pytorch torch/distributed/run.py].
-std::string torchrun(int nodes, int per_node) {
-  if (nodes == 1) return fmt::format("torchrun --nproc_per_node {}", per_node);
-  return fmt::format(
-      "# on every node: MASTER_ADDR is the node of rank 0, NODE_RANK counts the nodes from 0\n"
-      "torchrun --nnodes {} --nproc_per_node {} --node_rank \"${{NODE_RANK:?}}\" "
-      "--master_addr \"${{MASTER_ADDR:?}}\" --master_port \"${{MASTER_PORT:-29500}}\"",
-      nodes, per_node);
-}
-
-// The head of a batch script. Each node runs one torchrun; the nodes meet at the first one.
-std::string slurm_head(const std::string& model, int nodes, int per_node) {
-  return fmt::format(
-      "#!/bin/bash\n#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n"
-      "#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH --time=00:30:00\n"
-      "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n",
-      model.substr(model.find_last_of('/') + 1), nodes, per_node);
-}
-
-std::string srun(int nodes, int per_node) {
-  return fmt::format(
-      "srun torchrun --nnodes {} --nproc_per_node {} --rdzv_id \"$SLURM_JOB_ID\" --rdzv_backend "
-      "c10d --rdzv_endpoint \"$MASTER_ADDR:29500\"",
-      nodes, per_node);
-}
-
-LaunchText megatron(const Plan& plan, const std::string& model, const input::Machine& machine,
-                    Launcher launcher) {
+LaunchText megatron(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
   LaunchText out{"Megatron-LM", "launch.sh", "", megatron_left(plan)};
   if (!out.left.empty()) return out;
-  const int per_node = std::min(machine.cluster.node.gpus, plan.world());
-  const int nodes = plan.world() / per_node;
-  const bool slurm = launcher == Launcher::slurm;
-  out.text = (slurm ? slurm_head(model, nodes, per_node) : "") + environment_of(plan) +
-             "# ten steps on made-up tokens: put your data and learning rate in their place\n" +
-             (slurm ? srun(nodes, per_node) : torchrun(nodes, per_node)) + " pretrain_gpt.py";
   std::vector<std::string> flags = {"--mock-data", "--train-iters 10", "--eval-iters 0",
                                     "--log-interval 1", "--lr 0.0001"};
-  for (const std::string& flag : flags_of(plan)) flags.push_back(flag);
-  std::erase_if(flags, [&](const std::string& flag) { return superfluous(plan, flag); });
-  // Megatron-LM's default dropout is 0.1, so zero dropout needs a flag.
-  if (plan.architecture.attention_dropout == 0) flags.emplace_back("--attention-dropout 0.0");
-  if (plan.architecture.hidden_dropout == 0) flags.emplace_back("--hidden-dropout 0.0");
-  add_joined_flags(plan, flags);
-  // A model with changed fields has another name, but still the numbers of the file.
-  const NetworkFlags network = network_flags(plan.architecture, model);
-  flags.insert(flags.end(), network.flags.begin(), network.flags.end());
-  out.left = network.left;
-  if (const std::string layout = layout_of(plan); !layout.empty())
-    flags.push_back(fmt::format("--pipeline-model-parallel-layout '{}'", layout));
+  const MegatronFlags of_plan = megatron_flags(plan, model);
+  flags.insert(flags.end(), of_plan.flags.begin(), of_plan.flags.end());
+  out.left = of_plan.left;
+  out.text = shell_script(
+      plan, nodes,
+      "# ten steps on made-up tokens: put your data and learning rate in their place\n",
+      "pretrain_gpt.py");
   for (const std::string& flag : flags) out.text += " \\\n  " + flag;
   out.text += "\n";
   return out;
@@ -412,6 +203,8 @@ void settle(const Plan& plan, Plan& back) {
   if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
   if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
   if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
+  if (plan.architecture.position != model::Position::learned)
+    back.architecture.max_positions = plan.architecture.max_positions;
   if (plan.mesh.tp == 1) {
     back.mesh.sequence_parallel = plan.mesh.sequence_parallel;
     back.stack.tp_comm_overlap = plan.stack.tp_comm_overlap;
@@ -472,9 +265,11 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
                                  const std::vector<std::string>& settings, Launcher launcher) {
-  const int per_node = std::min(machine.cluster.node.gpus, plan.world());
-  std::vector<LaunchText> all = {megatron(plan, model, machine, launcher), torchtitan(plan, model),
-                                 bridge(plan), nemo(plan, megatron_left(plan), per_node),
+  const LaunchNodes nodes = launch_nodes(plan, model, machine.cluster.node.gpus, launcher);
+  std::vector<LaunchText> all = {megatron(plan, model, nodes),
+                                 torchtitan(plan, model),
+                                 bridge(plan),
+                                 nemo(plan, megatron_left(plan), nodes.per_node),
                                  nanotron(plan)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
   std::vector<std::string> beside = settings;

@@ -1,4 +1,4 @@
-#include "sim/study/plan/launch_network.h"
+#include "sim/study/plan/launch/launch_network.h"
 
 #include <fmt/format.h>
 

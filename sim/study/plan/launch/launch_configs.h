@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "sim/study/plan/launch_writer.h"
+#include "sim/study/plan/launch/launch_writer.h"
 
 namespace sim::planner {
 
