@@ -65,8 +65,10 @@ void describe(Options& options) {
       .value("storage", "RATE", "of the file system, for the size of the plan's own state")
       .flag("asynchronous", "the job stands only while its state moves to the host")
       .value("detection", "TIME", "from a failure to the decision what to do")
-      .value("restart", "TIME", "from there to training again")
-      .value("spares", "N", "nodes that stand by, beside --failures")
+      .value("restart", "TIME", "from there to training again, with the load of the checkpoint")
+      .value("repair", "TIME",
+             "mean, until a failed node is back; with --mtbf each failure takes one")
+      .value("spares", "N", "nodes that stand by, beside --failures or --repair")
       .value("answer", "NAME", "to missing nodes: wait (default), shrink, replan")
       .value("stragglers", "WHEN", "one that is found is taken: now (default), at the next save")
       .value("days", "D", "of wall time (default 54)")
@@ -126,7 +128,8 @@ void take_checkpoint(const Options& options, input::CampaignFile& file) {
     refuse("checkpoint-interval", "it must be more than zero");
 }
 
-void take_restart(const Options& options, input::CampaignFile& file) {
+void take_restart(const Options& options, Setup& setup) {
+  input::CampaignFile& file = setup.file;
   input::RestartFields& restart = file.restart;
   restart.detection = span_option(options, "detection", restart.detection);
   if (!options.has("restart")) return;
@@ -136,6 +139,25 @@ void take_restart(const Options& options, input::CampaignFile& file) {
   restart.detection = detection;
   restart.scheduling = span_option(options, "restart", 0);
   for (input::CheckpointFields& checkpoint : file.checkpoints) checkpoint.load = 0;
+  setup.load_in_restart = true;
+}
+
+// The mean repair time of all failures that take a node.
+void take_repair(const Options& options, Setup& setup) {
+  if (!options.has("repair")) return;
+  const double mean = span_option(options, "repair", 0);
+  if (!(mean > 0)) refuse("repair", "the mean time of a repair must be positive");
+  if (setup.kinds.empty()) {
+    setup.repair = mean;
+    return;
+  }
+  bool takes = false;
+  for (input::FailureFields& kind : setup.kinds) {
+    if (kind.takes == input::TakesWhat::nothing) continue;
+    kind.repair.mean = mean;
+    takes = true;
+  }
+  if (!takes) refuse("repair", "no failure of the table takes a node; leave it out");
 }
 
 Setup setup_of(const Options& options) {
@@ -143,7 +165,7 @@ Setup setup_of(const Options& options) {
   take_plan(options, setup);
   input::CampaignFile& file = setup.file;
   take_checkpoint(options, file);
-  take_restart(options, file);
+  take_restart(options, setup);
   file.length = span_option(options, "days", file.length > 0 ? file.length : 54 * 86400.0, 86400);
   if (options.has("mtbf")) {
     file.mtbf = span_option(options, "mtbf", 0);
@@ -156,7 +178,8 @@ Setup setup_of(const Options& options) {
   file.failures = options.text("failures", file.failures);
   if (options.has("failures")) file.mtbf = -1;
   if (!file.failures.empty()) setup.kinds = need(input::load_failures(file.failures, beside)).kinds;
-  if (options.has("step-time") && !setup.kinds.empty() && setup.gpus > setup.gpus_per_node &&
+  take_repair(options, setup);
+  if (options.has("step-time") && setup.takes_nodes() && setup.gpus > setup.gpus_per_node &&
       setup.gpus % setup.gpus_per_node != 0)
     refuse("gpus",
            fmt::format("{} GPUs are not whole nodes of {}; write {}", setup.gpus,
@@ -165,11 +188,15 @@ Setup setup_of(const Options& options) {
     file.spares = static_cast<int>(options.number("spares", 0, 0, 1'000'000));
     file.spares_where = "command line, --spares";
   }
-  if (file.spares > 0 && setup.kinds.empty())
-    refuse("spares", "spares replace nodes; a table says which failures take nodes: --failures");
+  const std::string take_node =
+      "a failure of --mtbf takes no node. Add --repair 1d, so that each takes one for that mean "
+      "time, or a table: --failures rsc-1";
+  const bool repair_varies = std::ranges::any_of(
+      options.list("vary"), [](const std::string& text) { return text.starts_with("repair="); });
+  const bool takes = setup.takes_nodes() || repair_varies;
+  if (file.spares > 0 && !takes) refuse("spares", "spares replace nodes, and " + take_node);
   file.answer = options.choice("answer", file.answer, {"wait", "shrink", "replan"});
-  if (options.has("answer") && file.answer != "wait" && setup.kinds.empty())
-    refuse("answer", "a table says which failures take nodes: --failures");
+  if (options.has("answer") && file.answer != "wait" && !takes) refuse("answer", take_node);
   file.stragglers = options.choice("stragglers", file.stragglers, {"now", "save"});
   file.trace = options.text("trace", file.trace);
   if (!file.trace.empty() && setup.kinds.empty())
@@ -304,6 +331,10 @@ int run_campaign(const Arguments& arguments, Globals globals) {
     }
   }
   refuse_idle(options, !varies.empty());
+  std::vector<std::string> varied;
+  for (const input::Vary& vary : varies) varied.push_back(vary.key);
+  if (const std::string idle = campaign::without_effect(setup, varied); !idle.empty())
+    refuse("vary", idle);
   catch_interrupts();
   campaign::Steps steps = campaign::steps_of(setup);
   if (!varies.empty()) return print_comparison(setup, steps, varies, seeds, globals);

@@ -50,6 +50,9 @@ constexpr std::array terms = std::to_array<Term>({
     {"data parallelism",
      "Replicas of the model train on different sequences and add up their "
      "gradients (dp)."},
+    {"events",
+     "Failures of a campaign, of all nodes in the pool: also those that hit a spare, a node in "
+     "repair, or a job that is down already. Interruptions are the events that stop the job."},
     {"expert parallelism", "Ranks share the experts of each layer (ep)."},
     {"exposed",
      "Communication time in which the GPU computes nothing, because no kernel hides it."},
@@ -60,12 +63,18 @@ constexpr std::array terms = std::to_array<Term>({
     {"fsdp",
      "Fully sharded data parallelism: each rank stores a shard of the parameters and gathers "
      "them before use."},
-    {"goodput", "The share of wall time spent on steps that were not lost."},
+    {"goodput",
+     "The share of wall time spent on steps that were not lost: of each seed, mean over the "
+     "seeds."},
     {"headroom", "Capacity less the reserved peak of the rank that needs most."},
     {"hfu",
      "Hardware FLOPs utilisation: executed FLOP/s over the GPU's peak, recomputation "
      "included."},
     {"imbalance", "Pipeline wait because one stage takes longer than another."},
+    {"interruptions",
+     "Failures that stop a running job of a campaign. A failure that hits a spare, a node in "
+     "repair "
+     "or a job that is down already is an event but no interruption."},
     {"mfu",
      "Model FLOPs utilisation: the model's FLOP/s over the GPU's peak, recomputation not "
      "counted."},

@@ -105,7 +105,40 @@ TEST_CASE("golden: an option of a campaign that says nothing possible is refused
   refused("tp=2 --step-time 10", 64, "--step-time and a plan: one of them");
   refused("--seeds 2", 64, "name a campaign or a plan, or give --step-time");
   refused(file + "--spares 1", 65, "spares replace nodes");
+  refused(file + "--spares 1", 65, "Add --repair 1d");
+  refused(file + "--vary spares=0,1", 65, "spares changes nothing: no failure takes a node");
+  refused(file + "--vary stragglers=now,save", 65, "stragglers changes nothing");
+  refused("--step-time 10 --gpus 64 --mtbf 3h --storage 1TB/s", 65, "Write --checkpoint-write");
   refused(file + "--trace x.csv", 65, "the kinds of a trace are those of a table");
+}
+
+TEST_CASE("golden: a campaign lists the times that are not stated") {
+  const std::string folder = golden::scratch("campaign-assumed");
+  const std::string stated =
+      "./rehearse campaign --step-time 22.62 --gpus 1024 --mtbf 3h --days 7 ";
+  const std::string text = run(stated + "--seeds 2", folder).out;
+  INFO(text);
+  CHECK(text.find("assumed: checkpoint 0 s, restart 0 s, detection 0 s; set --checkpoint-write, "
+                  "--restart, --detection\n") != std::string::npos);
+  const std::string all = "--checkpoint-write 1min --restart 10min --detection 1min ";
+  const std::string known = run(stated + all + "--seeds 2", folder).out;
+  INFO(known);
+  CHECK(known.find("assumed") == std::string::npos);
+  CHECK(known.find("in --restart") != std::string::npos);
+  // One goodput: the share of the kept training.
+  const json result = json::parse(
+      run(stated + all + "--repair 1d --spares 4 --seeds 5 --json", folder).out)["result"];
+  CHECK(result["goodput"]["mean"].get<double>() ==
+        Approx(result["accounts_share_mean"]["training_that_was_kept"].get<double>()));
+  CHECK(result["gpus"] == 1056);
+  const json rows = json::parse(
+      run(stated + all + "--repair 1d --vary spares=0,1,4 --seeds 5 --json", folder).out)["result"];
+  REQUIRE(rows.size() == 3);
+  const auto kept = [&](std::size_t i) {
+    return rows[i]["result"]["goodput"]["mean"].get<double>();
+  };
+  CHECK(kept(0) < kept(1));
+  CHECK(kept(1) < kept(2));
 }
 
 TEST_CASE("golden: shards of a campaign's seeds, merged, are the campaign") {

@@ -233,6 +233,13 @@ void Builder::add_kinds(const Base& base, int nodes) {
     any.name = "any failure";
     any.life = {find_law("exponential"), or_zero(file.mtbf)};
     any.detection = span(or_zero(file.restart.detection));
+    if (setup.repair > 0) {
+      // `mtbf` holds for the job's own nodes. Spares fail as often.
+      any.life.mean *= base.nodes;
+      any.parts = nodes;
+      any.takes = Takes::node;
+      any.repair = {find_law("exponential"), setup.repair};
+    }
     spec.kinds.push_back(any);
     rate = in_use = file.mtbf > 0 ? 1 / file.mtbf : 0;
     detection = or_zero(file.restart.detection);
@@ -263,7 +270,7 @@ void Builder::add_kinds(const Base& base, int nodes) {
   built.costs.mtbf = rate > 0 ? 1 / rate : 0;
   built.costs.restart = detection;
   built.memoryless = setup.trace.empty() && setup.file.phases.empty() && setup.file.pools.empty() &&
-                     file.checkpoints.size() == 1 && setup.kinds.empty() && detection == 0;
+                     file.checkpoints.size() == 1 && !setup.takes_nodes() && detection == 0;
 }
 
 void Builder::add_trace() {
@@ -296,6 +303,8 @@ void Builder::add_tiers(const Base& base) {
   std::ranges::stable_sort(built.spec.tiers, {}, &Tier::survives);
   if (built.spec.tiers.back().survives != survives_everything)
     refuse(where(), "no checkpoint survives the loss of many nodes; add one on storage");
+  built.assumed = assumptions(setup, site != nullptr);
+  built.load_in_restart = setup.load_in_restart;
 }
 
 // Sets missing intervals and checks the rules of all intervals.
@@ -407,6 +416,12 @@ void Builder::check_rates(const Base& base) {
            fmt::format("answer {}: a stated step says nothing of a job on fewer nodes; name "
                        "a plan instead of --step-time",
                        file.answer));
+  if (steps == nullptr)
+    for (const input::CheckpointFields& from : file.checkpoints)
+      if (from.storage.bytes_per_second > 0)
+        refuse(from.where,
+               "storage: the size of the state follows from a plan, and --step-time has none. "
+               "Write --checkpoint-write, or name a plan instead of --step-time");
   if (steps == nullptr && file.spares > base.nodes)
     refuse(file.spares_where,
            fmt::format("{} spares are more than the {} nodes of the job", file.spares, base.nodes));
@@ -430,7 +445,7 @@ Result<Built> build(const Setup& setup, Steps& steps) {
   Built& built = builder.built;
   Spec& spec = built.spec;
   spec.length = span(or_zero(setup.file.length));
-  const bool nodes = !setup.kinds.empty();
+  const bool nodes = setup.takes_nodes();
   spec.nodes = nodes ? base.nodes + setup.file.spares : 0;
   for (const input::PoolFields& pool : setup.file.pools)
     spec.pools.push_back({Moment{span(pool.after).ns}, span(pool.notice), pool.nodes});

@@ -22,11 +22,23 @@ struct Setup {
   std::string plan;                         // path; "": settings only
   std::vector<std::string> settings;        // from the command line
   std::vector<input::FailureFields> kinds;  // empty: use file.mtbf
+  // With file.mtbf: a failure takes a node for this mean time; 0: it takes none.
+  double repair = 0;
+  bool load_in_restart = false;  // the stated restart contains the load of the checkpoint
   std::vector<input::TraceRow> trace;
   // Without a plan the user states the step.
   double step = 0;
   int gpus = 0, gpus_per_node = 8;
   double price = 0;  // per GPU and hour; 0: the cluster's price
+
+  // Whether failures take nodes, so that spares and other plans count.
+  bool takes_nodes() const { return !kinds.empty() || repair > 0; }
+};
+
+// A time that is not stated, and the option that states it.
+struct Assumption {
+  std::string text;  // "detection 0 s"
+  std::string option;
 };
 
 // A shape, described for the report.
@@ -52,9 +64,13 @@ struct Built {
   double usual_interval = 0;
   Ways ways;
   std::vector<ShapeNote> shapes;
-  std::vector<std::string> notes;
+  std::vector<Assumption> assumed;
+  bool load_in_restart = false;
   int replays = 0;
 };
+
+// The times of a setup that are not stated. `with_plan`: its step comes from a plan.
+std::vector<Assumption> assumptions(const Setup& setup, bool with_plan);
 
 // Creates the cache of replays of a setup. Variants share it, so the caller keeps it.
 Steps steps_of(const Setup& setup);

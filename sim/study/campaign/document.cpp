@@ -96,8 +96,7 @@ Rows account_rows(const Summary& summary) {
             {}};
   for (std::size_t i = 1; i < summary.accounts.size(); ++i) {
     const Account& account = summary.accounts[i];
-    rows.cells.push_back({account.name, hours(account.seconds),
-                          rounded(100 * account.seconds / summary.wall.mean, 6)});
+    rows.cells.push_back({account.name, hours(account.seconds), rounded(100 * account.share, 6)});
   }
   return rows;
 }
@@ -224,7 +223,7 @@ Rows timeline_rows(const Spec& spec, const std::vector<Slice>& timeline) {
   return rows;
 }
 
-Rows copy_rows(const Spec& spec) {
+Rows copy_rows(const Built& built) {
   Rows rows{"copies",
             "copies of the state",
             {{"copy", "copy", "", 0, true},
@@ -234,10 +233,11 @@ Rows copy_rows(const Spec& spec) {
              {"load_s", "load", "s", 3},
              {"survives_nodes", "survives the loss of nodes", "", 0}},
             {}};
-  for (const Tier& tier : spec.tiers)
+  for (const Tier& tier : built.spec.tiers)
     rows.cells.push_back(
         {tier.name, rounded(seconds(tier.interval), 6), rounded(seconds(tier.blocking), 6),
-         rounded(seconds(tier.background), 6), rounded(seconds(tier.load), 6),
+         rounded(seconds(tier.background), 6),
+         built.load_in_restart ? Json("in --restart") : Json(rounded(seconds(tier.load), 6)),
          tier.survives == survives_everything ? Json("all") : Json(tier.survives)});
   return rows;
 }
@@ -300,7 +300,7 @@ output::Document document(const Summary& summary, const Built& built,
   if (points) blocks.emplace_back(simulated_rows(*simulated));
   blocks.emplace_back(account_rows(summary));
   if (!summary.causes.empty()) blocks.emplace_back(cause_rows(summary));
-  blocks.emplace_back(copy_rows(built.spec));
+  blocks.emplace_back(copy_rows(built));
   if (!built.shapes.empty()) blocks.emplace_back(shape_rows(built));
   blocks.emplace_back(distribution_rows(summary));
   blocks.emplace_back(seed_rows(summary));

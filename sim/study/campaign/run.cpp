@@ -33,6 +33,10 @@ Summary summary_of(const Built& built, std::uint64_t first, const std::vector<Ou
   all.tokens_per_step = built.tokens_per_step;
   all.price_per_gpu_hour = built.price_per_gpu_hour;
   all.costs = built.costs;
+  for (const Assumption& one : built.assumed) {
+    all.assumed.push_back(one.text);
+    all.options.push_back(one.option);
+  }
   if (built.costs.mtbf > 0) {
     all.intervals.young = young_interval(all.costs);
     all.intervals.daly = daly_interval(all.costs);
@@ -103,7 +107,8 @@ std::string text(const Summary& summary, const Built& built, const std::string& 
   output::Table tiers({"<copy", "every", "stands", "complete after", "load", "<survives"});
   for (const Tier& tier : built.spec.tiers)
     tiers.row({tier.name, human_span(seconds(tier.interval)), human_span(seconds(tier.blocking)),
-               human_span(seconds(tier.background)), human_span(seconds(tier.load)),
+               human_span(seconds(tier.background)),
+               built.load_in_restart ? "in --restart" : human_span(seconds(tier.load)),
                tier.survives == survives_everything ? "everything"
                                                     : fmt::format("{} nodes", tier.survives)});
   all += "\n" + tiers.text();

@@ -36,6 +36,8 @@ std::string intervals_text(const Summary& summary) {
   const Intervals& intervals = summary.intervals;
   std::string text = fmt::format("save every {}; best {}", human_span(intervals.used),
                                  human_span(intervals.best()));
+  if (summary.costs.mtbf > 0 && summary.costs.write == 0)
+    return text + " (a save does not stop the job, so Young's and Daly's intervals are 0)\n";
   text +=
       fmt::format(" (Young {}, Daly {}", human_span(intervals.young), human_span(intervals.daly));
   if (intervals.exact) text += ", exact " + human_span(*intervals.exact);
@@ -52,6 +54,15 @@ std::string simulated_text(const Summary& summary) {
   return "\n" + table.text();
 }
 
+std::string wall_text(const Summary& summary) {
+  const double longer = summary.wall.mean / (summary.days * seconds_per_day) - 1;
+  if (!(longer > 5e-4)) return "";
+  return fmt::format(
+      "  share: of a seed's wall time, mean over the seeds. A seed ends with its first save after\n"
+      "  {:.4g} days: {} on average.\n",
+      summary.days, human_span(summary.wall.mean));
+}
+
 std::string causes_text(const Summary& summary) {
   if (summary.causes.empty()) return "";
   output::Table table({"<cause", "events", "interruptions", "work lost", "down"});
@@ -63,6 +74,12 @@ std::string causes_text(const Summary& summary) {
 }
 
 }  // namespace
+
+std::string assumed_text(const Summary& summary) {
+  if (summary.assumed.empty()) return "";
+  return fmt::format("assumed: {}; set {}\n", fmt::join(summary.assumed, ", "),
+                     fmt::join(summary.options, ", "));
+}
 
 double Intervals::best() const {
   if (exact) return *exact;
@@ -102,8 +119,11 @@ Summary summarise(const Spec& spec, const std::vector<Outcome>& outcomes) {
     const Span parts[] = {outcome.kept.wall, outcome.saving,  outcome.lost,
                           outcome.detecting, outcome.waiting, outcome.restarting};
     all.slowed += share * seconds(outcome.kept.wall - outcome.kept.ideal);
-    for (std::size_t i = 0; i < all.accounts.size(); ++i)
+    for (std::size_t i = 0; i < all.accounts.size(); ++i) {
       all.accounts[i].seconds += share * seconds(parts[i]);
+      if (outcome.wall.ns > 0)
+        all.accounts[i].share += share * seconds(parts[i]) / seconds(outcome.wall);
+    }
     for (std::size_t i = 0; i < all.causes.size(); ++i) {
       const CauseOutcome& from = outcome.causes[i];
       all.causes[i].events += share * static_cast<double>(from.events);
@@ -139,8 +159,10 @@ output::Json to_json(const Statistic& s) {
 
 output::Json to_json(const Summary& summary) {
   output::Json accounts = output::Json::object(), causes = output::Json::array();
+  output::Json shares = output::Json::object();
   for (const Account& account : summary.accounts) {
     accounts[output::key_of(account.name) + "_s"] = account.seconds;
+    shares[output::key_of(account.name)] = account.share;
   }
   for (const Cause& cause : summary.causes)
     causes.push_back({{"name", cause.name},
@@ -163,6 +185,8 @@ output::Json to_json(const Summary& summary) {
                        {"mtbf_s", summary.costs.mtbf},
                        {"wall_s", to_json(summary.wall)},
                        {"accounts_mean", accounts},
+                       {"accounts_share_mean", shares},
+                       {"assumed", summary.assumed},
                        {"causes_mean", causes},
                        {"slowed_mean_s", summary.slowed},
                        {"saves_mean", summary.saves},
@@ -186,10 +210,10 @@ std::string sentences(const Summary& summary) {
       summary.name, 100 * good.mean, 100 * good.standard_error, summary.days,
       summary.interruptions.mean);
   const auto cost = std::ranges::max_element(summary.accounts.begin() + 1, summary.accounts.end(),
-                                             {}, &Account::seconds);
-  text += fmt::format("limited by {}: {} of the time\n", cost->name,
-                      percent(cost->seconds / summary.wall.mean));
+                                             {}, &Account::share);
+  text += fmt::format("limited by {}: {} of the time\n", cost->name, percent(cost->share));
   text += intervals_text(summary);
+  text += assumed_text(summary);
   text +=
       fmt::format("{} from {}: 5 % to 95 % of them keep {} to {}, {:.0f} to {:.0f} interruptions\n",
                   counted(summary.seeds, "seed"), summary.first_seed, percent(good.low),
@@ -211,9 +235,9 @@ std::string sentences(const Summary& summary) {
 std::string text(const Summary& summary) {
   output::Table table({"<wall time", "mean", "share"});
   for (const Account& account : summary.accounts)
-    table.row(
-        {account.name, human_span(account.seconds), percent(account.seconds / summary.wall.mean)});
-  return sentences(summary) + "\n" + table.text() + causes_text(summary) + simulated_text(summary);
+    table.row({account.name, human_span(account.seconds), percent(account.share)});
+  return sentences(summary) + "\n" + table.text() + wall_text(summary) + causes_text(summary) +
+         simulated_text(summary);
 }
 
 }  // namespace sim::campaign

@@ -3,6 +3,8 @@
 // Invariants
 // (1) The accounts of wall time are means over the seeds. They sum to the mean wall time.
 // (2) A goodput always has its standard error.
+// (3) A share of wall time is the mean over the seeds of each seed's share. So the shares sum to
+//     one, and that of the kept training is the goodput.
 #pragma once
 
 #include <optional>
@@ -28,11 +30,13 @@ struct Intervals {
 struct Account {
   std::string name;
   double seconds = 0;  // mean over the seeds
+  double share = 0;    // of the wall time of a seed, mean over the seeds
 };
 
 struct Cause {
   std::string name;
-  // means over the seeds; times in seconds
+  // Means over the seeds; times in seconds. An event interrupts the job if it hits a node of the
+  // job that is not down already.
   double events = 0, interruptions = 0, lost = 0, down = 0;
 };
 
@@ -58,6 +62,7 @@ struct Summary {
   double tokens = 0;     // not lost; valid if tokens_per_step is known
   double saves = 0, changes = 0, spares_least = 0, finished = 0;
   std::vector<Account> accounts;
+  std::vector<std::string> assumed, options;  // times that are not stated; options for them
   double slowed = 0;  // mean seconds that the kept steps took beyond an undisturbed job's time
   std::vector<Cause> causes;
   std::vector<SeedResult> each;  // one per seed
@@ -74,6 +79,8 @@ output::Json to_json(const Summary& summary);
 std::string sentences(const Summary& summary);
 // The same with tables.
 std::string text(const Summary& summary);
+// The times that are not stated, and their options; "" if all are stated.
+std::string assumed_text(const Summary& summary);
 
 // "83.42 %".
 std::string percent(double share);

@@ -38,6 +38,7 @@ std::string set_write(Setup& setup, const std::string& value) {
 std::string set_repair(Setup& setup, const std::string& value) {
   double mean = 0;
   const std::string wrong = take_span(value, mean);
+  if (setup.kinds.empty()) setup.repair = mean;
   for (input::FailureFields& kind : setup.kinds)
     if (kind.takes != input::TakesWhat::nothing) kind.repair.mean = mean;
   return wrong;
@@ -135,6 +136,12 @@ std::string crossover(const std::vector<Row>& rows) {
   return others.empty() ? "" : "\n" + best.text("");
 }
 
+// Variants set the same variables, so all assume the same times.
+std::string assumed_by(const std::vector<Row>& rows) {
+  const auto ran = std::ranges::find_if(rows, [](const Row& row) { return row.problem.empty(); });
+  return ran == rows.end() ? "" : assumed_text(ran->summary);
+}
+
 std::string cost_of(const Row& row) {
   const double tokens = row.tokens_per_money > 0 ? row.tokens_per_money : row.tokens_per_gpu_hour;
   return tokens > 0 ? fmt::format("{:.4g}", tokens) : "";
@@ -164,6 +171,29 @@ std::string unknown(const std::string& name) {
   for (const Variable& variable : table) names.emplace_back(variable.name);
   return fmt::format("nothing that varies is called '{}'{}; one of {}", name,
                      did_you_mean(name, names), fmt::join(names, ", "));
+}
+
+std::string without_effect(const Setup& setup, const std::vector<std::string>& varied) {
+  const auto varies = [&](const char* name) {
+    return std::ranges::find(varied, name) != varied.end();
+  };
+  const auto any = [&](const auto& test) { return std::ranges::any_of(setup.kinds, test); };
+  const bool takes = setup.kinds.empty() ? setup.repair > 0 || varies("repair")
+                                         : any([](const input::FailureFields& kind) {
+                                             return kind.takes != input::TakesWhat::nothing;
+                                           });
+  for (const char* name : {"spares", "answer"})
+    if (varies(name) && !takes)
+      return fmt::format(
+          "{} changes nothing: no failure takes a node. Add --repair 1d, so that each failure of "
+          "--mtbf takes a node for that mean time, or a table: --failures rsc-1",
+          name);
+  if (varies("repair") && !takes)
+    return "repair changes nothing: no failure of the table takes a node";
+  if (varies("stragglers") && !any([](const input::FailureFields& kind) { return kind.speed < 1; }))
+    return "stragglers changes nothing: no failure makes a GPU slow. Use a table with a kind of a "
+           "speed below 1, such as --failures everything";
+  return "";
 }
 
 std::vector<Row> compare(const Setup& setup, const std::vector<input::Variant>& variants,
@@ -232,9 +262,7 @@ std::string text(const std::vector<Row>& rows) {
     } else {
       const Summary& s = row.summary;
       // The order of Summary::accounts: kept, saving, lost, detecting, waiting, restarting.
-      const auto share = [&](std::size_t account) {
-        return s.accounts[account].seconds / s.wall.mean;
-      };
+      const auto share = [&](std::size_t account) { return s.accounts[account].share; };
       cells.insert(cells.end(),
                    {percent(s.goodput.mean), percent(s.effective.mean),
                     fmt::format("{:.3f} %", 100 * s.effective.standard_error), percent(row.per_gpu),
@@ -250,7 +278,7 @@ std::string text(const std::vector<Row>& rows) {
          (prices   ? "Tokens for the price: kept, for one of the currency of the price\n"
           : tokens ? "Tokens a GPU hour: kept, of the hours that are paid for\n"
                    : "") +
-         crossover(rows) + (problems.empty() ? "" : "\n" + problems);
+         assumed_by(rows) + crossover(rows) + (problems.empty() ? "" : "\n" + problems);
 }
 
 }  // namespace sim::campaign

@@ -27,6 +27,8 @@ std::span<const Variable> variables();
 std::string unknown(const std::string& name);
 // Returns "" or why "name=value" is invalid for every campaign.
 std::string malformed(const std::string& setting);
+// Returns "" or why one of the variables that vary changes nothing in this campaign.
+std::string without_effect(const Setup& setup, const std::vector<std::string>& varied);
 // Applies "name=value". Returns "" or the problem.
 std::string set(Setup& setup, const std::string& setting);
 

@@ -198,6 +198,52 @@ TEST_CASE("campaign: a kind fails as often as its parts are, of the job and of t
   CHECK(traced.spec.trace[2].repair == span(0));
 }
 
+TEST_CASE("campaign: with a repair time each failure takes a node, at the rate of mtbf") {
+  Setup setup = stated();
+  setup.repair = 3600;
+  setup.file.spares = 2;
+  const Built all = made(setup);
+  REQUIRE(all.spec.kinds.size() == 1);
+  CHECK(all.spec.nodes == 15);
+  CHECK(all.gpus == 116);
+  CHECK(all.spec.kinds[0].takes == Takes::node);
+  CHECK(all.spec.kinds[0].repair.mean == 3600);
+  // The 13 nodes of the job fail every 10,000 s; spares fail as often as they.
+  CHECK(all.spec.kinds[0].parts == 15);
+  CHECK(all.spec.kinds[0].life.mean == Approx(130'000));
+  CHECK(all.costs.mtbf == Approx(10'000));
+  CHECK_FALSE(all.memoryless);
+  setup.repair = 0;
+  setup.file.spares = 0;
+  CHECK(made(setup).spec.nodes == 0);
+  CHECK(made(setup).memoryless);
+}
+
+TEST_CASE("campaign: times that are not stated are listed with their options") {
+  const auto assumed = [](const Setup& setup) {
+    std::string text;
+    for (const Assumption& one : made(setup).assumed) text += one.text + " " + one.option + "|";
+    return text;
+  };
+  Setup setup = stated();
+  CHECK(assumed(setup) == "restart 0 s --restart|detection 0 s --detection|");
+  setup.file.checkpoints[0].write = -1;
+  CHECK(assumed(setup) ==
+        "checkpoint 0 s --checkpoint-write|restart 0 s --restart|detection 0 s --detection|");
+  setup.file.restart.scheduling = 0;
+  setup.file.restart.detection = 0;
+  setup.file.checkpoints[0].write = 0;
+  CHECK(assumed(setup).empty());
+  // Every kind of a table may have its own detection.
+  setup.file.restart.detection = -1;
+  setup.kinds = {failing("gpu", input::PartOf::gpu, input::TakesWhat::its_node, 1e6)};
+  CHECK(assumed(setup) == "detection 0 s --detection|");
+  setup.kinds[0].detection = 5;
+  CHECK(assumed(setup).empty());
+  setup.file.checkpoints[0].storage = {1'000'000};
+  CHECK(refusal(setup).starts_with("storage: the size of the state follows from a plan"));
+}
+
 TEST_CASE("campaign: every other rank waits for a straggler of a stated step") {
   Setup setup = stated();
   setup.kinds = {failing("gpu", input::PartOf::gpu, input::TakesWhat::its_node, 1e6),

@@ -138,10 +138,12 @@ TEST_CASE("campaign: a summary and variants beside each other are as they were")
   double left = s.wall.mean;
   for (int i = 5; i > 0; --i) {
     const double part = s.wall.mean * 0.004 * i;
-    s.accounts.insert(s.accounts.begin(), {names[i], part});
+    s.accounts.insert(s.accounts.begin(), {names[i], part, part / s.wall.mean});
     left -= part;
   }
-  s.accounts.insert(s.accounts.begin(), {names[0], left});
+  s.accounts.insert(s.accounts.begin(), {names[0], left, left / s.wall.mean});
+  s.assumed = {"restart 0 s", "detection 0 s"};
+  s.options = {"--restart", "--detection"};
   s.slowed = 7200;
   s.causes = {{"gpu", 30, 17.25, 20000, 9000}, {"leaf", 2.5, 2.25, 3000, 4000}};
   for (int i = 0; i < 40; ++i)

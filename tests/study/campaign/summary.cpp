@@ -80,6 +80,10 @@ TEST_CASE("campaign: a summary has the means of the seeds, and each of them") {
     CHECK(s.accounts[i].name == names[i]);
     CHECK(s.accounts[i].seconds == Approx(means[i]));
   }
+  // Shares are means over the seeds, so that of the kept training is the goodput.
+  const double shares[] = {0.375, 0.045, 0.515, 0.03, 0.02, 0.015};
+  for (std::size_t i = 0; i < 6; ++i) CHECK(s.accounts[i].share == Approx(shares[i]));
+  CHECK(s.accounts[0].share == Approx(s.goodput.mean));
   REQUIRE(s.causes.size() == 1);
   CHECK(s.causes[0].name == "any");
   CHECK(s.causes[0].events == Approx(2.5));
