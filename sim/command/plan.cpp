@@ -14,6 +14,7 @@
 #include "sim/base/quantity.h"
 #include "sim/base/text.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/cost_options.h"
 #include "sim/command/common/gpu_list.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/plan_file.h"
@@ -44,16 +45,6 @@ constexpr int plans_listed = 10;  // by default
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Stop{exit_usage, message};
-}
-
-double positive(const Options& options, const char* name, double most) {
-  if (!options.has(name)) return 0;
-  const std::string text = options.text(name);
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || end != text.c_str() + text.size() || !(value > 0) || value > most)
-    refuse(fmt::format("--{}: '{}' is not a number above 0, at most {:g}", name, text, most));
-  return value;
 }
 
 planner::Question question_of(const Options& options) {

@@ -10,6 +10,7 @@
 #include "sim/answer/pass_times.h"
 #include "sim/answer/resolve_balanced.h"
 #include "sim/base/cores.h"
+#include "sim/command/common/cost_options.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/session.h"
 #include "sim/command/common/watch.h"
@@ -31,6 +32,8 @@ void declare_run(Options& options) {
   declare_watch(options);
   declare_report(options);
   declare_detail(options);
+  declare_price(options);
+  declare_tokens(options);
   options.flag("fixes", "replay single changes of the plan that make it fit, or faster")
       .value("method", "NAME",
              "fast (default), or reference: every operation, no shortcut; it alone goes on after "
@@ -84,8 +87,8 @@ engine::Options replay_options(const Options& options, const program::Plan& plan
 
 // Stops if --seeds meets an option of a single run.
 int number_of_seeds(const Options& options) {
-  for (const char* of_one :
-       {"trace", "memory-plot", "memory-snapshot", "report", "timelines", "fixes", "all-ranks"})
+  for (const char* of_one : {"trace", "memory-plot", "memory-snapshot", "report", "timelines",
+                             "fixes", "all-ranks", "price", "tokens"})
     if (options.has(of_one))
       throw Stop{exit_usage, fmt::format("--{} is of one run, --seeds are many", of_one)};
   return static_cast<int>(options.number("seeds", 100, 1, 100'000));
@@ -142,6 +145,28 @@ void add_assumptions(const input::PlanFile& file, output::Document& document) {
   document.blocks.emplace_back(output::Data{"assumed", output::Json(assumed)});
   document.blocks.emplace_back(
       output::Note{"", fmt::format("assumed: {}", fmt::join(assumed, "; "))});
+}
+
+// The cost, energy and days of the run, where they are known.
+void add_cost(const Options& options, const input::Machine& machine, const answer::Answer& answer,
+              output::Document& document) {
+  const answer::CostBasis basis =
+      cost_basis(options, machine.price_per_gpu_hour, machine.gpu.power_w);
+  const double rate = answer::tokens_per_second_gpu(answer);
+  const int gpus = static_cast<int>(answer.plan.world());
+  const std::string text = answer::cost_text(basis, rate, gpus);
+  if (text.empty()) return;
+  const answer::RunCost cost = answer::run_cost(basis, rate, gpus);
+  const auto known = [](double value) { return value > 0 ? output::Json(value) : output::Json(); };
+  document.blocks.insert(document.blocks.begin() + 1, output::Note{"", text});
+  document.blocks.emplace_back(
+      output::Data{"run_cost",
+                   {{"per_million_tokens", known(cost.per_million_tokens)},
+                    {"kwh_per_million_tokens", known(cost.kwh_per_million_tokens)},
+                    {"tokens", known(basis.tokens)},
+                    {"days", known(cost.days)},
+                    {"cost", known(cost.cost)},
+                    {"energy_mwh", known(cost.mwh)}}});
 }
 
 // Changes that make a plan fit, or win back what it loses.
@@ -201,6 +226,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   output::Document document = output::answer_document(answer, interval_text);
   if (fits)
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});
+  if (fits) add_cost(options, site.machine, answer, document);
   add_assumptions(file, document);
   recordings.add_timelines(answer, document);
   add_fixes(plan, answer, options.has("fixes"), document);

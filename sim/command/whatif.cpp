@@ -7,8 +7,10 @@
 #include <set>
 
 #include "sim/base/cores.h"
+#include "sim/base/outputs.h"
 #include "sim/base/quantity.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/cost_options.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
@@ -113,6 +115,14 @@ std::vector<input::Variant> variants_of(const Options& options, study::WhatifSet
   return variants;
 }
 
+// The columns with one value per row: lists and objects are for --json.
+std::string scalar_csv(output::Rows table) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
+    for (const std::vector<output::Json>& cells : table.cells)
+      if (cells[i].is_structured()) table.columns[i].key.clear();
+  return output::csv(table);
+}
+
 bool is_coupled(const Options& options) {
   const std::string network =
       options.choice("network", "isolated", {"isolated", "coupled", "ns-3"});
@@ -137,6 +147,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
           "price", "NUMBER",
           "what a GPU costs per hour: adds the cost of a million tokens; NAME=NUMBER[,...]: of a "
           "cluster or a variant")
+      .value("csv", "FILE", "also one row per variant into FILE; -: on stdout instead of the text")
       .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
       .value("seeds", "N",
              "draws of chance per variant: mean and 90 % range over N seeds of flow hashes and of "
@@ -145,8 +156,13 @@ int run_whatif(const Arguments& arguments, Globals globals) {
       .words(0, 1000);
   declare_plan(options);
   declare_detail(options);
+  declare_tokens(options);
   declare_report(options);
   options.parse(arguments, globals);
+  const std::string csv = options.text("csv", "");
+  if (csv == "-" && globals.json)
+    throw Stop{exit_usage, "--csv - and --json would both write to stdout"};
+  if (!csv.empty() && csv != "-") declare_output(csv, "csv");
   study::WhatifSettings settings;
   const std::vector<input::Variant> variants = variants_of(options, settings);
   settings.seeds = static_cast<int>(options.number("seeds", 1, 1, 1000));
@@ -154,6 +170,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   settings.coupled = is_coupled(options);
   settings.memory = detail_of(options, settings.coupled ? "--network coupled" : "");
   if (options.has("price")) read_prices(options.text("price"), settings);
+  settings.tokens = positive(options, "tokens", 1e18);
 
   catch_interrupts();
   Progress progress("whatif", variants.size() + 1, globals.quiet);
@@ -165,7 +182,12 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   if (interrupted()) throw Stop{exit_interrupted, "interrupted"};
   const std::vector<output::WhatifRow> table = need(rows);
   if (options.has("report")) write_page(options.text("report"), output::whatif_page(table));
-  say(globals, "whatif", output::whatif_document(table));
+  const output::Document document = output::whatif_document(table);
+  if (csv == "-")
+    print(scalar_csv(*document.table(output::whole)));
+  else if (!csv.empty())
+    save(csv, scalar_csv(*document.table(output::whole)));
+  if (csv != "-") say(globals, "whatif", document);
   return table.front().fits ? exit_yes : exit_no;
 }
 

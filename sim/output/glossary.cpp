@@ -44,12 +44,23 @@ constexpr std::array terms = std::to_array<Term>({
     {"convention",
      "How the FLOPs of a throughput are counted, for example `megatron` (Megatron-LM's "
      "formula) or `hardware` (what is executed)."},
+    {"cost",
+     "Price of the GPU hours: per million tokens, or of all tokens of a training (--tokens). The "
+     "price is price_per_gpu_hour of the cluster, or --price; `plan --objective cost` finds the "
+     "cheapest plan."},
     {"coupled",
      "A replay in which transfers that use the same link at the same time slow each "
      "other down."},
     {"data parallelism",
      "Replicas of the model train on different sequences and add up their "
      "gradients (dp)."},
+    {"ecmp",
+     "Equal-cost multi-path: a switch hashes each flow to one of its uplinks, so flows may "
+     "collide. Write fabric.kind=leaf_spine; fabric.hash_seed is another draw, `whatif --seeds N` "
+     "many."},
+    {"energy",
+     "Energy of the GPU boards at their power limit (gpu.power_w of the cluster), without CPUs, "
+     "switches and cooling (PUE); `plan --objective energy` finds the plan with the least."},
     {"events",
      "Failures of a campaign, of all nodes in the pool: also those that hit a spare, a node in "
      "repair, or a job that is down already. Interruptions are the events that stop the job."},
@@ -93,6 +104,12 @@ constexpr std::array terms = std::to_array<Term>({
     {"pass", "The forward or backward computation of one chunk for one microbatch."},
     {"peak", "The most bytes held at one time during the step."},
     {"pipeline parallelism", "Stages hold consecutive layers and pass microbatches on (pp)."},
+    {"power",
+     "Power limit of a GPU board: gpu.power_w of the cluster. With it `run`, `plan` and `whatif` "
+     "print energy (kWh, MWh)."},
+    {"price",
+     "What one GPU costs per hour, in your currency: price_per_gpu_hour of the cluster, or --price "
+     "of run, plan, whatif and campaign. With it they print the cost."},
     {"profile", "Measured efficiencies of a GPU and its host that turn operations into times."},
     {"rank", "One process of the job, on one GPU."},
     {"rank class", "Ranks that run the same program with the same times; one of them is replayed."},

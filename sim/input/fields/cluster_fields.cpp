@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "sim/base/text.h"
 #include "sim/input/text/number_text.h"
@@ -45,6 +46,19 @@ std::string in_text_format(const FieldDescriptor& field, const std::string& valu
     text += c;
   }
   return text + '"';
+}
+
+// "2:1" as "2", for a field that is a ratio: switches are sold with such numbers. Other text is
+// unchanged.
+std::string without_colon(const FieldDescriptor& field, const std::string& text) {
+  if (!field.name().ends_with("oversubscription")) return text;
+  double down = 0, up = 0;
+  const char* const end = text.data() + text.size();
+  const auto [colon, first] = std::from_chars(text.data(), end, down);
+  if (first != std::errc{} || colon == end || *colon != ':') return text;
+  const auto [rest, second] = std::from_chars(colon + 1, end, up);
+  if (second != std::errc{} || rest != end || !(down > 0) || !(up > 0)) return text;
+  return shortest(down / up);
 }
 
 // The message and field that a key such as "node.nics" names.
@@ -92,12 +106,13 @@ Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
                               setting.text.substr(0, 80)));
   const std::string_view key = without_prefix(std::string_view(setting.text).substr(0, equals));
   const std::string path(key.substr(0, 80));
-  const std::string value = setting.text.substr(equals + 1);
+  std::string value = setting.text.substr(equals + 1);
   const Target named = target_of(key, cluster);
   if (!named.problem.empty()) return refuse(named.problem);
   Message* const target = named.message;
   const FieldDescriptor* const field = named.field;
   if (value.empty()) return refuse(fmt::format("'{}' has no value", path));
+  value = without_colon(*field, value);
   if (const std::string problem = field->is_repeated() ? "" : number_problem(*field, value);
       !problem.empty())
     return refuse(problem);

@@ -156,7 +156,15 @@ constexpr std::array cluster_rows{
           .otherwise = "not compared",
           .line = "Memory of a node's CPUs: what is offloaded must fit."},
     Field{.name = "fabric", .line = "What joins the nodes."},
-    Field{.name = "fabric.kind", .line = "Form of the network."},
+    Field{.name = "fabric.kind",
+          .line = "Form of the network. single_switch: one switch joins all nodes. fat_tree: each "
+                  "leaf joins all NICs of nodes_per_leaf nodes, a spine level joins the leaves, "
+                  "and traffic spreads evenly. rail_optimised: leaf r joins NIC r of each node of "
+                  "a unit, a spine level joins the leaves. rail_only: a switch per rail, and "
+                  "rails never meet. three_level: leaves in pods, which a core joins. leaf_spine: "
+                  "separate spines; ECMP or static routes give each flow one of them, so flows "
+                  "collide. dragonfly: groups of routers, each joined to all others. torus: a "
+                  "router per node, joined to its neighbours."},
     Field{.name = "fabric.nodes_per_leaf",
           .unit = "nodes",
           .otherwise = "all on a single switch",
@@ -165,7 +173,8 @@ constexpr std::array cluster_rows{
     Field{.name = "fabric.oversubscription",
           .unit = "ratio",
           .otherwise = "1",
-          .line = "Down-link capacity of a leaf over its up-link capacity; 1 is full bisection."},
+          .line = "Down-link capacity of a leaf over its up-link capacity, as 2 or 2:1; 1 is full "
+                  "bisection."},
     Field{.name = "fabric.leaf_hop",
           .unit = "seconds",
           .otherwise = "0",
@@ -221,8 +230,7 @@ constexpr std::array cluster_rows{
     Field{.name = "transport",
           .otherwise = "NCCL's own, over InfiniBand",
           .line = "The library below NCCL that drives the NICs."},
-    Field{.name = "transport.name",
-          .line = "Names of the network in tables of measurements."},
+    Field{.name = "transport.name", .line = "Names of the network in tables of measurements."},
     Field{.name = "transport.plugin",
           .otherwise = "NCCL's own transport",
           .line = "NCCL's network plugin."},
@@ -245,8 +253,7 @@ constexpr std::array cluster_rows{
           .unit = "share",
           .otherwise = "that of the profile",
           .line = "Share of a NIC's rate that long messages reach."},
-    Field{.name = "transport.source",
-          .line = "Where the numbers of the transport come from."},
+    Field{.name = "transport.source", .line = "Where the numbers of the transport come from."},
 };
 
 }  // namespace

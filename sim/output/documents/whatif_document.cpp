@@ -16,14 +16,6 @@ double of(const WhatifRow& row, Account account) {
   return row.accounts[static_cast<std::size_t>(account)];
 }
 
-// The busiest link between nodes, or else inside of nodes.
-const WhatifRow::Link* bounding(const WhatifRow& row) {
-  for (const WhatifRow::Link& link : row.links) {
-    if (link.fabric) return &link;
-  }
-  return row.links.empty() ? nullptr : &row.links.front();
-}
-
 std::string change(double now, double before) {
   if (before <= 0) return "";
   const double percent = 100 * (now / before - 1);
@@ -82,39 +74,52 @@ std::string waited_for(const WhatifRow& row, const WhatifRow& base, double visib
                      largest(own, before, visible));
 }
 
+// A difference of the step below this share is called small: a bound explains it.
+constexpr double small_change = 1e-3;
+
 // Text of a difference: "step +1.20 s: data-parallel communication +1.15 s, compute +0.05 s".
 std::string cause(const WhatifRow& row, const WhatifRow& base) {
+  if (row.bound == same_as_base) return row.bound;
   const double all = row.step - base.step;
   const double visible = std::max(1e-6 * base.step, 0.02 * std::abs(all));
   const std::string mean = largest(row.accounts, base.accounts, visible);
   if (mean.empty()) return "no difference" + (row.bound.empty() ? "" : ": " + row.bound);
-  return fmt::format("step {:+.3f} s: ", all) + waited_for(row, base, visible) + mean;
+  const bool small = std::abs(all) < small_change * base.step && !row.bound.empty();
+  return fmt::format("step {:+.3f} s: ", all) + waited_for(row, base, visible) + mean +
+         (small ? "; " + row.bound : "");
 }
 
-// Of the links outside or inside of nodes, the busiest one whose use differs from the base by over
-// a tenth, if it is at least a quarter as busy as the busiest; else the busiest one. nullptr: no
-// link is used.
-const WhatifRow::Link* shown_link(const WhatifRow& row, const WhatifRow& base, bool fabric) {
-  const WhatifRow::Link* first = nullptr;
+// The busiest link outside or inside of nodes; nullptr: no link is used. Links are in order of use.
+const WhatifRow::Link* busiest_link(const WhatifRow& row, bool fabric) {
+  const auto first = std::ranges::find(row.links, fabric, &WhatifRow::Link::fabric);
+  return first == row.links.end() ? nullptr : &*first;
+}
+
+// The use of other links that differs from the base by over a tenth: links at least a quarter as
+// busy as the busiest.
+std::string changed_links(const WhatifRow& row, const WhatifRow& base) {
+  std::string text;
   for (const WhatifRow::Link& link : row.links) {
-    if (link.fabric != fabric) continue;
-    if (first == nullptr) first = &link;
+    const WhatifRow::Link* busiest = busiest_link(row, link.fabric);
     const auto before = std::ranges::find(base.links, link.kind, &WhatifRow::Link::kind);
     const double was = before == base.links.end() ? 0 : before->busy;
-    if (4 * link.busy >= first->busy && std::abs(link.busy - was) > 0.1 * was) return &link;
+    if (&link == busiest || 4 * link.busy < busiest->busy) continue;
+    if (std::abs(link.busy - was) <= 0.1 * was) continue;
+    text += fmt::format("; changed: {} {:.1f} %, base {:.1f} %", link.busiest, 100 * link.busy,
+                        100 * was);
   }
-  return first;
+  return text;
 }
 
 std::string links_text(const WhatifRow& row, const WhatifRow& base) {
   std::string text;
   for (const bool fabric : {true, false}) {
-    const WhatifRow::Link* link = shown_link(row, base, fabric);
+    const WhatifRow::Link* link = busiest_link(row, fabric);
     if (link == nullptr) continue;
     text += fmt::format("{}{} {:.1f} % ({})", text.empty() ? "" : "; ", link->busiest,
                         100 * link->busy, link->traffic);
   }
-  return text.empty() ? "no link is used" : "busiest links: " + text;
+  return text.empty() ? "no link is used" : "busiest links: " + text + changed_links(row, base);
 }
 
 Json links_json(const WhatifRow& row) {
@@ -143,7 +148,28 @@ Json stages_json(const WhatifRow& row) {
   return stages;
 }
 
-std::vector<Column> columns(bool priced, engine::MemoryDetail memory, bool drawn) {
+// What the table has beside its usual columns.
+struct Shown {
+  bool priced = false, drawn = false;
+  bool days = false, cost = false, energy = false;  // of the whole training
+  engine::MemoryDetail memory = engine::MemoryDetail::exact;
+};
+
+Shown shown(const std::vector<WhatifRow>& rows) {
+  const auto any = [&](auto test) { return std::ranges::any_of(rows, test); };
+  Shown all;
+  all.priced = any([](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
+  all.drawn = any([](const WhatifRow& row) { return row.draws > 1; });
+  all.days = any([](const WhatifRow& row) { return row.days > 0; });
+  all.cost = any([](const WhatifRow& row) { return row.cost > 0; });
+  all.energy = any([](const WhatifRow& row) { return row.energy_mwh > 0; });
+  // All variants that ran have the same level of detail.
+  for (const WhatifRow& row : rows)
+    if (row.memory != engine::MemoryDetail::exact) all.memory = row.memory;
+  return all;
+}
+
+std::vector<Column> columns(const Shown& show) {
   std::vector<Column> all = {{"name", "variant", "", 0, true},
                              {"settings", ""},
                              {"problem", ""},
@@ -153,7 +179,7 @@ std::vector<Column> columns(bool priced, engine::MemoryDetail memory, bool drawn
                              {"", "change", ""},
                              {"tokens_per_second_gpu", "tokens/s/GPU", "", 0},
                              {"tflops_gpu_paper", ""},
-                             {"cost_per_million_tokens", priced ? "cost/Mtoken" : "", "", 3},
+                             {"cost_per_million_tokens", show.priced ? "cost/Mtoken" : "", "", 3},
                              {"bubble", "bubble", "", 1, false, " %", 100},
                              {"accounts_s", ""},
                              {"stages_accounts_s", ""},
@@ -167,20 +193,22 @@ std::vector<Column> columns(bool priced, engine::MemoryDetail memory, bool drawn
                              {"links", ""},
                              {"", "fabric link", ""}};
   all.push_back({"bound", ""});
-  if (drawn)
+  if (show.days) all.push_back({"days", "days", "", 1});
+  if (show.cost) all.push_back({"cost", "cost", "", 4, false, "", 1, Show::general});
+  if (show.energy) all.push_back({"energy_mwh", "energy", "MWh", 1});
+  if (show.drawn)
     all.insert(
         all.end(),
         {{"draws", "draws"}, {"step_low_s", "90 % from", "s", 3}, {"step_high_s", "to", "s", 3}});
-  if (memory == engine::MemoryDetail::exact) return all;
+  if (show.memory == engine::MemoryDetail::exact) return all;
   all.push_back({"memory", ""});
   all.push_back(
-      {"reserved_most_gib", memory == engine::MemoryDetail::bounded ? "at most" : "", "", 1});
+      {"reserved_most_gib", show.memory == engine::MemoryDetail::bounded ? "at most" : "", "", 1});
   return all;
 }
 
 // Cells of a variant; values that exist only for variants that fit are null otherwise.
-std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::MemoryDetail memory,
-                        bool drawn) {
+std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, const Shown& show) {
   const auto fitting = [&](double value) { return row.fits ? Json(value) : Json(nullptr); };
   const auto running = [&](double value) {
     return row.problem.empty() ? Json(value) : Json(nullptr);
@@ -209,17 +237,22 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, engine::Mem
   all.push_back(asked ? running(row.reserved_gib) : Json(nullptr));
   all.push_back(running(row.capacity_gib));
   all.push_back(links_json(row));
-  const WhatifRow::Link* link = bounding(row);
+  // The busiest link between nodes, or else inside of nodes.
+  const WhatifRow::Link* link = busiest_link(row, true);
+  if (link == nullptr) link = busiest_link(row, false);
   all.emplace_back(!row.fits         ? ""
                    : link == nullptr ? "none"
                                      : fmt::format("{} {:.1f} %", link->kind, 100 * link->busy));
   all.emplace_back(row.bound);
-  if (drawn) {
+  if (show.days) all.push_back(fitting(row.days));
+  if (show.cost) all.push_back(fitting(row.cost));
+  if (show.energy) all.push_back(fitting(row.energy_mwh));
+  if (show.drawn) {
     all.emplace_back(row.draws);
     all.push_back(fitting(row.step_low));
     all.push_back(fitting(row.step_high));
   }
-  if (memory == engine::MemoryDetail::exact) return all;
+  if (show.memory == engine::MemoryDetail::exact) return all;
   all.emplace_back(std::string(engine::name(row.memory)));
   all.push_back(row.reserved_most_gib > 0 ? Json(row.reserved_most_gib) : Json(nullptr));
   return all;
@@ -244,9 +277,9 @@ std::string reason(const WhatifRow& row, const WhatifRow& base) {
 }  // namespace
 
 Json to_json(const WhatifRow& row) {
-  const bool drawn = row.draws > 1;
-  return to_json(
-      Rows{"", "", columns(true, row.memory, drawn), {cells(row, row, row.memory, drawn)}})[0];
+  Shown show = shown({row});
+  show.priced = true;
+  return to_json(Rows{"", "", columns(show), {cells(row, row, show)}})[0];
 }
 
 WhatifRow whatif_row(const Json& json) {
@@ -277,6 +310,9 @@ WhatifRow whatif_row(const Json& json) {
   row.capacity_gib = number("capacity_gib");
   if (json.contains("reserved_most_gib")) row.reserved_most_gib = number("reserved_most_gib");
   row.bound = json.at("bound");
+  for (const auto& [key, value] :
+       {std::pair{"days", &row.days}, {"cost", &row.cost}, {"energy_mwh", &row.energy_mwh}})
+    if (json.contains(key)) *value = number(key);
   if (json.contains("draws")) {
     row.draws = json.at("draws");
     row.step_low = number("step_low_s");
@@ -291,22 +327,18 @@ WhatifRow whatif_row(const Json& json) {
 
 Document whatif_document(const std::vector<WhatifRow>& rows) {
   const WhatifRow& base = rows.front();
-  const bool priced = std::ranges::any_of(
-      rows, [](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
-  // All variants that ran have the same level of detail.
-  engine::MemoryDetail memory = engine::MemoryDetail::exact;
-  for (const WhatifRow& row : rows)
-    if (row.memory != engine::MemoryDetail::exact) memory = row.memory;
-  const bool drawn = std::ranges::any_of(rows, [](const WhatifRow& row) { return row.draws > 1; });
-  Rows table{whole, "", columns(priced, memory, drawn), {}};
+  const Shown show = shown(rows);
+  Rows table{whole, "", columns(show), {}};
   std::string reasons;
   for (const WhatifRow& row : rows) {
-    table.cells.push_back(cells(row, base, memory, drawn));
+    table.cells.push_back(cells(row, base, show));
     reasons += reason(row, base);
   }
   table.footnote =
       "TP, CP, DP, PP: seconds of the step that wait for that communication; mean of the ranks.\n"
       "Fabric link: the busiest outside of the nodes, as a share of the step\n";
+  if (show.energy)
+    table.footnote += "Energy: boards at gpu.power_w, without CPUs, switches and cooling (PUE)\n";
   Document document;
   document.blocks.emplace_back(std::move(table));
   document.blocks.emplace_back(Note{"", reasons});

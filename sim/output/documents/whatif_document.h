@@ -9,6 +9,9 @@
 
 namespace sim::output {
 
+// The `bound` of a variant that sets the values of the base.
+inline constexpr const char* same_as_base = "the same as the base";
+
 // One variant; the first row is the base.
 struct WhatifRow {
   std::string name;
@@ -19,6 +22,7 @@ struct WhatifRow {
   std::string reason;                                           // why it ran out of memory
   double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
   double cost_per_million_tokens = 0;                           // 0: no price
+  double days = 0, cost = 0, energy_mwh = 0;                    // of the whole training; 0: unknown
   std::vector<double> accounts;                                 // seconds, mean over ranks
   // [stage][account], seconds: the accounts of the stage's rank that waits least for other stages.
   std::vector<std::vector<double>> stages;
@@ -35,7 +39,8 @@ struct WhatifRow {
   // step_low and step_high are the 5 % and 95 % quantiles. 1: one draw, no quantiles.
   int draws = 1;
   double step_low = 0, step_high = 0;
-  std::string bound;  // why a changed setting may change nothing; "": no rule applies
+  // Why a changed setting may change nothing, or `same_as_base`; "": no rule applies.
+  std::string bound;
 };
 
 Json to_json(const WhatifRow& row);

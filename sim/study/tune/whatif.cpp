@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/answer/evaluate.h"
+#include "sim/answer/run_cost.h"
 #include "sim/base/drawn_range.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/record.h"
@@ -67,7 +68,7 @@ void set_stages(const engine::RunReport& run, output::WhatifRow& row) {
 
 // The row of an answer, without its links.
 output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& answer,
-                         engine::MemoryDetail memory, double price) {
+                         engine::MemoryDetail memory, const answer::CostBasis& basis) {
   output::WhatifRow row;
   row.name = variant.name;
   row.settings = variant.settings;
@@ -88,7 +89,12 @@ output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& an
   row.tokens_gpu = answer::tokens_per_second_gpu(answer);
   row.tflops_gpu = answer.rates.front().tflops_gpu;
   row.bubble = answer.run.bubble;
-  row.cost_per_million_tokens = price / 3600 / row.tokens_gpu * 1e6;
+  const answer::RunCost cost =
+      answer::run_cost(basis, row.tokens_gpu, static_cast<int>(answer.plan.world()));
+  row.cost_per_million_tokens = cost.per_million_tokens;
+  row.days = cost.days;
+  row.cost = cost.cost;
+  row.energy_mwh = cost.mwh;
   return row;
 }
 
@@ -103,6 +109,16 @@ double price_of_variant(const input::Variant& variant, const input::Machine& mac
   for (const std::string& name : {variant.name, machine.cluster.name})
     if (const auto at = settings.prices.find(name); at != settings.prices.end()) return at->second;
   return settings.price_per_gpu_hour > 0 ? settings.price_per_gpu_hour : machine.price_per_gpu_hour;
+}
+
+// Whether a variant sets the values that the base has already.
+bool is_base(const input::PlanFile& file, const WhatifSettings& settings) {
+  const Result<input::PlanFile> base = loaded(settings, settings.settings);
+  return base && base->machine.cluster == file.machine.cluster &&
+         base->machine.gpu == file.machine.gpu && base->machine.path == file.machine.path &&
+         base->machine.others == file.machine.others &&
+         base->machine.price_per_gpu_hour == file.machine.price_per_gpu_hour &&
+         output::to_json(base->plan) == output::to_json(file.plan);
 }
 
 // One draw of a variant.
@@ -121,8 +137,9 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
   how.couple = settings.coupled;
   how.memory = settings.memory;
   const answer::Answer answer = answer::evaluate(*plan, how);
-  output::WhatifRow row =
-      row_of(variant, answer, settings.memory, price_of_variant(variant, file->machine, settings));
+  const answer::CostBasis basis = {price_of_variant(variant, file->machine, settings),
+                                   file->machine.gpu.power_w, settings.tokens};
+  output::WhatifRow row = row_of(variant, answer, settings.memory, basis);
   if (!row.fits) return row;
   const std::vector<LinkUse> uses = link_use(*plan, answer.run.step_time);
   if (!uses.empty()) {
@@ -133,7 +150,10 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
           {kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.fabric});
     }
   }
-  row.bound = why_unchanged(variant.settings, **found, row);
+  if (!variant.settings.empty() && is_base(*file, settings))
+    row.bound = output::same_as_base;
+  else
+    row.bound = why_unchanged(variant.settings, **found, row);
   return row;
 }
 
@@ -146,7 +166,8 @@ void set_range(const std::vector<double>& steps, output::WhatifRow& row) {
   const double change = row.step / range.mean;
   row.tokens_gpu *= change;
   row.tflops_gpu *= change;
-  row.cost_per_million_tokens /= change;
+  for (double* paid : {&row.cost_per_million_tokens, &row.days, &row.cost, &row.energy_mwh})
+    *paid /= change;
   row.step = range.mean;
 }
 

@@ -28,6 +28,7 @@ struct WhatifSettings {
   // Prices per GPU and hour by the name of a variant or of its cluster. They come before the two
   // above.
   std::map<std::string, double, std::less<>> prices;
+  double tokens = 0;     // of the whole training; 0: unknown
   bool coupled = false;  // all transfers of the step share one network
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   int workers = 1;

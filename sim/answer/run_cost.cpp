@@ -1,0 +1,41 @@
+#include "sim/answer/run_cost.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/text.h"
+
+namespace sim::answer {
+
+RunCost run_cost(const CostBasis& basis, double tokens_s_gpu, int gpus) {
+  const double gpu_hours_per_token = 1 / tokens_s_gpu / 3600;
+  RunCost all;
+  all.per_million_tokens = basis.price_per_gpu_hour * gpu_hours_per_token * 1e6;
+  all.kwh_per_million_tokens = basis.power_w * gpu_hours_per_token * 1e6 / 1e3;
+  all.days = basis.tokens / tokens_s_gpu / gpus / 86400;
+  all.cost = all.per_million_tokens * basis.tokens / 1e6;
+  all.mwh = all.kwh_per_million_tokens * basis.tokens / 1e6 / 1e3;
+  return all;
+}
+
+std::string cost_text(const CostBasis& basis, double tokens_s_gpu, int gpus) {
+  const RunCost all = run_cost(basis, tokens_s_gpu, gpus);
+  std::string text;
+  if (basis.price_per_gpu_hour > 0)
+    text += fmt::format("cost: {:.4g} per million tokens, at {} per GPU and hour\n",
+                        all.per_million_tokens, shortest(basis.price_per_gpu_hour));
+  if (basis.power_w > 0)
+    text += fmt::format(
+        "energy: {:.4g} kWh per million tokens: boards at {} W, without CPUs, switches and "
+        "cooling (PUE)\n",
+        all.kwh_per_million_tokens, shortest(basis.power_w));
+  if (basis.tokens > 0) {
+    text += fmt::format("{:.4g} tokens: {:.4g} days on {}", basis.tokens, all.days,
+                        counted(gpus, "GPU"));
+    if (basis.price_per_gpu_hour > 0) text += fmt::format(", cost {:.4g}", all.cost);
+    if (basis.power_w > 0) text += fmt::format(", {:.4g} MWh", all.mwh);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace sim::answer

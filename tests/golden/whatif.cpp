@@ -1,0 +1,132 @@
+// whatif.cpp — the reasons, links and cost that `whatif` prints for each variant.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+using nlohmann::json;
+
+namespace {
+
+const std::string plan =
+    "model=llama-3.1-8b cluster=dgx-h100 gpus=16 global_batch=16 sequence=4096 micro_batch=1 tp=4 "
+    "pp=2 ";
+
+std::string text_of(const std::string& command, const std::string& folder) {
+  const golden::Finished finished = run("./rehearse whatif " + plan + command + " -q", folder);
+  INFO(command << "\n" << finished.err);
+  REQUIRE(finished.code == 0);
+  return finished.out;
+}
+
+// The lines of a variant below the table, up to the next variant.
+std::string reason_of(const std::string& text, const std::string& variant) {
+  const std::size_t at = text.find("\n" + variant + "\n  ");
+  REQUIRE(at != std::string::npos);
+  std::size_t end = at + 1 + variant.size();
+  while ((end = text.find('\n', end + 1)) != std::string::npos)
+    if (end + 1 >= text.size() || text[end + 1] != ' ') break;
+  return text.substr(at + 1, end - at - 1);
+}
+
+}  // namespace
+
+TEST_CASE("golden: the reason of a variant is that of its own row") {
+  const std::string folder = golden::scratch("whatif-reasons");
+  const std::string text =
+      text_of("--vary node.nic_bandwidth=200Gb/s,400Gb/s,800Gb/s --vary node.nics=8", folder);
+  INFO(text);
+  const std::string same = reason_of(text, "node.nic_bandwidth=400Gb/s node.nics=8");
+  CHECK(same.find("the same as the base") != std::string::npos);
+  CHECK(same.find("slot") == std::string::npos);
+  // A slot that carries less than the NIC explains why a faster NIC gains nothing.
+  const std::string fast = reason_of(text, "node.nic_bandwidth=800Gb/s node.nics=8");
+  CHECK(fast.find("the NIC of 100 GB/s sits on a slot") != std::string::npos);
+  CHECK(reason_of(text, "node.nic_bandwidth=200Gb/s node.nics=8").find("slot") ==
+        std::string::npos);
+}
+
+TEST_CASE("golden: the table and the text of whatif name one busiest link") {
+  const std::string folder = golden::scratch("whatif-links");
+  const std::string command =
+      "fabric.kind=fat_tree fabric.nodes_per_leaf=1 --vary fabric.oversubscription=1,2:1,4";
+  const std::string text = text_of(command, folder);
+  const json rows = json::parse(text_of(command + " --json", folder))["result"];
+  REQUIRE(rows.size() == 4);
+  for (const json& row : rows) {
+    const json* most = nullptr;
+    for (const json& link : row["links"])
+      if (link["fabric"] == true && (most == nullptr || link["busy"] > (*most)["busy"]))
+        most = &link;
+    REQUIRE(most != nullptr);
+    const std::string reason = reason_of(text, row["name"]);
+    INFO(reason);
+    CHECK(reason.find("busiest links: " + (*most)["busiest"].get<std::string>()) !=
+          std::string::npos);
+  }
+  // 2:1 is 2.
+  const json two =
+      json::parse(text_of("fabric.kind=fat_tree fabric.nodes_per_leaf=1 --vary "
+                          "fabric.oversubscription=2 --json",
+                          folder))["result"];
+  CHECK(rows[2]["step_time_s"] == two[1]["step_time_s"]);
+}
+
+TEST_CASE("golden: whatif writes its variants as CSV, with the cost of a training") {
+  const std::string folder = golden::scratch("whatif-csv");
+  const std::string command = "--vary gpus=16,32 --price 2 gpu.power_w=700 --tokens 1e12 ";
+  const std::string csv = text_of(command + "--csv -", folder);
+  CHECK(csv.starts_with("name,problem,fits,"));
+  CHECK(csv.find("links") == std::string::npos);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 4);
+  const json rows = json::parse(text_of(command + "--json", folder))["result"];
+  for (const json& row : rows) {
+    const double hours = 1e12 / row["tokens_per_second_gpu"].get<double>() / 3600;
+    CHECK(row["cost_per_million_tokens"].get<double>() == Approx(2 * hours / 1e6));
+    CHECK(row["cost"].get<double>() == Approx(2 * hours));
+    CHECK(row["energy_mwh"].get<double>() == Approx(700 * hours / 1e6));
+  }
+  CHECK(rows[2]["days"].get<double>() ==
+        Approx(1e12 / rows[2]["tokens_per_second_gpu"].get<double>() / 32 / 86400));
+  const std::string text = text_of(command, folder);
+  CHECK(text.find("without CPUs, switches and cooling (PUE)") != std::string::npos);
+}
+
+TEST_CASE("golden: run prints cost, days and energy where they are known") {
+  const std::string folder = golden::scratch("run-cost");
+  const std::string words = "./rehearse run " + plan + "-q ";
+  CHECK(run(words, folder).out.find("cost:") == std::string::npos);
+  const std::string priced = run(words + "cluster.price_per_gpu_hour=2.5", folder).out;
+  INFO(priced);
+  CHECK(priced.find("per million tokens, at 2.5 per GPU and hour\n") != std::string::npos);
+  const golden::Finished whole =
+      run(words + "--price 2 gpu.power_w=700 --tokens 1e12 --json", folder);
+  const json result = json::parse(whole.out)["result"];
+  const double hours = 1e12 / result["tokens_s_gpu"].get<double>() / 3600;
+  CHECK(result["run_cost"]["cost"].get<double>() == Approx(2 * hours));
+  CHECK(result["run_cost"]["energy_mwh"].get<double>() == Approx(700 * hours / 1e6));
+  CHECK(result["run_cost"]["days"].get<double>() == Approx(hours / 16 / 24));
+  CHECK(run(words + "--tokens many", folder).code == 64);
+}
+
+TEST_CASE("golden: doc leads from words of an architect to fields") {
+  const std::string folder = golden::scratch("doc-words");
+  const auto says = [&](const std::string& term, const std::string& said) {
+    const golden::Finished finished = run("./rehearse doc " + term + " --wide", folder);
+    INFO(finished.out << finished.err);
+    CHECK(finished.code == 0);
+    CHECK(finished.out.find(said) != std::string::npos);
+  };
+  says("price", "price_per_gpu_hour");
+  says("cost", "--objective cost");
+  says("energy", "gpu.power_w");
+  says("power", "gpu.power_w");
+  says("ecmp", "fabric.kind=leaf_spine");
+  says("events", "Interruptions are the events");
+  says("interruptions", "no interruption");
+  for (const char* kind : {"single_switch", "fat_tree", "rail_optimised", "rail_only",
+                           "three_level", "leaf_spine", "dragonfly", "torus"})
+    says("fabric.kind", std::string(kind) + ":");
+}
