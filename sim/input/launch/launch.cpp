@@ -7,11 +7,13 @@
 #include <cctype>
 #include <cstdint>
 
+#include "sim/input/launch/nemo_script.h"
+
 namespace sim::input {
 namespace {
 
 // form: a template of Helm or Jinja, with values to fill in.
-enum class Format : std::uint8_t { json, toml, yaml, script, form, none };
+enum class Format : std::uint8_t { json, toml, yaml, script, python, form, none };
 
 // "[section]" or `key = value`: TOML. A shell writes no blanks around '='.
 bool is_toml(std::string_view line) {
@@ -38,7 +40,9 @@ bool is_yaml(std::string_view line) {
 
 // The format by the first line that is no comment. none: no such line, or nothing recognises it.
 Format format_of(std::string_view text) {
-  if (text.starts_with("#!")) return Format::script;
+  if (text.starts_with("#!") && text.substr(0, text.find('\n')).find("python") == text.npos)
+    return Format::script;
+  if (is_python(text)) return Format::python;
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -59,6 +63,7 @@ Format format_of(std::string_view text) {
 Format format_of_name(std::string_view path) {
   if (path.ends_with(".yaml") || path.ends_with(".yml")) return Format::yaml;
   if (path.ends_with(".toml")) return Format::toml;
+  if (path.ends_with(".py")) return Format::python;
   return path.ends_with(".json") ? Format::json : Format::script;
 }
 
@@ -71,7 +76,7 @@ LaunchFile refused_launch(std::string where, std::string message) {
 }
 
 bool named_as_launch(std::string_view path) {
-  constexpr std::array<std::string_view, 4> suffixes{".sh", ".yaml", ".yml", ".toml"};
+  constexpr std::array<std::string_view, 5> suffixes{".sh", ".yaml", ".yml", ".toml", ".py"};
   return std::ranges::any_of(suffixes, [&](auto suffix) { return path.ends_with(suffix); });
 }
 
@@ -85,12 +90,14 @@ LaunchFile read_launch(const std::string& text, const std::string& path) {
                           "a template of Helm or Jinja; fill it in first (helm template), and give "
                           "the file that it makes");
   if (format == Format::json) return read_deepspeed(text, path);
+  if (format == Format::python) return read_nemo_script(text, path);
   return {read_megatron(text, path)};
 }
 
 bool is_launch_text(std::string_view text) {
   const Format format = format_of(text);
-  return format == Format::script || format == Format::yaml || format == Format::toml;
+  return format == Format::script || format == Format::yaml || format == Format::toml ||
+         format == Format::python;
 }
 
 }  // namespace sim::input

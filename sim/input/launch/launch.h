@@ -7,6 +7,7 @@
 //           accelerate, and the programs of workloads/launchers
 //   JSON    DeepSpeed configuration
 //   TOML    torchtitan
+//   Python  NeMo 2
 //   other   shell script of Megatron-LM and its forks
 //
 // Invariants
@@ -34,8 +35,8 @@ LaunchFile read_launch(const std::string& text, const std::string& path);
 // A file that cannot be read: one problem at `where`.
 LaunchFile refused_launch(std::string where, std::string message);
 
-// True if the suffix is that of a script, YAML or TOML: never a plan. JSON may be another kind of
-// file.
+// True if the suffix is that of a script, YAML, TOML or Python: never a plan. JSON may be another
+// kind of file.
 bool named_as_launch(std::string_view path);
 
 // One function for each format. Errors are in `arguments.problems`.
@@ -43,7 +44,8 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path);
 LaunchFile read_deepspeed(const std::string& text, const std::string& path);
 LaunchFile read_torchtitan(const std::string& text, const std::string& path);
 
-// True if a text is a script, YAML or TOML by its first line. JSON may be another kind of file.
+// True if a text is a script, YAML, TOML or Python by its first line. JSON may be another kind of
+// file.
 bool is_launch_text(std::string_view text);
 
 }  // namespace sim::input

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "sim/base/ascii.h"
 #include "sim/input/fields/fields.h"
@@ -342,6 +343,30 @@ int effects_of(const v1::LauncherKey& row) {
          static_cast<int>(row.deepspeed() && row.choice_size() == 0);
 }
 
+const v1::Preset* find_preset(const v1::Launcher& launcher, std::string_view name) {
+  for (const v1::Preset& preset : launcher.preset())
+    if (std::ranges::count(preset.name(), name) > 0) return &preset;
+  return nullptr;
+}
+
+// Adds "key=value key=value" of a preset after those of the presets that it is made of.
+void add_preset(const v1::Launcher& launcher, const v1::Preset& preset, int depth,
+                LaunchValues& to) {
+  for (const std::string& name : preset.of())
+    if (const v1::Preset* base = find_preset(launcher, name); base && depth < 8)
+      add_preset(launcher, *base, depth + 1, to);
+  for (const std::string& line : preset.value()) {
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      const std::size_t equals = std::min(word.find('='), word.size());
+      LaunchValue& value = to[word.substr(0, equals)] = {};
+      std::istringstream parts(word.substr(std::min(equals + 1, word.size())));
+      for (std::string part; std::getline(parts, part, ',');) value.words.push_back(part);
+      value.is_list = value.words.size() > 1;
+    }
+  }
+}
+
 bool is_included(const std::string& name) {
   return std::ranges::any_of(launchers(), [&](const auto& one) {
     return std::ranges::count(one.second.also(), name) > 0;
@@ -365,6 +390,16 @@ std::optional<LaunchFile> read_by_launcher(const LaunchValues& given, const std:
   if (launcher.has_refuse())
     return refused_launch(path, fmt::format("{}: {}", launcher.line(), launcher.refuse()));
   return KeyReader(launcher, values, text, path).run();
+}
+
+std::optional<LaunchValues> preset_of(std::string_view name, std::string_view preset) {
+  const auto launcher = launchers().find(name);
+  if (launcher == launchers().end()) return std::nullopt;
+  const v1::Preset* found = find_preset(launcher->second, preset);
+  if (!found) return std::nullopt;
+  LaunchValues values;
+  add_preset(launcher->second, *found, 0, values);
+  return values;
 }
 
 std::string launcher_of(const LaunchValues& values) {
@@ -439,6 +474,10 @@ Diagnostics launcher_problems(const std::string& path) {
       problems.push_back({source.where(absent), "a missing key has one effect: set or refuse"});
   }
   check(launcher, launcher.always());
+  for (const v1::Preset& preset : launcher.preset())
+    for (const std::string& base : preset.of())
+      if (find_preset(launcher, base) == nullptr)
+        problems.push_back({source.where(preset), fmt::format("there is no preset '{}'", base)});
   for (const std::string& name : launcher.also())
     if (!launchers().contains(name))
       problems.push_back(

@@ -32,6 +32,10 @@ std::optional<MegatronArguments> read_rows(std::string_view launcher, const Laun
 // there is none.
 std::string launcher_of(const LaunchValues& values);
 
+// The values of keys that a class or a recipe brings, by name; nothing if the launcher's file does
+// not have it.
+std::optional<LaunchValues> preset_of(std::string_view launcher, std::string_view name);
+
 // The launcher whose `command` starts at a word of a script, and its number of words.
 std::pair<std::string, std::size_t> launcher_of(std::span<const shell::Word> words);
 

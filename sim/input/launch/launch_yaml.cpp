@@ -23,6 +23,7 @@
 #include "sim/input/launch/launch_files.h"
 #include "sim/input/launch/launch_values.h"
 #include "sim/input/launch/megatron_flags.h"
+#include "sim/input/launch/megatron_keys.h"
 #include "sim/input/launch/megatron_translator.h"
 
 namespace sim::input {
@@ -48,8 +49,18 @@ void give(Launch& launch, const std::string& name, const LaunchValue& value) {
                          text.find_first_of("abcdefghijklmnopqrstuvwxyz") == 1;
     for (std::string part; parts >> part;)
       given.values.push_back(word_of(plain_word(part, is_list), value.at));
+    if (value.is_unknown && !given.values.empty()) given.values.back().unknowns.push_back(text);
   }
   launch.flags[name] = std::move(given);
+}
+
+// A variable of the environment. False: another key.
+bool is_environment(const std::string& path, const LaunchValue& value, Launch& launch) {
+  if (!path.starts_with("ENV_VARS.")) return false;
+  const std::string name = path.substr(9);
+  launch.environment[name] = {name + "=" + value.text(), value.at, {}};
+  if (value.is_unknown) launch.environment[name].unknowns.push_back(value.text());
+  return true;
 }
 
 // --- Megatron-LM: MODEL_ARGS ---------------------------------------------------------------
@@ -59,10 +70,7 @@ Launch of_arguments(const LaunchValues& values) {
   launch.program = "pretrain_gpt.py";
   launch.started = 1;
   for (const auto& [path, value] : values) {
-    if (path.starts_with("ENV_VARS.")) {
-      const std::string name = path.substr(9);
-      launch.environment[name] = {name + "=" + value.text(), value.at, {}};
-    }
+    is_environment(path, value, launch);
     if (path == "MODE" && (value.text() == "inference" || value.text() == "rl"))
       launch.program = value.text() == "rl" ? "train_rl.py" : "inference.py";
     const std::size_t dashes = path.find(".--");
@@ -135,13 +143,20 @@ constexpr std::array switches{
     Switch{"cross_entropy_loss_fusion", true, "cross-entropy-loss-fusion"},
     Switch{"persist_layer_norm", false, "no-persist-layer-norm"},
     Switch{"grad_reduce_in_fp32", true, "accumulate-allreduce-grads-in-fp32"},
+    Switch{"grad_reduce_in_fp32", false, "grad-reduce-in-bf16"},
+    Switch{"bias_activation_fusion", false, "no-bias-swiglu-fusion"},
+    Switch{"bias_dropout_fusion", false, "no-bias-dropout-fusion"},
+    Switch{"check_for_nan_in_grad", false, "no-check-for-nan-in-loss-and-grad"},
+    Switch{"create_attention_mask", false, "no-create-attention-mask-in-dataloader"},
+    Switch{"async_tensor_model_parallel_allreduce", false,
+           "no-async-tensor-model-parallel-allreduce"},
     Switch{"fp8", true, "fp8-hybrid"},
 };
 // FlagScale keeps flags of Megatron-LM in `system`, `model` and `data`.
 constexpr std::array<std::string_view, 13> sections = {
-    "trainer.strategy.", "strategy.", "model.",     "train.",        "optimizer.",
-    "ddp.",              "dataset.",  "data.",      "tokenizer.",    "comm_overlap.",
-    "dist.",             "system.",   "mixed_precision"};
+    "trainer.strategy.", "strategy.", "model.",     "train.",        "optimizer.", "ddp.",
+    "dataset.",          "data.",     "tokenizer.", "comm_overlap.", "dist.",      "system.",
+    "mixed_precision"};
 // Sections without effect on a step, and sections that only name other files.
 constexpr std::array<std::string_view, 22> other_sections = {"trainer.",
                                                              "exp_manager.",
@@ -226,12 +241,14 @@ bool nemo_key(const std::string& path, const LaunchValue& value, Launch& launch)
     if (!is_off_word(value.text())) give(launch, std::string(one.flag), value);
     return true;
   }
+  bool is_switch = false;
   for (const Switch& one : switches) {
     if (one.key != key) continue;
+    is_switch = true;
     const bool on = !is_off_word(value.text());
     if (on == one.when) give(launch, std::string(one.flag), {{}, value.at, false});
-    return true;
   }
+  if (is_switch) return true;
   std::string flag = key;
   std::replace(flag.begin(), flag.end(), '_', '-');
   const FlagMeaning meaning = flag_meaning(flag);
@@ -260,7 +277,7 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
   launch.started = 1;
   launch.program = "pretrain_gpt.py";
   for (const auto& [path, value] : values) {
-    if (started_by(path, value, launch)) continue;
+    if (started_by(path, value, launch) || is_environment(path, value, launch)) continue;
     if (path == "trainer.precision" || path == "plugins.precision" ||
         path == "trainer.plugins.precision" || path.starts_with("mixed_precision")) {
       precision(path, value, launch);
@@ -373,10 +390,10 @@ std::string unread_configuration(const LaunchValues& values) {
 
 // The key that tells a network other than a decoder, with the reason; "" if no key does.
 std::string other_network(const LaunchValues& values) {
-  for (const char* key : {"model.unet_config", "model.first_stage_config", "model.denoiser_config",
-                          "model.noise_schedule", "model.vision", "model.vision_encoder",
-                          "model.vision_model", "model.mm_cfg", "model.modality_adapter",
-                          "model.speech_encoder", "model.perception"})
+  for (const char* key :
+       {"model.unet_config", "model.first_stage_config", "model.denoiser_config",
+        "model.noise_schedule", "model.vision", "model.vision_encoder", "model.vision_model",
+        "model.mm_cfg", "model.modality_adapter", "model.speech_encoder", "model.perception"})
     if (has_path(values, key))
       return fmt::format("{}: a network of images, speech or diffusion is not simulated", key);
   // Sizes of images and of the encoder of images, as FlagScale's configurations have them.
@@ -406,6 +423,34 @@ LaunchValues with_own_sections(LaunchValues values) {
   return values;
 }
 
+// The settings of the flags. `left`: keys without a meaning, for a note.
+LaunchFile translated(const Launch& launch, const LaunchValues& values,
+                      std::vector<std::string> left, const std::string& text,
+                      const std::string& path) {
+  const shell::Script script;
+  LaunchFile file;
+  file.arguments = Translator(launch, script, text, path).run();
+  // Megatron-Bridge keeps the batch in `train`. Its recipes say what the file does not; a file with
+  // its own data parallelism (`ddp`), as `plan` writes it, is complete.
+  const bool batch =
+      has_path(values, "train.global_batch_size") || has_path(values, "train.micro_batch_size");
+  if (batch && !has_path(values, "ddp.use_distributed_optimizer"))
+    file.arguments.framework = "megatron-bridge";
+  nemo_adapters(values, path, file.arguments);
+  std::erase_if(left, [](const std::string& key) {
+    return key.starts_with("model.peft.") || key.starts_with("peft.");
+  });
+  if (!left.empty()) {
+    constexpr std::size_t most = 24;
+    const std::size_t shown = std::min(left.size(), most);
+    file.arguments.notes.push_back(fmt::format(
+        "not read: {}{}",
+        fmt::join(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+        left.size() > most ? fmt::format(" and {} more", left.size() - most) : ""));
+  }
+  return file;
+}
+
 }  // namespace
 
 LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
@@ -424,42 +469,24 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   if (auto file = read_by_launcher(values, text, path)) return std::move(*file);
   if (const std::string why = other_network(values); !why.empty()) return refused_launch(path, why);
   values = with_own_sections(std::move(values));
-  const shell::Script script;
+  const bool of_command =
+      has_path(values, "MODEL_ARGS.trainer") || has_path(values, "MODEL_ARGS.model");
+  if (!has_path(values, "MODEL_ARGS")) {
+    if (!is_of_megatron(values)) return refused_launch(path, unread_configuration(values));
+    return read_megatron_keys(values, text, path);
+  }
   std::vector<std::string> left;
-  Launch launch;
-  if (has_path(values, "MODEL_ARGS.trainer") || has_path(values, "MODEL_ARGS.model")) {
-    // A NeMo command line in a file of the same format.
-    launch = of_nemo(below(values, "MODEL_ARGS."), left);
-    program_of_folder(path, launch);
-  } else if (has_path(values, "MODEL_ARGS")) {
-    launch = of_arguments(values);
-    program_of_folder(path, launch);
-  } else if (is_of_megatron(values)) {
-    launch = of_nemo(values, left);
-  } else {
-    return refused_launch(path, unread_configuration(values));
-  }
-  LaunchFile file;
-  file.arguments = Translator(launch, script, text, path).run();
-  // Megatron-Bridge keeps the batch in `train`. Its recipes say what the file does not; a file with
-  // its own data parallelism (`ddp`), as `plan` writes it, is complete.
-  const bool batch = has_path(values, "train.global_batch_size") ||
-                     has_path(values, "train.micro_batch_size");
-  if (batch && !has_path(values, "ddp.use_distributed_optimizer"))
-    file.arguments.framework = "megatron-bridge";
-  nemo_adapters(values, path, file.arguments);
-  std::erase_if(left, [](const std::string& key) {
-    return key.starts_with("model.peft.") || key.starts_with("peft.");
-  });
-  if (!left.empty()) {
-    constexpr std::size_t most = 24;
-    const std::size_t shown = std::min(left.size(), most);
-    file.arguments.notes.push_back(fmt::format(
-        "not read: {}{}",
-        fmt::join(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-        left.size() > most ? fmt::format(" and {} more", left.size() - most) : ""));
-  }
-  return file;
+  // A NeMo command line in a file of the same format.
+  Launch launch = of_command ? of_nemo(below(values, "MODEL_ARGS."), left) : of_arguments(values);
+  program_of_folder(path, launch);
+  return translated(launch, values, std::move(left), text, path);
+}
+
+LaunchFile read_megatron_keys(const LaunchValues& values, const std::string& text,
+                              const std::string& path) {
+  std::vector<std::string> left;
+  const Launch launch = of_nemo(values, left);
+  return translated(launch, values, std::move(left), text, path);
 }
 
 }  // namespace sim::input

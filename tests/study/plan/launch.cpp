@@ -38,8 +38,10 @@ void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
                      const std::string& folder, int gpus) {
   const std::string path = folder + "/" + one.file;
   std::ofstream(path) << one.text;
-  std::vector<std::string> settings = {"model=llama-3.1-8b", "cluster=dgx-h100"};
-  if (one.program != "Megatron-LM") settings.push_back(fmt::format("gpus={}", gpus));
+  std::vector<std::string> settings = {"cluster=dgx-h100"};
+  const bool is_whole = one.program == "Megatron-LM" || one.program == "NeMo 2";
+  if (one.program != "NeMo 2") settings.emplace_back("model=llama-3.1-8b");
+  if (!is_whole) settings.push_back(fmt::format("gpus={}", gpus));
   const auto file = input::load_megatron(path, settings);
   INFO(one.text << "\n" << one.left);
   const std::string problem = file ? "" : file.errors().front().message;
@@ -62,6 +64,7 @@ void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
     back.pipeline = plan.pipeline;
   }
   back.architecture.name = plan.architecture.name;
+  back.architecture.max_positions = plan.architecture.max_positions;  // rotary
   CHECK(output::to_json(back).dump() == output::to_json(plan).dump());
 }
 
@@ -117,6 +120,26 @@ std::vector<std::string> json_keys(const nlohmann::json& json, const std::string
   return keys;
 }
 
+// "Class.argument" of each keyword of a Python script whose calls have one argument a line.
+std::vector<std::string> python_keys(const std::string& text) {
+  std::vector<std::string> keys;
+  std::string callee;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const bool is_call = line.ends_with("(") && !line.starts_with("#");
+    const std::size_t start = line.find_last_of(" .") + 1;
+    if (is_call) callee = line.substr(start, line.size() - 1 - start);
+    if (!line.starts_with("    ")) continue;
+    for (std::size_t at = 4; at < line.size();) {  // several of short ones
+      keys.push_back(callee + "." + line.substr(at, line.find('=', at) - at));
+      const std::size_t next = line.find(", ", at);
+      const bool is_list = line.find_first_of("([", at) < next;
+      at = next == std::string::npos || is_list ? line.size() : next + 2;
+    }
+  }
+  return keys;
+}
+
 // Flags after the name of Megatron-LM's program.
 std::vector<std::string> flags_of(const std::string& text) {
   std::vector<std::string> flags;
@@ -128,11 +151,15 @@ std::vector<std::string> flags_of(const std::string& text) {
 
 // Every argument of a launch file is one of its framework.
 void check_arguments(const planner::LaunchText& one) {
-  static const std::map<std::string, std::string> lists = {
-      {"Megatron-LM", "megatron-lm"}, {"Megatron-Bridge", "megatron-bridge"},
-      {"torchtitan", "torchtitan"},   {"NeMo 1", "nemo"},
-      {"nanotron", "nanotron"},       {"DeepSpeed", "deepspeed"}};
+  static const std::map<std::string, std::string> lists = {{"Megatron-LM", "megatron-lm"},
+                                                           {"Megatron-Bridge", "megatron-bridge"},
+                                                           {"torchtitan", "torchtitan"},
+                                                           {"NeMo 1", "nemo"},
+                                                           {"nanotron", "nanotron"},
+                                                           {"DeepSpeed", "deepspeed"},
+                                                           {"NeMo 2", "nemo-2"}};
   const std::vector<std::string> keys = one.file == "launch.sh"       ? flags_of(one.text)
+                                        : one.file.ends_with(".py")   ? python_keys(one.text)
                                         : one.file.ends_with(".toml") ? toml_keys(one.text)
                                         : one.file.ends_with(".json")
                                             ? json_keys(nlohmann::json::parse(one.text))
@@ -186,6 +213,8 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
     }
   }
   CHECK(said["NeMo 1"] > 10);
+  CHECK(said["NeMo 2"] > 20);
+  CHECK(left["NeMo 2"].empty());
   CHECK(said["nanotron"] > 10);
   // Megatron-FSDP has no flag for its gathers ahead.
   CHECK(left["Megatron-LM"] ==
@@ -341,7 +370,7 @@ TEST_CASE("planner: an order of nodes is launched as a hostfile") {
   const input::Machine& machine = space.bases().front().file.machine;
   const auto all =
       planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b", "dgx-h100", machine);
-  REQUIRE(all.size() == 6);
+  REQUIRE(all.size() == 7);
   // The launch file is read back on the cluster with its changed settings.
   const auto large = planner::launches(space.plan(space.cores().front(), 0), "llama-3.1-8b",
                                        "tsubame4", machine, {"cluster.nodes=6"});

@@ -15,6 +15,7 @@
 #include "sim/program/plan/recompute_modules.h"
 #include "sim/study/plan/launch/launch_configs.h"
 #include "sim/study/plan/launch/launch_megatron.h"
+#include "sim/study/plan/launch/launch_nemo.h"
 
 namespace sim::planner {
 
@@ -221,11 +222,11 @@ void settle(const Plan& plan, Plan& back) {
 }
 
 // Settings of the plan that reading the text back does not give: "fp8=true, tp=2". Extends the
-// known list. `beside` holds the cluster, and the network if the model has no name. Only
-// Megatron-LM's script describes the model.
+// known list. `beside` holds the cluster, and the network if the model has no name. Only the
+// scripts of Megatron-LM and NeMo 2 describe the model.
 std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const std::string& model,
                                 std::vector<std::string> beside) {
-  const bool is_whole = one.program == "Megatron-LM";
+  const bool is_whole = one.program == "Megatron-LM" || one.program == "NeMo 2";
   if (is_whole)
     std::erase_if(beside, [](const auto& word) { return word.starts_with("architecture."); });
   if (!is_whole && !model.empty()) beside.push_back("model=" + model);
@@ -269,6 +270,7 @@ std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
   std::vector<LaunchText> all = {megatron(plan, model, nodes),
                                  torchtitan(plan, model),
                                  bridge(plan),
+                                 nemo_script(plan, model, nodes),
                                  nemo(plan, megatron_left(plan), nodes.per_node),
                                  nanotron(plan)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));

@@ -1,7 +1,7 @@
 // launch_writer.h — writes a plan as input of training programs: flags of Megatron-LM, TOML of
-// torchtitan, YAML of Megatron-Bridge; and, in launch_configs.h, YAML of NeMo 1 and nanotron, JSON
-// of DeepSpeed for its own optimizer. If the order of nodes is stated, it also writes a hostfile of
-// Open MPI.
+// torchtitan, YAML of Megatron-Bridge; in launch_nemo.h a script of NeMo 2; and, in
+// launch_configs.h, YAML of NeMo 1 and nanotron, JSON of DeepSpeed for its own optimizer. If the
+// order of nodes is stated, it also writes a hostfile of Open MPI.
 //
 // Invariant: input::load_megatron reads the text, with the model and the cluster, back into the
 // same plan, except for the settings in `left`. The writer checks it by reading.
