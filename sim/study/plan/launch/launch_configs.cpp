@@ -78,18 +78,30 @@ std::string reason_against_nanotron(const Plan& plan) {
 
 }  // namespace
 
-LaunchText nemo(const Plan& plan, const std::string& left, int gpus_per_node) {
+LaunchText nemo(const Plan& plan, const std::string& left, const LaunchNodes& nodes) {
   LaunchText out{"NeMo 1", "nemo.yaml", "", left};
   if (out.left.empty()) out.left = reason_against_nemo(plan);
   if (!out.left.empty()) return out;
   const program::LayerPolicy& policy = plan.policy;
-  out.text = fmt::format(
-      "# python examples/nlp/language_modeling/megatron_gpt_pretraining.py --config-name nemo\n"
-      "trainer:\n  devices: {}\n  num_nodes: {}\n  max_steps: 10\n  precision: {}\n",
-      gpus_per_node, plan.world() / gpus_per_node,
+  // The rest is NeMo's own configuration, found by Hydra.
+  out.text =
+      "# NEMO is the folder of NeMo; the tokenizer is GPT-2's: put your model's in its place\n" +
+      environment_comment(plan) +
+      command_comment(nodes,
+                      "\"$NEMO/examples/nlp/language_modeling/megatron_gpt_pretraining.py\" "
+                      "--config-path \"$PWD\" --config-name nemo");
+  out.text += fmt::format(
+      "defaults: [megatron_gpt_config, _self_]\n"
+      "hydra:\n"
+      "  searchpath: [\"file://${{oc.env:NEMO}}/examples/nlp/language_modeling/conf\"]\n"
+      "trainer:\n  devices: {}\n  num_nodes: {}\n  max_steps: 10\n  limit_val_batches: 0\n"
+      "  precision: {}\n",
+      nodes.per_node, nodes.nodes,
       plan.numerics.precision == model::Precision::fp16 ? "16" : "bf16");
   out.text += fmt::format(
-      "model:\n  micro_batch_size: {}\n  global_batch_size: {}\n  encoder_seq_length: {}\n"
+      "exp_manager:\n  create_checkpoint_callback: false\n"
+      "model:\n  mcore_gpt: true\n  data:\n    mock_dataset: true\n    data_prefix: []\n"
+      "  micro_batch_size: {}\n  global_batch_size: {}\n  encoder_seq_length: {}\n"
       "  tensor_model_parallel_size: {}\n  pipeline_model_parallel_size: {}\n"
       "  context_parallel_size: {}\n  sequence_parallel: {}\n",
       plan.batch.micro_batch, plan.batch.global_batch, plan.batch.sequence, plan.mesh.tp,
@@ -149,13 +161,14 @@ LaunchText deepspeed(const Plan& plan) {
   return out;
 }
 
-LaunchText nanotron(const Plan& plan) {
+LaunchText nanotron(const Plan& plan, const LaunchNodes& nodes) {
   LaunchText out{"nanotron", "nanotron.yaml", "", reason_against_nanotron(plan)};
   if (!out.left.empty()) return out;
   const model::Architecture& a = plan.architecture;
   const int replicas = plan.mesh.dp;
-  out.text = fmt::format(
-      "# torchrun --nproc_per_node GPUS run_train.py --config-file nanotron.yaml\n"
+  out.text = environment_comment(plan) +
+             command_comment(nodes, "run_train.py --config-file nanotron.yaml");
+  out.text += fmt::format(
       "general:\n  project: rehearse\n  seed: 1\n"
       "checkpoints:\n  checkpoints_path: checkpoints\n  checkpoint_interval: 1000000\n"
       "parallelism:\n  dp: {}\n  pp: {}\n  tp: {}\n  expert_parallel_size: 1\n  pp_engine: {}\n"

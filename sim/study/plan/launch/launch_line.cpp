@@ -72,6 +72,13 @@ std::string shell_script(const program::Plan& plan, const LaunchNodes& nodes,
   return text + (slurm ? srun(nodes) : torchrun(nodes)) + " " + program;
 }
 
+std::string environment_comment(const program::Plan& plan) {
+  std::string text;
+  for (const auto& [name, value] : environment_of(plan))
+    text += fmt::format("# export {}={}\n", name, value);
+  return text;
+}
+
 std::string command_comment(const LaunchNodes& nodes, const std::string& program) {
   if (nodes.launcher == Launcher::torchrun)
     return fmt::format("{}# {} {}\n", nodes.nodes > 1 ? on_every_node : "", torchrun(nodes),

@@ -37,7 +37,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(const program::P
 std::string shell_script(const program::Plan& plan, const LaunchNodes& nodes,
                          const std::string& note, const std::string& program);
 
-// The command that starts `program`, as comments of a configuration.
+// The environment and the command that starts `program`, as comments of a configuration. A program
+// that sets its environment itself has no lines for it.
+std::string environment_comment(const program::Plan& plan);
 std::string command_comment(const LaunchNodes& nodes, const std::string& program);
 
 }  // namespace sim::planner

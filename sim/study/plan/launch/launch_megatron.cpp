@@ -70,6 +70,9 @@ std::string megatron_left(const Plan& plan) {
   if (plan.shards_parameters() && plan.mesh.pp > 1 && plan.sharding.fsdp.reshard_after_forward)
     return "with a pipeline fully_shard keeps parameters whole behind a forward pass";
   const model::Architecture& a = plan.architecture;
+  if (plan.shards_parameters() &&
+      (plan.mesh.ep > 1 || a.tied_embeddings || plan.numerics.precision == model::Precision::fp16))
+    return "fully_shard of Megatron-LM has no expert parallelism, no tied embeddings and no fp16";
   if (a.input_norms != model::InputNorms::each || a.output_norms || a.norms_by_head ||
       a.norm == model::Norm::layer_without_bias || a.norm == model::Norm::layer_without_weights ||
       a.embedding_norm || a.head_bias || !a.projection_bias || !a.mlp_bias)

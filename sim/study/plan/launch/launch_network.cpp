@@ -11,8 +11,15 @@ namespace sim::planner {
 
 namespace {
 
-// The scaling of rotary positions: Llama 3's has flags, others have none.
-void add_scaling(const nlohmann::json& scaling, NetworkFlags& to) {
+// Megatron-LM's numbers of YaRN, which have no flags [core_v0.14.0 transformer_config.py:
+// MLATransformerConfig].
+bool is_usual_yarn(const nlohmann::json& scaling) {
+  return scaling.value("original_max_position_embeddings", 4096.0) == 4096 &&
+         scaling.value("beta_fast", 32.0) == 32 && scaling.value("beta_slow", 1.0) == 1;
+}
+
+// The scaling of rotary positions: Llama 3's has flags, and YaRN with latent attention.
+void add_scaling(const nlohmann::json& scaling, bool is_latent, NetworkFlags& to) {
   const char* key = scaling.contains("rope_type") ? "rope_type" : "type";
   const auto kind = scaling.find(key);
   if (kind == scaling.end() || !kind->is_string()) return;
@@ -20,13 +27,19 @@ void add_scaling(const nlohmann::json& scaling, NetworkFlags& to) {
   if (*kind == "llama3" && factor != scaling.end() && factor->is_number()) {
     to.flags.emplace_back("--use-rope-scaling");
     to.flags.push_back(fmt::format("--rope-scaling-factor {}", factor->get<double>()));
+  } else if (*kind == "yarn" && is_latent && factor != scaling.end() && factor->is_number() &&
+             is_usual_yarn(scaling)) {
+    to.flags.emplace_back("--rope-type yarn");
+    to.flags.push_back(fmt::format("--rotary-scaling-factor {}", factor->get<double>()));
+    to.flags.push_back(fmt::format("--mscale {}", scaling.value("mscale", 1.0)));
+    to.flags.push_back(fmt::format("--mscale-all-dim {}", scaling.value("mscale_all_dim", 0.0)));
   } else {
     to.left = fmt::format("rotary positions scaled by {}", kind->get<std::string>());
   }
 }
 
 // Numbers of the model's file.
-void add_numbers(const std::string& model, NetworkFlags& to) {
+void add_numbers(const std::string& model, bool is_latent, NetworkFlags& to) {
   const Result<std::string> path = input::locate(input::Kind::model, model);
   const Result<std::string> text = path ? input::read_file(*path) : path;
   if (!text) return;
@@ -35,7 +48,9 @@ void add_numbers(const std::string& model, NetworkFlags& to) {
   if (const auto base = file.find("rope_theta"); base != file.end() && base->is_number())
     to.flags.push_back(fmt::format("--rotary-base {:.0f}", base->get<double>()));
   if (const auto scaling = file.find("rope_scaling"); scaling != file.end() && scaling->is_object())
-    add_scaling(*scaling, to);
+    add_scaling(*scaling, is_latent, to);
+  else if (is_latent)
+    to.flags.emplace_back("--rope-type rope");
   for (const char* key : {"rms_norm_eps", "layer_norm_epsilon"})
     if (const auto least = file.find(key); least != file.end() && least->is_number())
       to.flags.push_back(fmt::format("--norm-epsilon {}", least->get<double>()));
@@ -81,7 +96,7 @@ NetworkFlags network_flags(const model::Architecture& network, const std::string
   // The null tokenizer adds an end-of-document token to them.
   flags.push_back(fmt::format("--vocab-size {}", a.vocab - 1));
   flags.emplace_back("--tokenizer-type NullTokenizer");
-  add_numbers(model, all);
+  add_numbers(model, a.is_latent(), all);
   return all;
 }
 

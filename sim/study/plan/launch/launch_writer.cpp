@@ -82,7 +82,7 @@ std::string torchtitan_left(const Plan& plan) {
   return "";
 }
 
-LaunchText torchtitan(const Plan& plan, const std::string& model) {
+LaunchText torchtitan(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
   LaunchText out{"torchtitan", "train.toml", "", ""};
   // A model with changed fields has another name.
   const auto known = plan.architecture.name == model
@@ -92,8 +92,9 @@ LaunchText torchtitan(const Plan& plan, const std::string& model) {
                                          : torchtitan_left(plan);
   if (!out.left.empty()) return out;
   const program::LayerPolicy& policy = plan.policy;
-  out.text = fmt::format(
-      "# torchrun --nproc_per_node GPUS -m torchtitan.train --job.config_file train.toml\n"
+  out.text = environment_comment(plan) +
+             command_comment(nodes, "-m torchtitan.train --job.config_file train.toml");
+  out.text += fmt::format(
       "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\ndataset = \"c4_test\"\nsteps = 10\n"
       "local_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n\n[optimizer]\nlr = 0.0001\n\n"
       "[parallelism]\n"
@@ -149,13 +150,41 @@ std::string bridge_policy(const program::LayerPolicy& policy) {
   return text;
 }
 
-LaunchText bridge(const Plan& plan) {
+// How experts run. The network is that of the recipe.
+std::string bridge_experts(const Plan& plan, const std::string& model) {
+  if (!plan.architecture.is_mixture()) return "";
+  constexpr std::array<std::string_view, 12> of_plan = {"expert-model-parallel-size",
+                                                        "expert-tensor-parallel-size",
+                                                        "moe-token-dispatcher-type",
+                                                        "moe-grouped-gemm",
+                                                        "moe-use-legacy-grouped-gemm",
+                                                        "moe-permute-fusion",
+                                                        "moe-router-dtype",
+                                                        "moe-shared-expert-overlap",
+                                                        "moe-expert-capacity-factor",
+                                                        "moe-pad-expert-input-to-capacity",
+                                                        "moe-router-force-load-balancing",
+                                                        "overlap-moe-expert-parallel-comm"};
+  std::string text;
+  for (const std::string& flag : megatron_flags(plan, model).flags) {
+    const std::size_t blank = std::min(flag.find(' '), flag.size());
+    std::string name = flag.substr(2, blank - 2);
+    if (std::ranges::count(of_plan, name) == 0) continue;
+    std::ranges::replace(name, '-', '_');
+    text += fmt::format("  {}: {}\n", name, blank == flag.size() ? "true" : flag.substr(blank + 1));
+  }
+  return text;
+}
+
+LaunchText bridge(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
   LaunchText out{"Megatron-Bridge", "bridge.yaml", "", megatron_left(plan)};
   if (out.left.empty() && plan.shards_parameters())
     out.left = "parameters in shards are said in code there";
   if (!out.left.empty()) return out;
-  out.text = fmt::format(
-      "# torchrun --nproc_per_node GPUS pretrain_MODEL.py --config-file bridge.yaml\n"
+  out.text =
+      "# pretrain.py: examples/recipes/llama/pretrain_llama3_8b.py with your model's recipe\n" +
+      environment_comment(plan) + command_comment(nodes, "pretrain.py --config-file bridge.yaml");
+  out.text += fmt::format(
       "model:\n  tensor_model_parallel_size: {}\n  context_parallel_size: {}\n"
       "  pipeline_model_parallel_size: {}\n",
       plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
@@ -168,9 +197,10 @@ LaunchText bridge(const Plan& plan) {
   const std::string layout = layout_of(plan);
   if (!layout.empty())
     out.text += fmt::format("  pipeline_model_parallel_layout: \"{}\"\n", layout);
-  else if (plan.pipeline.virtual_stages > 1)
-    out.text +=
-        fmt::format("  virtual_pipeline_model_parallel_size: {}\n", plan.pipeline.virtual_stages);
+  else  // recipes have values of their own
+    out.text += fmt::format(
+        "  virtual_pipeline_model_parallel_size: {}\n",
+        plan.pipeline.virtual_stages > 1 ? std::to_string(plan.pipeline.virtual_stages) : "null");
   if (plan.pipeline.account_for_embedding)
     out.text += "  account_for_embedding_in_pipeline_split: true\n";
   if (plan.pipeline.account_for_loss) out.text += "  account_for_loss_in_pipeline_split: true\n";
@@ -178,10 +208,12 @@ LaunchText bridge(const Plan& plan) {
                           plan.mesh.sequence_parallel, plan.batch.sequence);
   if (const std::string backend = backend_of(plan); !backend.empty())
     out.text += fmt::format("  attention_backend: {}\n", backend);
-  out.text += bridge_policy(plan.policy);
-  out.text +=
-      fmt::format("train:\n  train_iters: 10\n  micro_batch_size: {}\n  global_batch_size: {}\n",
-                  plan.batch.micro_batch, plan.batch.global_batch);
+  out.text += bridge_policy(plan.policy) + bridge_experts(plan, model);
+  out.text += fmt::format(
+      "train:\n  train_iters: 10\n  eval_iters: 0\n  micro_batch_size: {}\n"
+      "  global_batch_size: {}\nscheduler:\n  lr_warmup_iters: 0\nlogger:\n  log_interval: 1\n"
+      "checkpoint:\n  save: null\ndataset:\n  sequence_length: {}\n",
+      plan.batch.micro_batch, plan.batch.global_batch, plan.batch.sequence);
   out.text += fmt::format(
       "ddp:\n  use_distributed_optimizer: {}\n  overlap_grad_reduce: {}\n"
       "  overlap_param_gather: {}\n  grad_reduce_in_fp32: {}\n",
@@ -237,6 +269,11 @@ std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const s
   if (!read) differ.push_back(read.errors().front().message);
   Plan back = read ? read->plan : plan;
   settle(plan, back);
+  if (one.program != "DeepSpeed") {  // JSON has no comments for the environment
+    back.environment.allocator_options = plan.environment.allocator_options;
+    back.environment.avoid_record_streams = plan.environment.avoid_record_streams;
+    back.environment.launch_blocking = plan.environment.launch_blocking;
+  }
   for (const input::Field& field : input::plan_fields()) {
     if (!field.place || field.name == "architecture.name") continue;
     if (!is_whole && field.name.starts_with("architecture.")) continue;
@@ -268,11 +305,11 @@ std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  const std::vector<std::string>& settings, Launcher launcher) {
   const LaunchNodes nodes = launch_nodes(plan, model, machine.cluster.node.gpus, launcher);
   std::vector<LaunchText> all = {megatron(plan, model, nodes),
-                                 torchtitan(plan, model),
-                                 bridge(plan),
+                                 torchtitan(plan, model, nodes),
+                                 bridge(plan, model, nodes),
                                  nemo_script(plan, model, nodes),
-                                 nemo(plan, megatron_left(plan), nodes.per_node),
-                                 nanotron(plan)};
+                                 nemo(plan, megatron_left(plan), nodes),
+                                 nanotron(plan, nodes)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
   std::vector<std::string> beside = settings;
   beside.push_back("cluster=" + cluster);
