@@ -144,6 +144,39 @@ if __name__ == "__main__":
   CHECK(plan.sharding.overlap_param_gather);
 }
 
+TEST_CASE("nemo: a recipe by its name, among other Python") {
+  const sim::program::Plan plan = plan_of(R"PY("""Trains by a recipe's name."""
+import argparse
+from functools import partial
+from nemo.collections import llm
+
+class Names(dict): pass
+
+def get_parser():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--recipe", type=str, default="llama3_8b")
+    return parser
+
+args = get_parser().parse_args()
+first, *others = [word[1:-1] for word in "a b".split() if word]
+cut = others[..., : 2] if others else lambda *parts, n=1: None
+match cut:
+    case None:
+        pass
+    case _: print(f"{cut!r:>3}", file=None)
+try:
+    values = {**{"a": 1}, 'b': {2, 3}}
+except (KeyError, ValueError) as error:
+    raise
+pretrain_recipe = getattr(llm, args.recipe).pretrain_recipe
+recipe = partial(pretrain_recipe)(name="short", num_nodes=2)
+recipe.trainer.strategy.pipeline_model_parallel_size = -(-3 // 2)
+)PY");
+  CHECK(plan.world() == 16);
+  CHECK(plan.mesh.pp == 2);
+  CHECK(plan.architecture.hidden == 4096);
+}
+
 TEST_CASE("nemo: every recipe is a plan") {
   for (const auto& [name, gpus] :
        {std::pair{"llama3_8b", 8}, std::pair{"llama3_70b", 32}, std::pair{"llama31_405b", 512},

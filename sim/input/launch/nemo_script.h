@@ -1,9 +1,9 @@
 // nemo_script.h — reads Python scripts that train with NeMo 2.
 //
-// read_launch calls it for Python text. python/run.h follows the script without Python; the objects
-// of the training call (llm.pretrain, llm.train, a recipe) then become keys, with which
-// megatron_keys.h reads NeMo's YAML as well. The values that a class or a recipe of NeMo brings
-// stand in workloads/launchers/nemo-2.textproto (`preset`).
+// read_launch calls it for Python text. python/run.h follows the script without Python. The objects
+// of the training call (llm.pretrain, llm.train, a recipe) become keys, which megatron_keys.h reads
+// as those of NeMo's YAML. workloads/launchers/nemo-2.textproto has the values of NeMo's classes
+// and recipes (`preset`).
 //
 // Source of the names: NVIDIA/NeMo v2.4.0 nemo/lightning, nemo/collections/llm.
 #pragma once

@@ -22,10 +22,12 @@ struct Written {
   }
 };
 
-Written written(const std::string& model, std::vector<std::string> settings, int gpus = 16) {
+Written written(const std::string& model, std::vector<std::string> settings, int gpus = 16,
+                int sequence = 4096) {
   settings.insert(settings.end(), {"micro_batch=1", "recompute=none"});
   const planner::Space space =
-      sample::space(sample::question(model, "dgx-h100", gpus, 64, 4096, settings));
+      sample::space(sample::question(model, "dgx-h100", gpus, 64, sequence, settings));
+  REQUIRE_FALSE(space.cores().empty());
   return {space.plan(space.cores().front(), 0), space.bases().front().file.machine, model};
 }
 
@@ -84,7 +86,7 @@ TEST_CASE("planner: plans that NeMo 2 cannot run have a reason") {
   Written levels = written("llama-3.1-8b",
                            {"zero=1", "tp=1", "pp=1", "cp=4", "ulysses=2", "context=hierarchical"});
   CHECK(levels.script().left.find("two levels") != std::string::npos);
-  Written learned = written("gpt3-22b", {"zero=1", "tp=2", "pp=1", "cp=1"});
+  Written learned = written("gpt3-22b", {"zero=1", "tp=2", "pp=1", "cp=1"}, 16, 1024);
   CHECK(learned.script().left.find("learned positions") != std::string::npos);
 }
 

@@ -16,7 +16,7 @@ using Scope = std::map<std::string, Value, std::less<>>;
 constexpr int deepest_call = 16;
 constexpr std::size_t most_unread = 256;
 
-// Calls that make a configuration of what their first argument names [NVIDIA/NeMo-Run].
+// Calls that configure the class in their first argument [NVIDIA/NeMo-Run].
 bool configures(const std::string& name) {
   return name == "Config" || name == "Partial" || name == "partial";
 }
@@ -390,7 +390,13 @@ class Follower {
     if (callee.kind == Expression::Kind::member && method(callee, arguments))
       return value(Kind::nothing, "None", one.at);
     const Value target = evaluate(callee);
+    if (target.text == "getattr" && arguments.positional.size() > 1)
+      return attribute(arguments.positional, one);
     std::string path = target.is(Kind::path) ? target.text : dotted(callee);
+    if (target.is(Kind::object) && !target.object->path.empty()) {  // partial(...)(name=...)
+      for (auto& [name, field] : arguments.keywords) target.object->fields[name] = field;
+      return target;
+    }
     if (configures(path.substr(path.find_last_of('.') + 1)) && !arguments.positional.empty()) {
       const Value& of = arguments.positional.front();
       if (of.is(Kind::unknown) && functions_.contains(of.text))
@@ -402,6 +408,13 @@ class Follower {
                 std::move(arguments.keywords), nullptr};
     if (callee.kind == Expression::Kind::member) made.of = evaluate(callee.parts[0]).object;
     return object_of(std::move(made));
+  }
+
+  // getattr(llm, "llama3_8b").
+  Value attribute(const std::vector<Value>& of, const Expression& from) const {
+    if (of[0].is(Kind::path) && of[1].is(Kind::string))
+      return value(Kind::path, of[0].text + "." + of[1].text, from.at);
+    return value(Kind::unknown, "getattr()", from.at);
   }
 
   // Methods with an effect: on lists, on os.environ, on a parser of arguments. False: another one.

@@ -33,9 +33,9 @@ struct Token {
   std::size_t stop = 0;  // one past the last character
 };
 
-// What is wrong with a text, and where.
+// A syntax error and its place.
 struct SyntaxProblem {
-  std::string message;  // "": nothing is wrong
+  std::string message;  // "": none
   std::size_t at = 0;
 };
 

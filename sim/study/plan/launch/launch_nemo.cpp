@@ -21,7 +21,7 @@ using program::Plan;
 // The objects of a script.
 enum class Place : std::uint8_t { strategy, ddp, network, optimizer, precision, data, overlap };
 
-// Where the value of a flag of Megatron-LM stands.
+// The object and the keyword that take the value of a flag of Megatron-LM.
 struct Argument {
   std::string_view flag;
   Place place;
@@ -251,7 +251,9 @@ void add_fixed(const Plan& plan, const std::vector<Flag>& flags, Keywords& all) 
         std::to_string(plan.pipeline.virtual_stages));
   if (has("swiglu")) set(Place::network, "activation_func", "F.silu");
   if (has("cpu-offloading-num-layers")) set(Place::network, "cpu_offloading", "True");
-  if (!is_latent(plan)) set(Place::network, "apply_rope_fusion", word(!has("no-rope-fusion")));
+  // With latent attention only YaRN has a fused kernel.
+  const bool fuses = !has("no-rope-fusion") && (!is_latent(plan) || has("rotary-scaling-factor"));
+  set(Place::network, "apply_rope_fusion", word(fuses));
   // GELU without biases has no fused kernel.
   set(Place::network, "bias_activation_fusion",
       word(has("swiglu") ? !has("no-bias-swiglu-fusion") : plan.architecture.linear_bias));
@@ -298,13 +300,15 @@ std::string call(const std::string& name, std::string_view callee, const Keyword
 }
 
 std::string imports(const Plan& plan, const std::vector<Flag>& flags, const std::string& config) {
-  std::string text = "import os\n";
+  std::string text;
+  const auto environment = environment_of(plan);
+  if (!environment.empty()) text += "import os\n";
   const bool blocks = mixes_layers(plan, flags) && !is_latent(plan);
   if (blocks) text += "from functools import partial\n";
-  text += "\n";
-  for (const auto& [name, value] : environment_of(plan))
+  if (!text.empty()) text += "\n";
+  for (const auto& [name, value] : environment)
     text += fmt::format("os.environ[\"{}\"] = \"{}\"\n", name, value);
-  text += "\nimport torch\n";
+  text += environment.empty() ? "import torch\n" : "\nimport torch\n";
   if (plan.architecture.activation == model::Activation::swiglu)
     text += "import torch.nn.functional as F\n";
   text +=
