@@ -69,6 +69,13 @@ std::vector<double> mean_accounts(const engine::RunReport& run) {
   return sums;
 }
 
+std::vector<double> accounts_without_retries(const Answer& answer) {
+  std::vector<double> accounts = mean_accounts(answer.run);
+  for (std::size_t a = 0; a < answer.retry_accounts.size(); ++a)
+    accounts[a] = std::max(0.0, accounts[a] - answer.retry_accounts[a]);
+  return accounts;
+}
+
 std::string words(Account account) {
   switch (account) {
     case Account::compute:
@@ -150,13 +157,9 @@ std::string limit(const Answer& answer) {
                            : "");
   }
   std::vector<std::pair<std::string, double>> spent;  // seconds
-  for (const double one : mean_accounts(answer.run))
+  for (const double one : accounts_without_retries(answer))
     spent.emplace_back(words(static_cast<Account>(spent.size())), one);
-  if (const double retries = seconds(answer.retry_cost); retries > 0) {
-    double& host = spent[static_cast<std::size_t>(Account::host)].second;
-    host -= std::min(host, retries);
-    spent.emplace_back("allocator retries", retries);
-  }
+  if (answer.retry_cost.ps > 0) spent.emplace_back("allocator retries", seconds(answer.retry_cost));
   std::stable_sort(spent.begin(), spent.end(),
                    [&](const auto& a, const auto& b) { return a.second > b.second; });
   const double step = step_seconds(answer);

@@ -72,6 +72,9 @@ struct Answer {
   // Time that allocator retries add to the step: the step less the step with unlimited memory. 0:
   // the step has no retries, or add_retry_cost (evaluate.h) was not called.
   Duration retry_cost{};
+  // Its share of each account, in seconds: the accounts less those with unlimited memory. Empty if
+  // there are none.
+  std::vector<double> retry_accounts = {};
 };
 
 double step_seconds(const Answer& answer);
@@ -84,6 +87,8 @@ double textbook_bubble(const program::Plan& plan);
 
 // Time accounts of one step, in seconds, averaged over all ranks. Indexed by engine::Account.
 std::vector<double> mean_accounts(const engine::RunReport& run);
+// The same without the time that allocator retries add to each account.
+std::vector<double> accounts_without_retries(const Answer& answer);
 // Display name: "tensor-parallel communication".
 std::string words(engine::Account account);
 

@@ -170,6 +170,18 @@ void add_retry_cost(Answer& answer, const CheckedPlan& plan, engine::Options opt
   const Duration step = answer.run.step_time;
   const Answer unlimited = evaluate_with(plan, options, false, unlimited_memory, false);
   answer.retry_cost = step - std::min(step, unlimited.run.step_time);
+  if (answer.retry_cost.ps == 0) return;
+  // A rank that frees its cache also delays its peers, so several accounts grow.
+  std::vector<double> more = mean_accounts(answer.run);
+  const std::vector<double> without = mean_accounts(unlimited.run);
+  double sum = 0;
+  for (std::size_t a = 0; a < more.size(); ++a) {
+    more[a] = std::max(0.0, more[a] - without[a]);
+    sum += more[a];
+  }
+  if (sum <= 0) return;
+  for (double& seconds_more : more) seconds_more *= std::min(1.0, seconds(answer.retry_cost) / sum);
+  answer.retry_accounts = std::move(more);
 }
 
 }  // namespace sim::answer

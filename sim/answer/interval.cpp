@@ -391,6 +391,24 @@ std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& resi
   return out;
 }
 
+namespace {
+
+// No GPU computes faster than its peak, or holds more than its memory.
+void clip(const Answer& answer, const std::string& convention, Intervals& out) {
+  const double shortest = step_seconds(answer) * answer.hfu;
+  if (out.step_seconds && out.step_seconds->low < shortest) {
+    out.step_seconds->low = shortest;
+    out.tflops_gpu->high = rate(answer, convention).tflops_gpu * step_seconds(answer) / shortest;
+  }
+  double capacity = 0;  // GiB
+  for (const engine::ClassReport& who : answer.run.classes)
+    capacity = std::max(capacity, gib(who.capacity));
+  for (std::optional<Interval>* memory : {&out.allocated_gib, &out.reserved_gib})
+    if (*memory) (*memory)->high = std::min((*memory)->high, capacity);
+}
+
+}  // namespace
+
 Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, const Basis& basis,
                     const std::string& convention) {
   Intervals out;
@@ -417,6 +435,7 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
   }
   if (out.allocated) out.allocated_gib = around(gib(peak_allocated(answer.run)), *out.allocated);
   if (out.reserved) out.reserved_gib = around(gib(peak_reserved(answer.run)), *out.reserved);
+  clip(answer, convention, out);
   return out;
 }
 

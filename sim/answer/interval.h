@@ -107,8 +107,8 @@ struct Intervals {
   std::optional<Interval> step_seconds, tflops_gpu, allocated_gib, reserved_gib;
   std::optional<ResidualRange> time, allocated, reserved;
 };
-// Throughput uses `convention`. Memory is that of the rank that needs most. All empty if the run
-// does not fit.
+// Throughput uses `convention`. Memory is that of the rank that needs most. Limits beyond the peak
+// FLOP/s or the memory of the GPU are cut there. All empty if the run does not fit.
 Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, const Basis& basis,
                     const std::string& convention);
 // Two lines of text: "90 % interval: step 1.02-1.31 s, ..." and the basis. "" without intervals.

@@ -54,6 +54,14 @@ std::string nearest(std::string_view given, std::span<const std::string> names) 
 }
 
 std::string did_you_mean(std::string_view given, std::span<const std::string> names) {
+  // An incomplete name: "interleaved".
+  constexpr std::size_t least_given = 3, most_listed = 3;
+  std::vector<std::string> begins;
+  if (given.size() >= least_given)
+    for (const std::string& name : names)
+      if (name.starts_with(given)) begins.push_back("'" + name + "'");
+  if (!begins.empty() && begins.size() <= most_listed)
+    return fmt::format("; did you mean {}?", listed(begins, "or"));
   const std::string name = nearest(given, names);
   return name.empty() ? "" : fmt::format("; did you mean '{}'?", name);
 }

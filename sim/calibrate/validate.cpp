@@ -358,6 +358,21 @@ output::Rows probability_rows(const std::vector<Row>& rows,
   return table;
 }
 
+// Why no row has two numbers to compare.
+std::string nothing_to_compare(const std::vector<Row>& rows,
+                               const std::vector<Prediction>& predictions) {
+  std::size_t ran = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    ran += predictions[i].oom == true && measured_out_of_memory(rows[i]) == false;
+  if (ran == 0) return "nothing to compare";
+  return fmt::format(
+      "nothing to compare: {} that ran {} predicted to run out of memory. A setting that a row "
+      "does "
+      "not state has its framework's default; state it in the column `settings`, for example "
+      "zero=1 (the distributed optimizer). `--csv -` has the reason of each row",
+      counted(static_cast<std::int64_t>(ran), "row"), ran == 1 ? "is" : "are");
+}
+
 output::Document validation_answer(const std::vector<Row>& rows,
                                    const std::vector<Prediction>& predictions,
                                    const std::vector<std::string>& by) {
@@ -378,7 +393,8 @@ output::Document validation_answer(const std::vector<Row>& rows,
                    true});
   document.blocks.emplace_back(output::Values{"", {output::value("rows", "", rows.size())}});
   output::Rows groups = group_rows(rows, predictions, by);
-  if (groups.cells.empty()) document.blocks.emplace_back(output::Note{"", "nothing to compare"});
+  if (groups.cells.empty())
+    document.blocks.emplace_back(output::Note{"", nothing_to_compare(rows, predictions)});
   add(std::move(groups));
   add_outcomes(document, rows, predictions);
   document.blocks.emplace_back(output::Note{"", ranking_text(ranking(rows, predictions))});

@@ -224,6 +224,11 @@ int keep(const Options& options, const Share& share, const input::Grid& grid, st
 }  // namespace
 
 int run_sweep(const Arguments& arguments, Globals globals) {
+  if (std::ranges::any_of(arguments,
+                          [](const auto& one) { return one.starts_with("--megatron-args"); }))
+    throw Stop{exit_usage,
+               "a grid has no launch script; `rehearse whatif --megatron-args FILE --cluster NAME "
+               "--vary tp=1,2 --vary micro_batch=1,2` replays every combination"};
   Options options("sweep");
   options
       .value("output,o", "FOLDER",

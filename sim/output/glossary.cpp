@@ -51,6 +51,9 @@ constexpr std::array terms = std::to_array<Term>({
     {"coupled",
      "A replay in which transfers that use the same link at the same time slow each "
      "other down."},
+    {"cuda_device_max_connections",
+     "1: all streams share one hardware queue, as Megatron-LM requires; FSDP and zero-bubble "
+     "schedules are simulated with more, and no setting changes that."},
     {"data parallelism",
      "Replicas of the model train on different sequences and add up their "
      "gradients (dp)."},
@@ -144,6 +147,7 @@ constexpr std::array terms = std::to_array<Term>({
      "A small change may reverse the outcome: the verdict differs within the range of "
      "unexplained memory, less than 2 % of the capacity is left, or the plan needs retries."},
     {"transfer", "Pipeline wait for messages on the wire that no kernel hides."},
+    {"unequal stages", "Pipeline wait because one stage takes longer than another (imbalance)."},
     {"unexplained",
      "Measured memory outside the allocator that no known source explains; it is a "
      "range, and the verdict is asked at both ends."},

@@ -79,6 +79,10 @@ TEST_CASE("base: a misspelt name is offered, a strange one is not") {
   const std::vector<std::string> names = {"schedule", "sequence", "recompute"};
   CHECK(nearest("shedule", names) == "schedule");
   CHECK(did_you_mean("sequense", names) == "; did you mean 'sequence'?");
+  CHECK(did_you_mean("sche", names) == "; did you mean 'schedule'?");
+  const std::vector<std::string> several = {"interleaved-1f1b", "interleaved-zb", "1f1b"};
+  CHECK(did_you_mean("interleaved", several) ==
+        "; did you mean 'interleaved-1f1b' or 'interleaved-zb'?");
   CHECK(nearest("xyzzy", names).empty());
   CHECK(did_you_mean("xyzzy", names).empty());
   CHECK(nearest("anything", {}).empty());

@@ -44,11 +44,12 @@ constexpr std::pair<const char*, bool> deepspeed_types[] = {
     {R"(, "communication_data_type": "bfp16")", false}};
 
 sim::Result<sim::input::PlanFile> with(const std::string& flags,
-                                       const std::string& program = "pretrain_gpt.py") {
+                                       const std::string& program = "pretrain_gpt.py",
+                                       const std::string& cluster = "dgx-h100") {
   support::Scratch scratch;
   return load_megatron(
       scratch.write("t.sh", support::replaced(gpt, "pretrain_gpt.py", program) + flags),
-      {"cluster=dgx-h100"});
+      {"cluster=" + cluster});
 }
 
 }  // namespace
@@ -369,19 +370,33 @@ TEST_CASE("launch: a layout says what each part of the model has, and how many c
 }
 
 TEST_CASE("launch: a recipe of fp8 counts where products are in fp8") {
-  const auto recipe = [](const std::string& flags) {
-    const auto file = with(flags);
+  const auto recipe = [](const std::string& flags, const std::string& cluster = "dgx-h100") {
+    const auto file = with(flags, "pretrain_gpt.py", cluster);
     REQUIRE(file);
     CHECK(notes(file).empty());
     return file->plan->numerics.fp8_recipe;
   };
   using sim::program::Fp8Recipe;
-  CHECK(recipe("--fp8-format e4m3 --fp8-recipe mxfp8") == Fp8Recipe::mxfp8);
+  CHECK(recipe("--fp8-format e4m3 --fp8-recipe mxfp8", "dgx-b200") == Fp8Recipe::mxfp8);
+  CHECK_FALSE(with("--fp8-format e4m3 --fp8-recipe mxfp8"));  // of Blackwell
   CHECK(recipe("--fp4-format e2m1") == Fp8Recipe::nvfp4);
   CHECK(recipe("--fp8-format hybrid --fp8-recipe tensorwise") == Fp8Recipe::tensorwise);
   CHECK(recipe("--fp8-hybrid --fp8-recipe delayed") == Fp8Recipe::delayed);
   CHECK(recipe("--fp8-format hybrid") == Fp8Recipe::delayed);
   CHECK(recipe("--fp8-recipe tensorwise") == Fp8Recipe::delayed);
+}
+
+TEST_CASE("launch: variables of NCCL that change times are noted") {
+  support::Scratch scratch;
+  const auto file = load_megatron(
+      scratch.write("t.sh", "export NCCL_ALGO=Ring NCCL_NVLS_ENABLE=0 NCCL_IB_SL=1\n" +
+                                std::string("export CUDA_DEVICE_MAX_CONNECTIONS=8\n") + gpt),
+      {"cluster=dgx-h100"});
+  REQUIRE(file);
+  CHECK(contains(notes(file), "NCCL_ALGO=Ring is not simulated"));
+  CHECK(contains(notes(file), "add `cluster.node.nvlink_sharp=false`"));
+  CHECK(contains(notes(file), "CUDA_DEVICE_MAX_CONNECTIONS=8 is not simulated"));
+  CHECK_FALSE(contains(notes(file), "NCCL_IB_SL"));
 }
 
 TEST_CASE("launch: a condition that only the run could decide is named where it matters") {

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "sim/answer/interval.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/json.h"
 
@@ -83,6 +84,34 @@ TEST_CASE("study: the cost of retries is the step less the step with unlimited m
   CHECK(answer.retry_cost.ps > 0);
   CHECK(answer.retry_cost == answer.run.step_time - unlimited);
   CHECK(answer::limit(answer).find("allocator retries") != std::string::npos);
+  // Each second of the step is in one account, or in the retries.
+  double sum = seconds(answer.retry_cost);
+  for (const double one : answer::accounts_without_retries(answer)) sum += one;
+  CHECK(sum == Approx(answer::step_seconds(answer)));
+}
+
+TEST_CASE("study: limits of an interval stay below the GPU's peak and within its memory") {
+  answer::Sites sites;
+  const answer::CheckedPlan plan = plan_of(words_of(thrashing_plans().front()), sites);
+  const answer::Answer answer = answer_of(plan);
+  input::RunResiduals residuals;
+  for (const char* source : {"a", "b", "c"})
+    for (const input::ResidualOf of :
+         {input::ResidualOf::time, input::ResidualOf::allocated, input::ResidualOf::reserved}) {
+      input::ResidualGroup& group = residuals.groups.emplace_back();
+      group.source = source;
+      group.quantity = of;
+      for (int i = -20; i <= 20; ++i) group.values.push_back(0.3 * i);
+    }
+  const answer::Intervals all = answer::intervals(answer, residuals, {}, "megatron");
+  REQUIRE(all.step_seconds);
+  REQUIRE(all.reserved_gib);
+  CHECK(all.step_seconds->low == Approx(answer::step_seconds(answer) * answer.hfu));
+  CHECK(all.tflops_gpu->high * all.step_seconds->low ==
+        Approx(answer::rate(answer, "megatron").tflops_gpu * answer::step_seconds(answer)));
+  CHECK(all.reserved_gib->high == gib(answer::fullest(answer.run).capacity));
+  CHECK(all.allocated_gib->high == gib(answer::fullest(answer.run).capacity));
+  CHECK(all.step_seconds->high > answer::step_seconds(answer));
 }
 
 TEST_CASE("study: a loss of time counts above a tenth of the step, fragmentation above 15 %") {
@@ -107,6 +136,9 @@ TEST_CASE("study: a loss of time counts above a tenth of the step, fragmentation
   answer.run.classes[0].peak_allocated = Bytes{849};
   CHECK(causes() == std::vector{fragmentation, data_parallel, host});
   answer.retry_cost = Duration{100'000};
+  answer.retry_accounts.assign(engine::account_count, 0.0);
+  answer.retry_accounts[static_cast<std::size_t>(engine::Account::host)] =
+      seconds(answer.retry_cost);
   answer.run.classes[0].step_retries = 3;
   CHECK(causes() == std::vector{retries, fragmentation, data_parallel});
   answer.verdict.tight = true;

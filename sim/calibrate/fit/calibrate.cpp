@@ -42,6 +42,7 @@ device::Provenance provenance(const Calibration& done, const input::Machine& mac
                               const CalibrateOptions& wanted, const device::Provenance& of_base) {
   device::Provenance out;
   out.device = machine.gpu.name;
+  out.base = of_base.base.empty() ? done.base : of_base.base;
   out.date = wanted.date;
   for (const SourceFile& source : done.sources)
     if (wanted.date.empty()) out.date = std::max(out.date, source.measurements.date);

@@ -37,6 +37,8 @@ ClusterChoice cluster_of(const Row& row) {
   if (found.machine != nullptr) return {found.machine, "", found.memory_only, found.gpus_per_node};
   std::string stated = memory.empty() ? "memory unstated" : memory;
   if (number(memory)) stated += " GB";
+  if (gpu.empty())
+    return {nullptr, "the row names no GPU; write --cluster NAME, or fill in the column 'gpu'"};
   std::string known;
   for (const input::Machine& machine : *machines)
     if (known.find(machine.gpu.name) == std::string::npos)

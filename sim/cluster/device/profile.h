@@ -38,7 +38,7 @@ struct Provenance {
   std::string command;  // repeats the fit
   std::vector<Residual> residuals;
   std::vector<std::string> fitted_rows;  // row_id in tables of runs
-  // Of a profile that was fitted to runs of one cluster: the profile that it began as, and
+  // The profile that a fit by `calibrate` began as. Of a fit to runs of one cluster:
   // ln(measured / predicted) of each run, predicted from the others (cross-validation).
   std::string base;
   std::vector<double> run_residuals;

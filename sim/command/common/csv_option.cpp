@@ -1,6 +1,7 @@
 #include "sim/command/common/csv_option.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -16,18 +17,28 @@ namespace {
   throw Stop{exit_usage, message};
 }
 
+// Columns whose settings have longer names.
+std::string column_of(const std::string& name) {
+  if (name == "micro_batch") return "mbs";
+  if (name == "global_batch") return "gbs";
+  if (name == "sequence") return "seq";
+  return name;
+}
+
 // The columns of "tp,pp,step_time_s" in this order.
 std::vector<output::Column> columns_named(const std::string& list) {
   const std::vector<output::Column>& all = output::record_columns();
   std::vector<output::Column> columns;
   for (std::size_t at = 0; at <= list.size();) {
     const std::string name = list.substr(at, list.find(',', at) - at);
-    const auto found = std::ranges::find(all, name, &output::Column::key);
+    const auto found = std::ranges::find(all, column_of(name), &output::Column::key);
     if (found == all.end()) {
       std::vector<std::string> names;
       for (const output::Column& column : all) names.push_back(column.key);
-      refuse(fmt::format("--columns: there is no column '{}'{}", name.substr(0, 80),
-                         did_you_mean(name, names)));
+      const std::string near = did_you_mean(name, names);
+      refuse(
+          fmt::format("--columns: there is no column '{}'{}", name.substr(0, 80),
+                      near.empty() ? fmt::format("; columns: {}", fmt::join(names, ", ")) : near));
     }
     columns.push_back(*found);
     at += name.size() + 1;

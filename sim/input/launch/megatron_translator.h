@@ -85,6 +85,7 @@ class Translator {
   void zero_stage(const Given& by, int stage, const DeepSpeedConfig& config);
   void deepspeed_experts();
   void environment();
+  void network_environment();
   void loading();
 
   const Launch& launch_;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <optional>
 
@@ -209,6 +210,36 @@ void Translator::environment() {
   for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
     if (const auto options = of(name); options && !options->empty())
       set(place(name), "allocator_options=" + *options);
+  network_environment();
+}
+
+// Variables of NCCL and CUDA that change times and are not simulated. Names: [NVIDIA/nccl-docs
+// env.html].
+void Translator::network_environment() {
+  constexpr std::array changing = {
+      "NCCL_ALGO",          "NCCL_PROTO",       "NCCL_MIN_NCHANNELS",
+      "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",    "NCCL_MAX_CTAS",
+      "NCCL_BUFFSIZE",      "NCCL_NTHREADS",    "NCCL_P2P_DISABLE",
+      "NCCL_P2P_LEVEL",     "NCCL_SHM_DISABLE", "NCCL_NET_GDR_LEVEL",
+      "NCCL_CROSS_NIC",     "NCCL_IB_DISABLE",  "NCCL_COLLNET_ENABLE",
+      "NCCL_CUMEM_ENABLE",  "NCCL_PXN_DISABLE", "NCCL_P2P_NVL_CHUNKSIZE"};
+  for (const auto& [name, word] : launch_.environment) {
+    if (!word.unknowns.empty()) continue;
+    if (word.text == "NCCL_NVLS_ENABLE=0") {
+      say(
+          fmt::format("{}: {} is a property of the cluster here; add "
+                      "`cluster.node.nvlink_sharp=false`",
+                      where(word), word.text));
+    } else if (std::ranges::find(changing, name) != changing.end()) {
+      say(fmt::format("{}: {} is not simulated; collectives run as NCCL chooses", where(word),
+                      word.text));
+    } else if (name == "CUDA_DEVICE_MAX_CONNECTIONS" && !word.text.ends_with("=1")) {
+      say(
+          fmt::format("{}: {} is not simulated; with tensor or context parallelism streams share "
+                      "one queue",
+                      where(word), word.text));
+    }
+  }
 }
 
 }  // namespace sim::input

@@ -431,6 +431,13 @@ Resolved resolve(const v1::Plan& given, const model::Architecture& architecture,
   if (plan.numerics.fp8 && machine != nullptr && machine->gpu.fp8_flops == 0)
     out.problems.push_back(
         {"fp8", fmt::format("{} multiplies no fp8; leave fp8 out", machine->gpu.name)});
+  // [TransformerEngine transformer_engine/pytorch/quantization.py: check_mxfp8_support]
+  constexpr int blackwell = 100;
+  if (plan.numerics.fp8 && plan.numerics.fp8_recipe == program::Fp8Recipe::mxfp8 &&
+      machine != nullptr && machine->gpu.compute_capability < blackwell)
+    out.problems.push_back({"fp8_recipe", fmt::format("{} has no mxfp8, Blackwell has; write "
+                                                      "delayed or tensorwise",
+                                                      machine->gpu.name)});
   router_load(out);
   if (const auto options = allocator::parse_options(plan.environment.allocator_options); !options) {
     for (const Diagnostic& problem : options.errors())

@@ -65,11 +65,11 @@ constexpr std::array schema{
     Column{"precision", false},
     Column{"attention", false},
     Column{"extra", false},
-    Column{"network", false},      // "decoder" or blank; others are not represented
-    Column{"settings", false},     // "key=value; key=value" as in a plan file
+    Column{"network", false},   // "decoder" or blank; others are not represented
+    Column{"settings", false},  // "key=value; key=value" as in a plan file
     Column{"settings_source", false},
     Column{"iter_time_s", true},
-    Column{"time_kind", false},    // "train_batch": without the loop's own work
+    Column{"time_kind", false},  // "train_batch": without the loop's own work
     Column{"tflops_gpu", true},
     Column{"tflops_kind", false},
     Column{"tokens_s", true},
@@ -135,10 +135,10 @@ void read_header(const CsvRow& header, RunsTable& table, Diagnostics& problems) 
   }
   for (const std::string_view name : needed)
     if (!has(table.columns, name))
-      problem(
-          fmt::format("the column '{}' is missing; the schema is in "
-                      "calibration/measured/README.md",
-                      name));
+      problem(fmt::format(
+          "the column '{}' is missing; the schema is in "
+          "calibration/measured/README.md, and `rehearse init runs` writes a table to fill in",
+          name));
 }
 
 RunsRow read_row(const CsvRow& from, const RunsTable& table) {

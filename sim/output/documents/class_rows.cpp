@@ -115,7 +115,7 @@ Rows class_rows(const engine::RunReport& run) {
              in_gib("reserved_at_peak_bytes", "reserved then"),
              in_gib("largest_free_block_at_peak_bytes", "largest free"),
              {"", "used"},
-             {"allocation_retries", "retries"},
+             {"allocation_retries", "retries in all"},
              {"out_of_memory"}},
             {},
             true};

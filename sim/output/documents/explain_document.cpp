@@ -164,10 +164,11 @@ std::string fragmentation_text(const ClassReport& who) {
 std::string headroom_text(const answer::Answer& answer) {
   const ClassReport& who = answer::fullest(answer.run);
   std::string text = fmt::format(
-      "headroom: stage {} bounds it, {} of {} stay unreserved; {} of its {} reserved are not "
-      "allocated at the peak\n",
+      "headroom: stage {} bounds it, {} of {} stay unreserved; its reserved peak, {}, is {} above "
+      "its allocated peak, {}\n",
       who.stage, human(who.capacity - who.peak_reserved), human(who.capacity),
-      human(who.peak_reserved - who.peak_allocated), human(who.peak_reserved));
+      human(who.peak_reserved), human(who.peak_reserved - who.peak_allocated),
+      human(who.peak_allocated));
   return text;
 }
 

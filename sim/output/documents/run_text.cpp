@@ -74,21 +74,25 @@ Rows throughput_rows(const answer::Answer& answer) {
   return rows;
 }
 
-// Values for JSON that the first lines of the text contain.
+// Values for JSON that the first lines of the text contain: null if the plan runs out of memory.
 Values step_values(const answer::Answer& answer) {
   const engine::RunReport& run = answer.run;
-  return {"",
-          {value("step_time_ps", "", run.step_time.ps),
-           value("step_time_s", "", answer::step_seconds(answer)),
-           value("warm_up_time_ps", "", run.warm_up_time.ps), value("reported_step", "", run.step),
-           value("steady", "", run.steady),
-           value("first_step_time_ps", "",
-                 run.first_step_time.ps > 0 ? Json(run.first_step_time.ps) : Json(nullptr)),
-           value("tokens_s_gpu", "", answer::tokens_per_second_gpu(answer)),
-           value("mfu", "", {{"convention", "megatron"}, {"fraction", answer.mfu}}),
-           value("hfu", "", {{"convention", "executed"}, {"fraction", answer.hfu}}),
-           value("bubble", "", run.bubble),
-           value("textbook_bubble", "", answer::textbook_bubble(answer.plan))}};
+  Values values = {
+      "",
+      {value("step_time_ps", "", run.step_time.ps),
+       value("step_time_s", "", answer::step_seconds(answer)),
+       value("warm_up_time_ps", "", run.warm_up_time.ps), value("reported_step", "", run.step),
+       value("steady", "", run.steady),
+       value("first_step_time_ps", "",
+             run.first_step_time.ps > 0 ? Json(run.first_step_time.ps) : Json(nullptr)),
+       value("tokens_s_gpu", "", answer::tokens_per_second_gpu(answer)),
+       value("mfu", "", {{"convention", "megatron"}, {"fraction", answer.mfu}}),
+       value("hfu", "", {{"convention", "executed"}, {"fraction", answer.hfu}}),
+       value("bubble", "", run.bubble),
+       value("textbook_bubble", "", answer::textbook_bubble(answer.plan))}};
+  if (!run.fits())
+    for (Value& one : values.values) one.value = nullptr;
+  return values;
 }
 
 Json machine_json(const answer::Answer& answer) {
@@ -327,7 +331,7 @@ std::vector<Block> head_blocks(const answer::Answer& answer, const std::string& 
   blocks.emplace_back(Data{"machine", machine_json(answer)});
   blocks.emplace_back(Data{"verdict", verdict_json(answer)});
   if (answer.run.memory != engine::MemoryDetail::exact) blocks.emplace_back(how_memory(answer));
-  if (fits) blocks.emplace_back(step_values(answer));
+  blocks.emplace_back(step_values(answer));
   if (const int retries = answer::step_retries(answer.run); fits && retries > 0)
     blocks.emplace_back(Data{"retries", {{"in_step", retries}, {"cost_ps", answer.retry_cost.ps}}});
   if (!fits) blocks.emplace_back(Note{"", oom_text(answer)});

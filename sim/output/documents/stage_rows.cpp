@@ -56,7 +56,7 @@ std::vector<std::size_t> fullest_of_stages(const engine::RunReport& run) {
 }  // namespace
 
 Rows step_rows(const answer::Answer& answer) {
-  const std::vector<double> accounts = answer::mean_accounts(answer.run);
+  const std::vector<double> accounts = answer::accounts_without_retries(answer);
   const double step = answer::step_seconds(answer);
   Rows rows{"step_accounts",
             "where the step goes (mean over ranks; the accounts are disjoint)",
@@ -68,6 +68,8 @@ Rows step_rows(const answer::Answer& answer) {
     if (accounts[a] == 0) continue;
     rows.cells.push_back({answer::words(static_cast<Account>(a)), accounts[a], accounts[a] / step});
   }
+  if (const double retries = seconds(answer.retry_cost); retries > 0)
+    rows.cells.push_back({"allocator retries", retries, retries / step});
   rows.cells.push_back({"step", step, 1.0});
   const program::Plan& plan = answer.plan;
   rows.footnote =

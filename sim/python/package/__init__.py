@@ -14,8 +14,8 @@ import os
 
 from . import _rehearse
 
-__all__ = ["Error", "campaign", "explain", "memory_estimate", "plan", "run", "sweep",
-           "to_dataframe", "validate", "whatif"]
+__all__ = ["Error", "calibrate", "campaign", "command", "compare", "explain", "memory_estimate",
+           "plan", "run", "sweep", "to_dataframe", "validate", "whatif"]
 
 
 class Error(Exception):
@@ -133,6 +133,25 @@ def validate(*tables, where=None, by=(), jobs=None):
     words = [f"--where={column}={_text(text)}" for column, text in (where or {}).items()]
     words += [f"--by={column}" for column in ([by] if isinstance(by, str) else by)]
     return _ask("validate", [_text(table) for table in tables] + words + _options({"jobs": jobs}))
+
+
+def compare(*logs, plan=None, megatron_args=None, **settings):
+    """The logs or traces of a run against the prediction of its plan."""
+    words = [_text(log) for log in logs] + ([] if plan is None else [_text(plan)])
+    return _ask("compare", words + _options({"megatron_args": megatron_args}) + _words(settings))
+
+
+def calibrate(*files, plan=None, cluster=None, profile=None, output=None, force=False, **settings):
+    """Fits a profile to measured runs, NCCL tables or traces; `output`: the file to write."""
+    words = [_text(file) for file in files]
+    words += _options({"plan": plan, "cluster": cluster, "profile": profile, "output": output,
+                       "force": force})
+    return _ask("calibrate", words + [f"--set={word}" for word in _words(settings)])
+
+
+def command(name, *words, **options):
+    """Any command that has `--json`: `command("topo", "check", "dgx-h100")`. Options are keywords."""
+    return _ask(name, [_text(word) for word in words] + _options(options))
 
 
 def campaign(plan=None, *, vary=None, **options):

@@ -47,6 +47,22 @@ def validate(
     by: str | Sequence[str] = (),
     jobs: int | None = None,
 ) -> Result: ...
+def compare(
+    *logs: Name,
+    plan: Name | None = None,
+    megatron_args: Name | None = None,
+    **settings: Unpack[Settings],
+) -> Result: ...
+def calibrate(
+    *files: Name,
+    plan: Name | None = None,
+    cluster: Name | None = None,
+    profile: Name | None = None,
+    output: Name | None = None,
+    force: bool = False,
+    **settings: Scalar,
+) -> Any: ...
+def command(name: str, *words: Scalar, **options: Scalar | None) -> Any: ...
 def campaign(
     plan: Name | None = None,
     *,

@@ -90,12 +90,13 @@ Rows table_of(const SearchReport& said, const std::string& name, const std::stri
   return rows;
 }
 
-// "75.3 of 75.5 GiB, 97 % likely to fit"
+// "75.3 of 75.5 GiB, at least 97 % likely to fit": a plan may also fit with less than its peak.
 std::string memory_text(const Replayed& one) {
   std::string text =
       fmt::format("{:.1f} of {:.1f} GiB", gib_of(one.reserved), gib_of(one.capacity));
   if (one.likely >= 0)
-    text += fmt::format(", {:.0f} % likely to fit", std::floor(100 * one.likely));
+    text += fmt::format(", {}{:.0f} % likely to fit", one.likely < 1 ? "at least " : "",
+                        std::floor(100 * one.likely));
   return text;
 }
 

@@ -103,7 +103,10 @@ std::vector<output::Block> fixes_blocks(const Fixes& fixes, const std::string& k
       {}};
   for (const Fix& fix : fixes.fixes) {
     const engine::RunReport& run = fix.answer.run;
-    std::vector<Json> cells = {fix.change, run.fits() ? "fits" : "out of memory", run.fits()};
+    const char* says = !run.fits()                ? "out of memory"
+                       : fix.answer.verdict.tight ? "fits, barely"
+                                                  : "fits";
+    std::vector<Json> cells = {fix.change, says, run.fits()};
     if (run.fits()) {
       const engine::ClassReport& who = answer::fullest(run);
       cells.insert(cells.end(),

@@ -33,12 +33,12 @@ bool is_roomy(const answer::Answer& answer, const answer::Site& site) {
          });
 }
 
-// Replays a change up to the point where it cannot help. Nothing: it does not fit, or it lives on
-// retries.
-std::optional<Improvement> replayed_change(const Change& change) {
+// Replays a change up to the point where it cannot help. Nothing: it does not fit, or it retries
+// more often than the plan before the change, and in each microbatch.
+std::optional<Improvement> replayed_change(const Change& change, std::int64_t retries_before) {
   engine::Options options;
   options.until_out = true;
-  options.most_retries = change.plan->microbatches() - 1;
+  options.most_retries = std::max<std::int64_t>(retries_before, change.plan->microbatches() - 1);
   const answer::Answer answer = answer::evaluate_once(change.plan, options);
   if (!answer.run.fits() || answer.run.ended_early) return {};
   const engine::ClassReport& who = answer::fullest(answer.run);
@@ -50,10 +50,10 @@ std::optional<Improvement> replayed_change(const Change& change) {
 
 // The fewest recomputed layers that leave enough memory free.
 Improvement fewest_layers_with_room(const answer::CheckedPlan& plan, Improvement all,
-                                    int& replayed) {
+                                    std::int64_t retries_before, int& replayed) {
   fewest_recomputed(plan, [&](const Change& change) {
     ++replayed;
-    const std::optional<Improvement> one = replayed_change(change);
+    const std::optional<Improvement> one = replayed_change(change, retries_before);
     const bool enough = one && one->roomy;
     if (enough) all = *one;
     return enough;
@@ -76,6 +76,9 @@ bool helps(const Improvement& one, const answer::Answer& before) {
 
 Improvements improvements(const answer::CheckedPlan& plan, const answer::Answer& answer) {
   Improvements all{losses(answer), {}, 0};
+  std::int64_t retries = 0;  // over the whole replay
+  for (const engine::ClassReport& who : answer.run.classes)
+    retries = std::max<std::int64_t>(retries, who.alloc_retries);
   std::set<std::string> seen;
   for (const Loss& loss : all.losses)
     for (const Change& change : changes_against(plan, loss.cause)) {
@@ -85,10 +88,10 @@ Improvements improvements(const answer::CheckedPlan& plan, const answer::Answer&
         continue;
       }
       ++all.replayed;
-      std::optional<Improvement> one = replayed_change(change);
+      std::optional<Improvement> one = replayed_change(change, retries);
       if (!one) continue;
       if (one->roomy && recomputes_by_layer(change, plan))
-        one = fewest_layers_with_room(plan, std::move(*one), all.replayed);
+        one = fewest_layers_with_room(plan, std::move(*one), retries, all.replayed);
       one->against = {loss.cause};
       if (helps(*one, answer)) all.found.push_back(std::move(*one));
     }
@@ -166,8 +169,8 @@ std::vector<output::Block> improvement_blocks(const Improvements& all,
   add_losses(all.losses, blocks);
   output::Rows rows{
       "improvements",
-      "changes that help, the fastest first, each replayed (tp, cp, pp, ep: at the same number of "
-      "GPUs)",
+      "changes that gain time or leave memory free, the fastest first, each replayed (tp, cp, pp, "
+      "ep: at the same number of GPUs)",
       {{"change", "change", "", 0, true},
        {"step_time_ps", "step", "s", 3, false, "", 1e-12},
        {"gain_fraction", "gain", "", 1, false, " %", 100, output::Show::change},

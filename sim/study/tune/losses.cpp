@@ -46,10 +46,8 @@ void add_memory(const answer::Answer& answer, std::vector<Loss>& all) {
 }
 
 void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
-  std::vector<double> spent = answer::mean_accounts(answer.run);
   // Retries are a loss of their own.
-  double& host = spent[static_cast<std::size_t>(Account::host)];
-  host -= std::min(host, seconds(answer.retry_cost));
+  const std::vector<double> spent = answer::accounts_without_retries(answer);
   const auto first = static_cast<std::ptrdiff_t>(all.size());
   for (const auto& [account, cause] : removable) {
     const double time = spent[static_cast<std::size_t>(account)];
