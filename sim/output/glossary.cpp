@@ -45,9 +45,8 @@ constexpr std::array terms = std::to_array<Term>({
      "How the FLOPs of a throughput are counted, for example `megatron` (Megatron-LM's "
      "formula) or `hardware` (what is executed)."},
     {"cost",
-     "Price of the GPU hours: per million tokens, or of all tokens of a training (--tokens). The "
-     "price is price_per_gpu_hour of the cluster, or --price; `plan --objective cost` finds the "
-     "cheapest plan."},
+     "Price of the GPU hours, per million tokens or of a whole training (--tokens); the price "
+     "is price_per_gpu_hour of the cluster or --price; see --objective cost."},
     {"coupled",
      "A replay in which transfers that use the same link at the same time slow each "
      "other down."},
@@ -59,14 +58,13 @@ constexpr std::array terms = std::to_array<Term>({
      "gradients (dp)."},
     {"ecmp",
      "Equal-cost multi-path: a switch hashes each flow to one of its uplinks, so flows may "
-     "collide. Write fabric.kind=leaf_spine; fabric.hash_seed is another draw, `whatif --seeds N` "
-     "many."},
+     "collide; write fabric.kind=leaf_spine, with fabric.hash_seed for another draw."},
     {"energy",
-     "Energy of the GPU boards at their power limit (gpu.power_w of the cluster), without CPUs, "
-     "switches and cooling (PUE); `plan --objective energy` finds the plan with the least."},
+     "Energy of the GPU boards at their power limit (gpu.power_w), without CPUs, switches and "
+     "cooling (PUE); `plan --objective energy` finds the plan with the least."},
     {"events",
      "Failures of a campaign, of all nodes in the pool: also those that hit a spare, a node in "
-     "repair, or a job that is down already. Interruptions are the events that stop the job."},
+     "repair, or a job that is down already."},
     {"expert parallelism", "Ranks share the experts of each layer (ep)."},
     {"exposed",
      "Communication time in which the GPU computes nothing, because no kernel hides it."},
@@ -86,9 +84,8 @@ constexpr std::array terms = std::to_array<Term>({
      "included."},
     {"imbalance", "Pipeline wait because one stage takes longer than another."},
     {"interruptions",
-     "Failures that stop a running job of a campaign. A failure that hits a spare, a node in "
-     "repair "
-     "or a job that is down already is an event but no interruption."},
+     "Failures that stop a running job of a campaign; an event that hits a spare or a node in "
+     "repair is none."},
     {"mfu",
      "Model FLOPs utilisation: the model's FLOP/s over the GPU's peak, recomputation not "
      "counted."},
@@ -108,11 +105,11 @@ constexpr std::array terms = std::to_array<Term>({
     {"peak", "The most bytes held at one time during the step."},
     {"pipeline parallelism", "Stages hold consecutive layers and pass microbatches on (pp)."},
     {"power",
-     "Power limit of a GPU board: gpu.power_w of the cluster. With it `run`, `plan` and `whatif` "
-     "print energy (kWh, MWh)."},
+     "Power limit of a GPU board, gpu.power_w of the cluster; with it `run`, `plan` and "
+     "`whatif` print energy (kWh, MWh)."},
     {"price",
-     "What one GPU costs per hour, in your currency: price_per_gpu_hour of the cluster, or --price "
-     "of run, plan, whatif and campaign. With it they print the cost."},
+     "What one GPU costs per hour, in your currency: price_per_gpu_hour of the cluster, or "
+     "--price; with it `run`, `plan`, `whatif` and `campaign` print the cost."},
     {"profile", "Measured efficiencies of a GPU and its host that turn operations into times."},
     {"rank", "One process of the job, on one GPU."},
     {"rank class", "Ranks that run the same program with the same times; one of them is replayed."},
