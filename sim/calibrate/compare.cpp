@@ -3,11 +3,93 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 
 #include "sim/calibrate/readers/reader.h"
+#include "sim/input/fields/fields.h"
 
 namespace sim::calibrate {
+
+namespace {
+
+// A setting in a sentence, with {} for its value.
+struct Spoken {
+  std::string_view field, text;
+};
+constexpr std::array<Spoken, 5> spoken = {{
+    {"gpus", "{} GPUs"},
+    {"micro_batch", "micro batch {}"},
+    {"global_batch", "global batch {}"},
+    {"architecture.layers", "{} layers"},
+    {"architecture.hidden", "hidden {}"},
+}};
+
+std::string in_words(const std::string& field, std::int64_t value) {
+  for (const Spoken& one : spoken)
+    if (one.field == field) return fmt::format(fmt::runtime(one.text), value);
+  return fmt::format("{} {}", field, value);
+}
+
+std::int64_t planned(const std::string& field, const program::Plan& plan) {
+  if (field == "gpus") return plan.world();
+  return std::get<std::int64_t>(input::find_plan_field(field)->place.get(plan));
+}
+
+std::optional<std::int64_t> printed(const Measurements& log, std::string_view field) {
+  const auto found = std::ranges::find(log.settings, field, &PrintedSetting::field);
+  if (found == log.settings.end()) return std::nullopt;
+  return found->value;
+}
+
+}  // namespace
+
+double tokens_per_gpu(const Measurements& log, const program::Plan& plan) {
+  const auto said = [&](const char* field) {
+    return static_cast<double>(printed(log, field).value_or(planned(field, plan)));
+  };
+  return said("global_batch") * said("sequence") / said("gpus");
+}
+
+void OtherRun::add(OtherRun more) {
+  differences.insert(differences.end(), more.differences.begin(), more.differences.end());
+  for (const std::string& setting : more.settings)
+    if (std::ranges::find(settings, setting) == settings.end()) settings.push_back(setting);
+  other_model = other_model || more.other_model;
+}
+
+std::string OtherRun::remedy() const {
+  if (!other_model) return fmt::format("write {}", fmt::join(settings, " "));
+  if (settings.empty()) return "write model=NAME of the log's run";
+  return fmt::format("write model=NAME of the log's run, and {}", fmt::join(settings, " "));
+}
+
+OtherRun other_run(const Measurements& log, const program::Plan& plan) {
+  OtherRun other;
+  struct Line {
+    std::string where;
+    std::vector<std::string> logged, planned;
+  };
+  std::vector<Line> lines;
+  for (const PrintedSetting& one : log.settings) {
+    const std::int64_t wanted = planned(one.field, plan);
+    // The GPUs and the other degrees imply dp.
+    if (one.value == wanted || (one.field == "dp" && printed(log, "gpus"))) continue;
+    auto line = std::ranges::find(lines, one.where, &Line::where);
+    if (line == lines.end()) line = lines.insert(lines.end(), {one.where, {}, {}});
+    line->logged.push_back(in_words(one.field, one.value));
+    line->planned.push_back(in_words(one.field, wanted));
+    const bool of_model = one.field.starts_with("architecture.");
+    other.other_model = other.other_model || of_model;
+    if (!of_model) other.settings.push_back(fmt::format("{}={}", one.field, one.value));
+  }
+  for (const Line& line : lines)
+    other.differences.push_back(
+        {line.where, fmt::format("the log has {}; the plan has {}", fmt::join(line.logged, ", "),
+                                 fmt::join(line.planned, ", "))});
+  return other;
+}
 
 MeasuredRun measured_run(const std::vector<StepSample>& steps, double tokens) {
   MeasuredRun run;
@@ -15,6 +97,10 @@ MeasuredRun measured_run(const std::vector<StepSample>& steps, double tokens) {
   std::vector<double> seconds, flops, rates;
   for (std::size_t i = skipped; i < steps.size(); ++i) {
     const StepSample& s = steps[i];
+    if (s.global_batch > 0 && s.global_batch != steps.back().global_batch) {
+      ++run.ramp;
+      continue;
+    }
     double took = s.seconds;
     if (took == 0 && s.tokens_s_gpu > 0) took = tokens / s.tokens_s_gpu;
     if (took > 0) seconds.push_back(took);

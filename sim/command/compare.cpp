@@ -108,9 +108,17 @@ std::vector<std::string> logs_of(const Options& options) {
   return logs;
 }
 
-Log read_log(const std::string& path, const calibrate::Source& source,
-             const answer::Answer& answer) {
-  const double tokens = answer::tokens_per_second_gpu(answer) * answer::step_seconds(answer);
+// Stops if a source is no log, and names the command that reads it.
+void need_steps(const std::string& path, const calibrate::Source& source) {
+  if (!source.measurements.steps.empty()) return;
+  throw Stop{
+      complain({{path, fmt::format("{}, not a log with steps; `{}` reads it", source.reader->name,
+                                   calibrate::command_for(*source.reader, path))}}),
+      ""};
+}
+
+Log read_log(const std::string& path, const calibrate::Source& source, const program::Plan& plan) {
+  const double tokens = calibrate::tokens_per_gpu(source.measurements, plan);
   Log log{path, calibrate::measured_run(source.measurements.steps, tokens)};
   if (log.run.steps == 0)
     throw Stop{exit_data, fmt::format("{}: no step with its time in it ({})", path,
@@ -120,6 +128,31 @@ Log read_log(const std::string& path, const calibrate::Source& source,
 
 double error_of(const calibrate::MeasuredRun& run, const answer::Answer& answer) {
   return 100 * (answer::step_seconds(answer) / run.seconds - 1);
+}
+
+// Stops, or with `force` warns, if a log prints settings that the plan has otherwise.
+void need_same_run(const std::vector<calibrate::Source>& sources, const program::Plan& plan,
+                   bool force) {
+  calibrate::OtherRun other;
+  for (const calibrate::Source& source : sources)
+    other.add(calibrate::other_run(source.measurements, plan));
+  if (!other) return;
+  if (!force)
+    throw Stop{complain(other.differences),
+               fmt::format("the log is of another run than the plan: {}; --force compares them all "
+                           "the same",
+                           other.remedy())};
+  for (const Diagnostic& one : other.differences)
+    note(fmt::format("{}: warning: {}", one.where, one.message));
+}
+
+// Steps of a batch that ramps up are not those of the plan.
+void add_ramp(const std::vector<Log>& logs, output::Document& document) {
+  std::size_t ramp = 0;
+  for (const Log& log : logs) ramp += log.run.ramp;
+  if (ramp > 0)
+    document.blocks.emplace_back(output::Note{
+        "", fmt::format("{} steps with another global batch than the last one left out", ramp)});
 }
 
 output::Document one_log(const Log& log, const answer::Answer& answer) {
@@ -132,6 +165,7 @@ output::Document one_log(const Log& log, const answer::Answer& answer) {
                   log.run.steps, log.path, log.run.seconds, log.run.low, log.run.high,
                   answer::step_seconds(answer), error),
       true});
+  add_ramp({log}, document);
   document.blocks.emplace_back(
       output::Values{"",
                      {output::value("steps", "", log.run.steps), output::value("fits", "", true),
@@ -162,6 +196,7 @@ output::Document several_logs(const std::vector<Log>& logs, const answer::Answer
                   "{:.4g} s, {:+.1f} %",
                   steps, logs.size(), seconds, predicted, error),
       true});
+  add_ramp(logs, document);
   document.blocks.emplace_back(
       output::Values{"",
                      {output::value("steps", "", steps), output::value("fits", "", true),
@@ -194,27 +229,34 @@ Compared compared_logs(const std::vector<Log>& logs, const answer::Answer& answe
 
 Compared compared(const std::string& log, const calibrate::Source& source,
                   const answer::CheckedPlan& plan) {
+  if (const calibrate::OtherRun other = calibrate::other_run(source.measurements, plan.plan()))
+    throw Stop{complain(other.differences), "the log is of another run: " + other.remedy()};
   const answer::Answer answer = answer::evaluate(plan);
-  return compared_logs({read_log(log, source, answer)}, answer);
+  return compared_logs({read_log(log, source, plan.plan())}, answer);
 }
 
 int run_compare(const Arguments& arguments, Globals globals) {
   Options options("compare");
   options.value("cluster", "NAME", "predict for this cluster instead of the plan's")
       .value("megatron-args", "FILE", "the launch script of the run instead of a plan")
+      .flag("force", "compare although the log prints settings that the plan has otherwise")
       .value("within", "PERCENT", "exit code 2 when the step is further off; 10 by default")
       .words(1, 1000)
       .parse(arguments, globals);
   const double within = static_cast<double>(options.number("within", 10, 0, 1000));
   const std::vector<std::string> paths = logs_of(options);
   std::vector<calibrate::Source> sources;  // their problems come before those of the plan
-  for (const std::string& path : paths) sources.push_back(need(calibrate::read_source(path)));
+  for (const std::string& path : paths) {
+    sources.push_back(need(calibrate::read_source(path)));
+    need_steps(path, sources.back());
+  }
   const input::PlanFile file = load_plan(options, globals, paths.size());
+  need_same_run(sources, *file.plan, options.has("force"));
   answer::Sites sites;
   const answer::Answer answer = answer::evaluate(checked(file, sites));
   std::vector<Log> logs;
   for (std::size_t i = 0; i < paths.size(); ++i)
-    logs.push_back(read_log(paths[i], sources[i], answer));
+    logs.push_back(read_log(paths[i], sources[i], *file.plan));
   const Compared found = compared_logs(logs, answer);
   say(globals, "compare", found.document);
   return found.error_percent && std::abs(*found.error_percent) <= within ? exit_yes : exit_no;

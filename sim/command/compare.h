@@ -16,7 +16,8 @@ struct Compared {
       error_percent;  // of the predicted step; none if the plan runs out of memory
 };
 
-// `log` is the name of the source. Stops if it has no step with a time.
+// `log` is the name of the source. Stops if it has no step with a time, or prints settings that the
+// plan has otherwise.
 Compared compared(const std::string& log, const calibrate::Source& source,
                   const answer::CheckedPlan& plan);
 

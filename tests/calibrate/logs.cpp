@@ -33,6 +33,101 @@ TEST_CASE("calibrate: a Megatron-LM log gives steps with their rates and memory"
   CHECK(m.date == "2024-08-16");
 }
 
+namespace {
+
+// The settings that a log prints, as "tp=8:3" with the line.
+std::string settings_in(const std::string& log) {
+  const auto read = read_bytes(log, "train.log");
+  REQUIRE(read);
+  std::string text;
+  for (const PrintedSetting& one : read->measurements.settings)
+    text += one.field + "=" + std::to_string(one.value) +
+            one.where.substr(one.where.find_last_of(':')) + " ";
+  return text;
+}
+
+const std::string step_512 =
+    " iteration 5/ 9 | elapsed time per iteration (ms): 120.5 | global batch size: 512 |\n";
+const std::string titan_step = "[titan] step: 10  loss: 7.1  memory: 43.1GiB(45.4%)  tps: 5,123\n";
+
+}  // namespace
+
+TEST_CASE("calibrate: a Megatron-LM log gives the settings of its run, with their lines") {
+  CHECK(settings_in("using world size: 512, data-parallel size: 16, context-parallel size: 2, "
+                    "hierarchical context-parallel sizes: None, tensor-model-parallel size: 8, "
+                    "pipeline-model-parallel size: 2\n"
+                    "------------------------ arguments ------------------------\r\n"
+                    "  global_batch_size ............................... 64\r\n"
+                    "  hidden_size ..................................... 4096\n"
+                    "  micro_batch_size ................................ 1\n"
+                    "  num_layers ...................................... 32\n"
+                    "  num_layers_per_virtual_pipeline_stage ........... None\n"
+                    "  seq_length ...................................... 8192\n"
+                    "  tensor_model_parallel_size ...................... 8\n"
+                    "  virtual_pipeline_model_parallel_size ............ 4\n" +
+                    step_512) ==
+        "gpus=512:1 dp=16:1 tp=8:1 cp=2:1 pp=2:1 virtual_stages=4:10 micro_batch=1:5 "
+        "global_batch=512:11 sequence=8192:8 architecture.layers=32:6 architecture.hidden=4096:4 ");
+  // Older releases; ranks with a prefix.
+  CHECK(settings_in("0: using world size: 8, data-parallel-size: 4, tensor-model-parallel size: 2, "
+                    "pipeline-model-parallel size: 1 \n" +
+                    step_512) == "gpus=8:1 dp=4:1 tp=2:1 pp=1:1 global_batch=512:2 ");
+  // The table of DeepSpeed, in which the world is the data-parallel group of a Megatron mesh.
+  CHECK(settings_in("[2024-07-24 02:13:16,847] [INFO] [config.py:1001:print]   world_size ..... 4\n"
+                    "[2024-07-24 02:13:16,847] [INFO] [config.py:1001:print]   "
+                    "train_micro_batch_size_per_gpu  2\n" +
+                    step_512) == "micro_batch=2:2 global_batch=512:3 ");
+  // NeMo: a configuration in YAML, the world of PyTorch Lightning.
+  CHECK(settings_in("  tensor_model_parallel_size: 2\n  num_layers: 24\n"
+                    "All distributed processes registered. Starting with 16 processes\n"
+                    "Training epoch 0, iteration 4/49 | global_batch_size: 128 | "
+                    "train_step_timing in s: 3.25\n") == "gpus=16:3 tp=2:1 global_batch=128:4 ");
+  CHECK(settings_in(step_512 + step_512) == "global_batch=512:1 ");
+}
+
+TEST_CASE("calibrate: a torchtitan log gives the settings of its run") {
+  const std::string trainer =
+      "[titan] INFO - Trainer is initialized with local batch size 8, global batch size 64, "
+      "gradient accumulation steps 1, sequence length 2048, total steps 10 (warmup 2)\n";
+  CHECK(
+      settings_in("[titan] \x1b[32mINFO\x1b[0m - Building 2-D device mesh with ['dp_shard', 'tp'], "
+                  "[4, 2]\n" +
+                  trainer + titan_step) ==
+      "gpus=8:1 tp=2:1 cp=1:1 pp=1:1 micro_batch=8:2 global_batch=64:2 sequence=2048:2 ");
+  // With stages, the local batch is several microbatches.
+  CHECK(settings_in(
+            "[titan] Building device mesh with parallelism: pp=2, dp_replicate=1, dp_shard=4, "
+            "cp=1, tp=2, ep=4, etp=1\n" +
+            trainer + titan_step) ==
+        "gpus=16:1 tp=2:1 cp=1:1 pp=2:1 ep=4:1 global_batch=64:2 sequence=2048:2 ");
+  CHECK(
+      settings_in("Building 2-D device mesh with ['dp_shard', 'tp'], [4]\n" + titan_step).empty());
+}
+
+TEST_CASE("calibrate: steps of a batch that ramps up are left out, and tokens are the log's") {
+  const auto read = read_bytes(
+      "using world size: 16, data-parallel size: 16\n"
+      " iteration 1/ 9 | elapsed time per iteration (ms): 500 | global batch size: 16 |\n"
+      " iteration 2/ 9 | elapsed time per iteration (ms): 500 | global batch size: 16 |\n"
+      " iteration 3/ 9 | elapsed time per iteration (ms): 2000 | global batch size: 64 |\n",
+      "x");
+  REQUIRE(read);
+  program::Plan plan;
+  plan.batch.global_batch = 64;
+  plan.batch.sequence = 1024;
+  plan.mesh.dp = 8;
+  CHECK(tokens_per_gpu(read->measurements, plan) == 64 * 1024 / 16);
+  const MeasuredRun run = measured_run(read->measurements.steps, 4096);
+  CHECK(run.steps == 1);
+  CHECK(run.ramp == 1);  // the first step warms up
+  CHECK(run.tokens_s_gpu == Approx(2048));
+  const OtherRun other = other_run(read->measurements, plan);
+  REQUIRE(other.differences.size() == 1);
+  CHECK(other.differences[0].where == "x:1");
+  CHECK(other.differences[0].message == "the log has 16 GPUs; the plan has 8 GPUs");
+  CHECK(other.remedy() == "write gpus=16");
+}
+
 TEST_CASE("calibrate: an iteration's number that is no count is none") {
   const auto read = read_bytes(
       " iteration 1e19/ 100 | elapsed time per iteration (ms): 12.5 |\n"

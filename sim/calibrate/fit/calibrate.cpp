@@ -122,8 +122,20 @@ void take_fields(const std::vector<SourceFile>& sources, Fit& out) {
     }
 }
 
+// What to write so that a source can be used.
+std::string remedy(const SourceFile& source) {
+  const auto reader = std::ranges::find(readers(), source.format, &Reader::name);
+  if (reader != readers().end() && reader->is_trace)
+    return "; --plan PLAN, the plan that ran, says which operation each kernel is";
+  if (!source.measurements.steps.empty())
+    return "; --plan PLAN, the plan that ran, predicts its steps";
+  if (source.format == "memory snapshot")
+    return fmt::format("; `{}` compares the allocator with it", command_for(*reader, source.path));
+  return "";
+}
+
 // Problems that say why no measurement could be fitted.
-Diagnostics nothing_fitted(const Calibration& calibration) {
+Diagnostics nothing_fitted(const Calibration& calibration, bool planned) {
   std::map<std::string, std::int64_t> passed = calibration.fit.passed;
   Diagnostics problems;
   for (const SourceFile& source : calibration.sources) {
@@ -134,6 +146,8 @@ Diagnostics nothing_fitted(const Calibration& calibration) {
   }
   for (const auto& [why, count] : passed)
     problems.back().message += fmt::format("; {} left out: {}", count, why);
+  for (std::size_t i = 0; !planned && i < problems.size(); ++i)
+    problems[i].message += remedy(calibration.sources[i]);
   return problems;
 }
 
@@ -166,7 +180,7 @@ Result<Calibration> calibrate(std::vector<SourceFile> sources, const input::Mach
   if (links)
     made.communication_source(
         fmt::format("{}; achieved fitted as provenance says", made.communication_source()));
-  if (out.fit.residuals.empty()) return nothing_fitted(out);
+  if (out.fit.residuals.empty()) return nothing_fitted(out, wanted.planned);
   out.fit.disagreements = disagreements(out.fit.residuals);
   made.name(wanted.name);
   made.provenance(provenance(out, machine, wanted, before.provenance),

@@ -28,7 +28,8 @@ struct CalibrateOptions {
   std::string name;  // of the new profile
   std::string date;  // "": the newest date of the sources, else the base's
   std::string command;
-  bool force = false;  // blocks of parameters that are in doubt move all the same
+  bool planned = false;  // the plan that ran is known
+  bool force = false;    // blocks of parameters that are in doubt move all the same
 };
 
 struct Calibration {

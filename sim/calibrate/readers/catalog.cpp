@@ -58,6 +58,12 @@ const Reader* reader_of(const std::string& path) {
   return found == readers().end() ? nullptr : &*found;
 }
 
+std::string command_for(const Reader& reader, const std::string& path) {
+  if (reader.name == "memory snapshot") return "rehearse memory replay " + path;
+  if (reader.name.ends_with(" log")) return fmt::format("rehearse compare {} PLAN", path);
+  return fmt::format("rehearse calibrate {}{}", path, reader.is_trace ? " --plan PLAN" : "");
+}
+
 bool is_measured(std::string_view bytes, const std::string& path) {
   return std::ranges::any_of(readers(),
                              [&](const Reader& reader) { return reader.recognises(bytes, path); });

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/calibrate/readers/lines.h"
+#include "sim/calibrate/readers/printed_settings.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/rows/row_text.h"
 
@@ -34,7 +35,9 @@ bool is_megatron_log(std::string_view bytes, const std::string&) {
 
 Result<Measurements> read_megatron_log(std::string_view bytes, const std::string& path) {
   Measurements out;
-  double reserved = 0, allocated = 0, batch = 0;
+  out.settings = printed_settings(bytes, path);
+  double reserved = 0, allocated = 0;
+  std::int64_t batch = 0;
   for_lines(bytes, [&](std::string_view line) {
     const double mb_reserved = number_after(line, "max reserved:");
     const double mb_allocated = number_after(line, "max allocated:");
@@ -57,15 +60,16 @@ Result<Measurements> read_megatron_log(std::string_view bytes, const std::string
     }
     step.reserved_gib = reserved;
     step.allocated_gib = allocated;
-    const double size = number_after(line, "global batch size:");
-    if (size > 0) batch = size;
+    for (const char* label : {"global batch size:", "global_batch_size:"})
+      if (const std::int64_t size = count_after(line, label); size > 0) step.global_batch = size;
+    if (step.global_batch > 0) batch = step.global_batch;
     const std::string date = date_in(line);
     if (!date.empty()) out.date = date;
     out.steps.push_back(step);
   });
   if (out.steps.empty()) return Diagnostics{{path, "no iteration with its elapsed time"}};
   finish(out, "Megatron-LM");
-  if (batch > 0) out.facts.push_back(fmt::format("global batch {:.0f}", batch));
+  if (batch > 0) out.facts.push_back(fmt::format("global batch {}", batch));
   if (allocated > 0)
     out.facts.push_back(
         fmt::format("max allocated {:.2f} GiB, max reserved {:.2f} GiB", allocated, reserved));
@@ -80,6 +84,7 @@ bool is_torchtitan_log(std::string_view bytes, const std::string&) {
 
 Result<Measurements> read_torchtitan_log(std::string_view bytes, const std::string& path) {
   Measurements out;
+  out.settings = printed_settings(bytes, path);
   for_lines(bytes, [&](std::string_view coloured) {
     if (out.steps.size() >= max_steps) return;
     const std::string line = without_colours(coloured);
@@ -107,6 +112,7 @@ bool is_composer_log(std::string_view bytes, const std::string&) {
 
 Result<Measurements> read_composer_log(std::string_view bytes, const std::string& path) {
   Measurements out;
+  out.settings = printed_settings(bytes, path);
   StepSample step;
   const auto finish_step = [&] {
     const bool says = step.seconds > 0 || step.tokens_s_gpu > 0;

@@ -21,6 +21,7 @@ void Measurements::add(Measurements other) {
   append(host, other.host);
   append(fields, other.fields);
   append(steps, other.steps);
+  append(settings, other.settings);
   append(facts, other.facts);
   append(doubts, other.doubts);
   for (const auto& [reason, count] : other.passed) passed[reason] += count;

@@ -72,7 +72,15 @@ struct StepSample {
   // tflops_gpu counts recomputed forward passes (Megatron-DeepSpeed).
   bool counts_recomputation = false;
   double tokens_s_gpu = 0;  // as printed
+  std::int64_t global_batch = 0;
   double reserved_gib = 0, allocated_gib = 0;
+};
+
+// A setting of the run that a log prints.
+struct PrintedSetting {
+  std::string field;  // of a plan: "tp"
+  std::int64_t value = 0;
+  std::string where;  // "train.log:3"
 };
 
 struct Measurements {
@@ -83,6 +91,7 @@ struct Measurements {
   std::vector<HostSample> host;
   std::vector<FieldSample> fields;
   std::vector<StepSample> steps;
+  std::vector<PrintedSetting> settings;        // of the run that a log is of
   std::vector<std::string> facts;              // other facts from the source, as text
   std::map<std::string, std::int64_t> passed;  // reason -> number left out
   std::vector<std::string> doubts;  // reasons not to fit a profile of training steps to them

@@ -39,6 +39,8 @@ struct Source {
 Result<Source> read_source(const std::string& path);
 // The reader of a file by its beginning; nullptr if there is none, or the file cannot be read.
 const Reader* reader_of(const std::string& path);
+// The command that reads a source with this reader: "rehearse compare train.log PLAN".
+std::string command_for(const Reader& reader, const std::string& path);
 // True if a reader recognises the bytes, which are not packed.
 bool is_measured(std::string_view bytes, const std::string& path);
 Result<Source> read_bytes(std::string_view bytes, const std::string& path);

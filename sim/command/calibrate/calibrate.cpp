@@ -164,6 +164,7 @@ void fit_kernels(Call& call) {
   wanted.name = call.name();
   wanted.date = call.options.text("date");
   wanted.command = command_line(call.options, call.base);
+  wanted.planned = call.plan.has_value();
   wanted.force = call.options.has("force");
   if (call.sources.traces.empty()) {
     call.kernels = need(calibrate::calibrate(call.sources.kernels, call.machine, wanted));
@@ -198,16 +199,26 @@ void fit_kernels(Call& call) {
 std::vector<calibrate::StepsOfPlan> steps_of(const Call& call) {
   std::vector<calibrate::StepsOfPlan> all;
   for (const calibrate::SourceFile& log : call.sources.logs) {
-    const program::Plan& plan = call.plan->plan;
-    const double tokens = static_cast<double>(plan.batch.global_batch) *
-                          static_cast<double>(plan.batch.sequence) / plan.world();
+    const program::Plan& plan = *call.plan->plan;
+    const double tokens = calibrate::tokens_per_gpu(log.measurements, plan);
     const calibrate::MeasuredRun run = calibrate::measured_run(log.measurements.steps, tokens);
     if (run.seconds > 0) all.push_back({log.path, run.seconds, plan, call.plan->machine});
   }
   return all;
 }
 
+// Logs of another run than --plan are a doubt.
+void doubt_other_runs(Call& call) {
+  for (const calibrate::SourceFile& log : call.sources.logs) {
+    const calibrate::OtherRun other = calibrate::other_run(log.measurements, *call.plan->plan);
+    for (const Diagnostic& one : other.differences)
+      call.doubts.push_back(fmt::format("{}: {}", one.where, one.message));
+    if (other) call.doubts.push_back(fmt::format("{}: {}", log.path, other.remedy()));
+  }
+}
+
 void fit_runs(Call& call) {
+  doubt_other_runs(call);
   calibrate::RunsToFit runs{
       call.sources.rows,
       steps_of(call),

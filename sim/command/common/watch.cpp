@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "sim/calibrate/readers/reader.h"
 #include "sim/output/memory/memory_plot.h"
 #include "sim/output/output.h"
 
@@ -13,6 +14,19 @@ void declare_plan(Options& options) {
   options.value("cluster", "NAME", "run on this cluster instead of the plan's")
       .value("megatron-args", "FILE", "a launch script of Megatron-LM instead of a plan");
 }
+
+namespace {
+
+// Stops if a file that is no plan holds measurements, and names the command that reads them.
+void refuse_measured(const std::string& path) {
+  const calibrate::Reader* reader = calibrate::reader_of(path);
+  if (reader == nullptr) return;
+  throw Stop{complain({{path, fmt::format("{}, not a plan; `{}` reads it", reader->name,
+                                          calibrate::command_for(*reader, path))}}),
+             ""};
+}
+
+}  // namespace
 
 input::PlanFile load_plan(const Options& options, const Globals& globals, std::size_t first) {
   auto [path, settings] = options.named(first);
@@ -24,7 +38,9 @@ input::PlanFile load_plan(const Options& options, const Globals& globals, std::s
   } else {
     if (path.empty() && settings.empty()) throw Stop{exit_usage, "name a plan, or --megatron-args"};
     if (!path.empty()) path = workload_path(path);
-    file = need(input::load_plan(path, settings));
+    Result<input::PlanFile> loaded = input::load_plan(path, settings);
+    if (!loaded && !path.empty()) refuse_measured(path);
+    file = need(std::move(loaded));
   }
   if (!globals.quiet) {
     for (const std::string& text : file->notes) note("note: " + text);
