@@ -17,6 +17,7 @@
 #include "sim/command/report.h"
 #include "sim/command/seeds.h"
 #include "sim/input/profile/residuals.h"
+#include "sim/output/documents/kernel_rows.h"
 #include "sim/output/documents/run_text.h"
 #include "sim/output/documents/timelines.h"
 #include "sim/study/tune/fixes.h"
@@ -48,6 +49,8 @@ void declare_run(Options& options) {
              "many ran out of memory, and how peaks and times spread")
       .value("jobs", "N", "with --seeds: processes at once, all cores by default")
       .flag("timelines", "with --json: passes and memory over time as columns of numbers")
+      .flag("kernels",
+            "also print the kernels and collectives of the step, of the first rank of each stage")
       .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
       .words(0, 1000);
 }
@@ -88,7 +91,7 @@ engine::Options replay_options(const Options& options, const program::Plan& plan
 // Stops if --seeds meets an option of a single run.
 int number_of_seeds(const Options& options) {
   for (const char* of_one : {"trace", "memory-plot", "memory-snapshot", "report", "timelines",
-                             "fixes", "all-ranks", "price", "tokens"})
+                             "kernels", "fixes", "all-ranks", "price", "tokens"})
     if (options.has(of_one))
       throw Stop{exit_usage, fmt::format("--{} is of one run, --seeds are many", of_one)};
   return static_cast<int>(options.number("seeds", 100, 1, 100'000));
@@ -101,10 +104,13 @@ class Recordings {
   // because the files show the layers as they were replayed.
   Recordings(const Options& options, answer::CheckedPlan& plan)
       : timelines_(options.has("timelines")) {
-    if (Watch::wanted(options)) {
+    if (Watch::wanted(options) || options.has("kernels")) {
       plan = answer::resolve_balanced(plan);
-      watch_ = std::make_unique<Watch>(options, *answer::timed_job(plan, options.has("all-ranks")));
+      const answer::TimedJob job = answer::timed_job(plan, options.has("all-ranks"));
+      watch_ = std::make_unique<Watch>(options, *job);
       if (watch_->observer() != nullptr) all_.all.push_back(watch_->observer());
+      if (options.has("kernels")) kernels_ = std::make_unique<output::KernelTables>(job);
+      if (kernels_) all_.all.push_back(&kernels_->observer());
     }
     if (options.has("report")) {
       page_ = std::make_unique<RunPage>(options.text("report"));
@@ -128,10 +134,22 @@ class Recordings {
           output::Data{"timelines", output::timelines(answer, passes_, memory_)});
   }
 
+  void add_kernels(const answer::Answer& answer, output::Document& document) const {
+    if (!kernels_) return;
+    if (!answer.run.fits()) {
+      document.blocks.emplace_back(output::Note{
+          "", "--kernels: no step is complete, since memory runs out; --memory none times it"});
+      return;
+    }
+    for (output::Block& block : kernels_->blocks(answer))
+      document.blocks.push_back(std::move(block));
+  }
+
  private:
   bool timelines_;
   std::unique_ptr<Watch> watch_;
   std::unique_ptr<RunPage> page_;
+  std::unique_ptr<output::KernelTables> kernels_;
   output::PassTimeline passes_;
   output::MemoryTimeline memory_;
   engine::Observers all_;
@@ -229,6 +247,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (fits) add_cost(options, site.machine, answer, document);
   add_assumptions(file, document);
   recordings.add_timelines(answer, document);
+  recordings.add_kernels(answer, document);
   add_fixes(plan, answer, options.has("fixes"), document);
   say(globals, "run", std::move(document));
   return fits ? exit_yes : exit_no;

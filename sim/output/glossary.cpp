@@ -86,6 +86,9 @@ constexpr std::array terms = std::to_array<Term>({
     {"interruptions",
      "Failures that stop a running job of a campaign; an event that hits a spare or a node in "
      "repair is none."},
+    {"kernels",
+     "Operations of a step on the GPU; `rehearse run PLAN --kernels` lists them with calls, "
+     "times and rates, and the collectives with their exposed time."},
     {"mfu",
      "Model FLOPs utilisation: the model's FLOP/s over the GPU's peak, recomputation not "
      "counted."},

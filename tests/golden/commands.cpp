@@ -76,8 +76,9 @@ TEST_CASE("golden: an option that would do nothing is refused") {
   CHECK(columns.code == 64);
   CHECK(columns.out.empty());
   CHECK(columns.err.starts_with("rehearse: --timelines: columns of numbers are for --json\n"));
-  for (const char* option : {"trace a.json", "memory-plot a.svg", "memory-snapshot a.pickle",
-                             "report a.html", "fixes", "all-ranks", "timelines --json"}) {
+  for (const char* option :
+       {"trace a.json", "memory-plot a.svg", "memory-snapshot a.pickle", "report a.html", "kernels",
+        "fixes", "all-ranks", "timelines --json"}) {
     const golden::Finished finished = run(fmt::format("{}--seeds 2 --{}", program, option), folder);
     INFO(option << "\n" << finished.err);
     CHECK(finished.code == 64);

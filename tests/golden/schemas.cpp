@@ -91,7 +91,7 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
                     .out);
   Schemas schemas;
   for (const std::string command :
-       {"run llama-2-7b-64 --fixes --timelines",
+       {"run llama-2-7b-64 --fixes --timelines --kernels",
         "run llama-3.1-8b-abci micro_batch=4 --fixes",
         "run llama-2-7b-64 --memory bounded",
         "run llama-2-7b-64 --memory none",

@@ -7,24 +7,15 @@
 #include <vector>
 
 #include "sim/answer/evaluate.h"
+#include "sim/answer/step_operations.h"
 #include "sim/calibrate/readers/kernel_family.h"
 #include "sim/engine/replay.h"
 
 namespace sim::calibrate {
 
-struct ExpectedOperation {
-  program::Stream queue{};
-  program::Op op = program::Op::kernel;  // kernel, collective or exchange
-  std::uint32_t index = 0;  // index of the operation, transfer or exchange in the program
-  bool overlapped = false;  // its time assumes concurrent work
+// Times are since the begin of the step.
+struct ExpectedOperation : answer::StepOperation {
   KernelFamily family = KernelFamily::other;
-  std::string label;  // "qkv"
-  program::PassKind pass{};
-  int microbatch = -1, layer = -1;
-  Time start{}, met{}, end{};  // since the begin of the step; `met`: arrival of the last partner
-
-  // Duration without waiting for partners.
-  Duration own() const { return end - met; }
 };
 
 struct ExpectedStep {

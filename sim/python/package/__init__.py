@@ -94,15 +94,16 @@ def _arrays(columns):
     return numpy.asarray(columns) if isinstance(columns, list) else columns
 
 
-def run(plan=None, *, timelines=False, fixes=False, method=None, network=None, steps=None,
+def run(plan=None, *, timelines=False, kernels=False, fixes=False, method=None, network=None, steps=None,
         memory=None, **settings):
     """One training step of a plan: a name of workloads/, a path, or settings alone.
 
     With `timelines` the result has "timelines": NumPy arrays of the passes of the last step
-    ("passes") and, for each rank class, of memory over time ("memory").
+    ("passes") and, for each rank class, of memory over time ("memory"). With `kernels` it has
+    "kernels" and "collectives": lists of dicts, of the first rank of each stage.
     """
-    words = _options({"timelines": timelines, "fixes": fixes, "method": method,
-                      "network": network, "steps": steps, "memory": memory})
+    words = _options({"timelines": timelines, "kernels": kernels, "fixes": fixes,
+                      "method": method, "network": network, "steps": steps, "memory": memory})
     words += ([] if plan is None else [_text(plan)]) + _words(settings)
     result = _ask("run", words)
     if timelines:

@@ -20,6 +20,7 @@ def run(
     plan: Name | None = None,
     *,
     timelines: bool = False,
+    kernels: bool = False,
     fixes: bool = False,
     method: str | None = None,
     network: str | None = None,

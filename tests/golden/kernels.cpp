@@ -1,0 +1,65 @@
+// kernels.cpp — `rehearse run --kernels`: the kernels and collectives of a step.
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/golden/program.h"
+
+using golden::run;
+
+TEST_CASE("golden: the kernels of a step add up to the busy time of their stage") {
+  const std::string folder = golden::scratch("kernels");
+  const std::string command = "./rehearse run llama-2-7b-64 global_batch=64 --kernels ";
+  const golden::Finished finished = run(command + "--json", folder);
+  REQUIRE(finished.code == 0);
+  const nlohmann::json result = nlohmann::json::parse(finished.out).at("result");
+  std::map<int, double> busy;
+  double last = 1e9;
+  int stage = 0;
+  for (const auto& row : result.at("kernels")) {
+    busy[row["stage"]] += row["total_s"].get<double>();
+    if (row["stage"] != stage) last = 1e9;
+    stage = row["stage"];
+    CHECK(row["total_s"] <= last);
+    last = row["total_s"];
+    CHECK(row["call_s"].get<double>() * row["calls"].get<double>() == Approx(last));
+    if (row["kind"] == "gemm") {
+      CHECK(row["tflops"] > 100);
+      CHECK(row["tflops"] < 989);
+    }
+  }
+  REQUIRE(busy.size() == 4);
+  for (const auto& row : result.at("stage_times"))
+    CHECK(busy[row["stage"]] == Approx(row["busy_s"].get<double>()));
+
+  std::map<std::string, double> exposed;
+  bool hides = false;
+  for (const auto& row : result.at("collectives")) {
+    const double total = row["total_s"], open = row["exposed_s"], hidden = row["hidden_s"];
+    CHECK(open + hidden == Approx(total));
+    CHECK(row["waiting_s"] <= total);
+    CHECK(row["bytes"] > 0);
+    if (row["stage"] == 0) exposed[row["communicator"]] += open;
+    hides = hides || hidden > 0;
+  }
+  CHECK(hides);
+  for (const char* communicator : {"tp", "pp", "dp-cp"}) CHECK(exposed.count(communicator) == 1);
+  // Tensor-parallel communication waits for nothing else, so what is exposed is its account.
+  CHECK(exposed["tp"] ==
+        Approx(result["stage_times"][0]["exposed_tp_s"].get<double>()).epsilon(.02));
+
+  const std::string text = run(command, folder).out;
+  CHECK(text.find("stage 3 (rank 48): kernels of the step") != std::string::npos);
+  CHECK(text.find("stage 0 (rank 0): collectives and messages of the step") != std::string::npos);
+  CHECK(run("./rehearse doc kernels", folder).out.find("--kernels") != std::string::npos);
+}
+
+TEST_CASE("golden: without a whole step there is no table of kernels") {
+  const std::string folder = golden::scratch("no-kernels");
+  const std::string command = "./rehearse run llama-3.1-8b-abci micro_batch=4 --kernels ";
+  const golden::Finished finished = run(command, folder);
+  CHECK(finished.code == 2);
+  CHECK(finished.out.find("--kernels: no step is complete") != std::string::npos);
+  CHECK(run(command + "--memory none", folder).out.find("kernels of the step") !=
+        std::string::npos);
+}
