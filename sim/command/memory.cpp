@@ -5,8 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "sim/allocator/recorded/other_options.h"
 #include "sim/allocator/recorded/recording.h"
 #include "sim/allocator/recorded/replay.h"
 #include "sim/allocator/recorded/snapshot.h"
@@ -16,6 +19,7 @@
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/textproto.h"
 #include "sim/output/document.h"
+#include "sim/output/few_rows.h"
 
 namespace sim::command {
 
@@ -32,28 +36,47 @@ output::Value bytes(const char* key, const char* words, std::int64_t count) {
   return one;
 }
 
+// Fragmentation when most memory was reserved.
+void add_peak(const allocator::PeakState& at_peak, std::vector<output::Value>& values) {
+  values.push_back(bytes("allocated_at_peak_bytes", "at that peak: allocated", at_peak.allocated));
+  values.push_back(bytes("largest_free_at_peak_bytes", "at that peak: largest free block",
+                         at_peak.largest_free));
+  values.push_back(
+      output::value("free_blocks_at_peak", "at that peak: free blocks", at_peak.free_blocks));
+}
+
 output::Document summary(const allocator::ReplaySummary& done) {
   const allocator::PoolStatistics& all = done.statistics.all;
-  return {"",
-          "",
-          {},
-          {output::Values{
-              "",
-              {output::value("commands", "commands", done.commands),
-               output::value("allocations", "allocations", done.allocations),
-               output::value("out_of_memory", "out of memory", done.out_of_memory),
-               bytes("allocated_bytes", "allocated", all.allocated_bytes.current),
-               bytes("reserved_bytes", "reserved", all.reserved_bytes.current),
-               bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
-               bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak),
-               output::value("device_allocations", "asked of the device",
-                             done.statistics.num_device_alloc),
-               output::value("device_frees", "given back to it", done.statistics.num_device_free),
-               output::value("retries", "retries", done.statistics.num_alloc_retries)}}}};
+  std::vector<output::Value> values = {
+      output::value("commands", "commands", done.commands),
+      output::value("allocations", "allocations", done.allocations),
+      output::value("out_of_memory", "out of memory", done.out_of_memory),
+      bytes("allocated_bytes", "allocated", all.allocated_bytes.current),
+      bytes("reserved_bytes", "reserved", all.reserved_bytes.current),
+      output::value("device_allocations", "asked of the device", done.statistics.num_device_alloc),
+      output::value("device_frees", "given back to it", done.statistics.num_device_free),
+      output::value("retries", "retries", done.statistics.num_alloc_retries),
+      bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
+      bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak)};
+  add_peak(done.at_peak, values);
+  return {"", "", {}, {output::Values{"", std::move(values)}}};
 }
 
 output::Document summary(const allocator::RecordingReplay& done) {
   const allocator::PoolStatistics& all = done.statistics.all;
+  std::vector<output::Value> values = {
+      output::value("allocations", "allocations", done.allocations),
+      output::value("allocations_at_recorded_address", "at the recorded address",
+                    done.allocations_at_recorded_address),
+      output::value("segment_events", "segment events", done.segment_events),
+      output::value("segment_events_matched", "as recorded", done.segment_events_matched),
+      output::value("segment_events_unexpected", "unexpected", done.segment_events_unexpected),
+      output::value("final_map_identical", "", done.final_map_identical),
+      output::value("first_difference", done.first_difference.empty() ? "" : "first difference",
+                    done.first_difference),
+      bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
+      bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak)};
+  add_peak(done.at_peak, values);
   return {"",
           "",
           {},
@@ -61,29 +84,111 @@ output::Document summary(const allocator::RecordingReplay& done) {
                         fmt::format("{}: final map {}", done.exact() ? "exact" : "different",
                                     done.final_map_identical ? "identical" : "different"),
                         true},
-           output::Values{
-               "",
-               {output::value("allocations", "allocations", done.allocations),
-                output::value("allocations_at_recorded_address", "at the recorded address",
-                              done.allocations_at_recorded_address),
-                output::value("segment_events", "segment events", done.segment_events),
-                output::value("segment_events_matched", "as recorded", done.segment_events_matched),
-                output::value("segment_events_unexpected", "unexpected",
-                              done.segment_events_unexpected),
-                output::value("final_map_identical", "", done.final_map_identical),
-                output::value("first_difference",
-                              done.first_difference.empty() ? "" : "first difference",
-                              done.first_difference),
-                bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
-                bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak)}}}};
+           output::Values{"", std::move(values)}}};
+}
+
+// One replay of a table that compares allocator options.
+struct OptionsRow {
+  std::string device, options;
+  std::int64_t peak_allocated = 0;
+  allocator::PeakState at_peak;
+  std::int64_t retries = 0, out_of_memory = 0;
+};
+
+// The table, for text without what is the same in all rows.
+void add_options(const std::vector<OptionsRow>& all, output::Document& document) {
+  const auto in_bytes = [](const char* key, const char* heading) {
+    return output::Column{key, heading, "", 2, false, "", 1, output::Show::bytes};
+  };
+  const bool several = !all.empty() && all.front().device != all.back().device;
+  output::Rows rows{"options",
+                    "the same requests under both options (at the peak of reserved memory)",
+                    {{"device", several ? "device" : "", "", 0, true},
+                     {"options", "options", "", 0, true},
+                     in_bytes("peak_reserved_bytes", "peak reserved"),
+                     in_bytes("allocated_at_peak_bytes", "allocated"),
+                     {"fragmentation", "fragmented", "", 1, false, " %", 100},
+                     in_bytes("largest_free_at_peak_bytes", "largest free block"),
+                     {"free_blocks_at_peak", "free blocks", "", 0},
+                     in_bytes("peak_allocated_bytes", ""),
+                     {"retries", "retries", "", 0},
+                     {"out_of_memory", "out of memory", "", 0}},
+                    {},
+                    true};
+  for (const OptionsRow& one : all) {
+    const allocator::PeakState& peak = one.at_peak;
+    const auto reserved = static_cast<double>(peak.reserved);
+    const double free = static_cast<double>(peak.reserved - peak.allocated);
+    rows.cells.push_back({one.device, one.options, peak.reserved, peak.allocated,
+                          reserved > 0 ? free / reserved : 0, peak.largest_free, peak.free_blocks,
+                          one.peak_allocated, one.retries, one.out_of_memory});
+  }
+  document.blocks.emplace_back(output::few_rows(rows));
+  document.blocks.emplace_back(std::move(rows));
+}
+
+// The setting of the options to compare with.
+struct OtherOptions {
+  std::string text;
+  allocator::Options options;
+};
+
+std::optional<OtherOptions> other_options(const std::vector<std::string>& words,
+                                          allocator::Rules rules) {
+  constexpr std::string_view setting = "allocator_options=";
+  if (words.size() == 2) return std::nullopt;
+  if (words.size() > 3 || !words[2].starts_with(setting))
+    throw Stop{exit_usage,
+               "memory replay takes one trace or snapshot, and one setting: "
+               "allocator_options=expandable_segments:True"};
+  const std::string text = words[2].substr(setting.size());
+  return OtherOptions{text, need(allocator::parse_options(text, rules, {}, "allocator_options"))};
+}
+
+// Replays the requests of each device under the recorded options and under others.
+void add_other_options(const allocator::Snapshot& snapshot, const std::string& path,
+                       allocator::Rules rules, const OtherOptions& other,
+                       output::Document& document) {
+  const std::string limited = allocator::needs_capacity(other.options);
+  if (!limited.empty())
+    throw Stop{exit_data,
+               fmt::format("{} depends on the memory of the device, which a snapshot does not "
+                           "have; leave it out, or replay a trace in text with its capacity",
+                           limited)};
+  std::vector<OptionsRow> rows;
+  std::int64_t initial = 0, failed = 0;
+  for (std::size_t d = 0; d < snapshot.devices.size(); ++d) {
+    const std::string device = fmt::format("{}", d);
+    const allocator::Recording recording = need(allocator::recover(
+        snapshot.devices[d], snapshot.options, fmt::format("{}:device {}", path, d)));
+    if (recording.events.empty() && recording.blocks.empty()) continue;
+    for (const auto& [text, options] :
+         {std::pair<std::string, allocator::Options>{"as recorded", recording.options},
+          {other.text, other.options}}) {
+      const allocator::RequestsReplay done = allocator::replay_requests(recording, options, rules);
+      rows.push_back({device, text, done.statistics.all.allocated_bytes.peak, done.at_peak,
+                      done.statistics.num_alloc_retries, done.statistics.num_ooms});
+      if (text != other.text) continue;
+      initial += done.initial_blocks;
+      failed += done.failed;
+    }
+  }
+  add_options(rows, document);
+  document.blocks.emplace_back(output::Note{
+      "", fmt::format("Both replays have unlimited memory. Blocks in use when the recording began: "
+                      "{}; they are placed first, without the free blocks between them. Requests "
+                      "that failed: {}; they are left out.",
+                      initial, failed)});
 }
 
 // Replays a snapshot of torch.cuda.memory._dump_snapshot.
 int replay_pickle(const std::string& content, const std::string& path, allocator::Rules rules,
-                  Globals globals) {
+                  const std::optional<OtherOptions>& other, Globals globals) {
   const allocator::Snapshot snapshot = need(allocator::read_snapshot(content, path));
   const allocator::RecordingReplay done = need(allocator::replay_snapshot(snapshot, rules, path));
-  say(globals, "memory_replay", summary(done));
+  output::Document document = summary(done);
+  if (other) add_other_options(snapshot, path, rules, *other, document);
+  say(globals, "memory_replay", document);
   return done.exact() ? exit_yes : exit_no;
 }
 
@@ -191,9 +296,32 @@ output::Document snapshot_page(const std::string& bytes, const std::string& name
 
 namespace {
 
+// Replays a trace under its own options and under others.
+int compare_trace_options(const allocator::Trace& trace, allocator::Rules rules,
+                          const OtherOptions& other, Globals globals) {
+  allocator::Trace changed = trace;
+  changed.options = other.options;
+  const auto row = [](std::string options, const allocator::ReplaySummary& done) {
+    return OptionsRow{"0",
+                      std::move(options),
+                      done.statistics.all.allocated_bytes.peak,
+                      done.at_peak,
+                      done.statistics.num_alloc_retries,
+                      done.out_of_memory};
+  };
+  const allocator::ReplaySummary own = allocator::replay_trace(trace, rules, {});
+  output::Document document = summary(own);
+  add_options(
+      {row("as in the trace", own), row(other.text, allocator::replay_trace(changed, rules, {}))},
+      document);
+  say(globals, "memory_replay", document);
+  return exit_yes;
+}
+
 int replay_text(const std::string& text, const std::string& path, allocator::Rules rules,
-                Globals globals) {
+                const std::optional<OtherOptions>& other, Globals globals) {
   const allocator::Trace trace = need(allocator::parse_trace(text, path, rules));
+  if (other) return compare_trace_options(trace, rules, *other, globals);
   std::string lines;
   const allocator::LineSink sink = [&](std::string_view line) {
     lines.append(line) += '\n';
@@ -203,6 +331,11 @@ int replay_text(const std::string& text, const std::string& path, allocator::Rul
   };
   const allocator::ReplaySummary done =
       allocator::replay_trace(trace, rules, globals.json ? allocator::LineSink() : sink);
+  const allocator::PeakState& peak = done.at_peak;
+  lines += fmt::format(
+      "# at the peak of reserved memory: {} bytes reserved, {} allocated, {} in the largest of {} "
+      "free blocks\n",
+      peak.reserved, peak.allocated, peak.largest_free, peak.free_blocks);
   if (!globals.json) print(lines);  // in text form the trace's answers are the output
   if (globals.json) say(globals, "memory_replay", summary(done));
   return exit_yes;
@@ -262,10 +395,10 @@ int run_memory(const Arguments& arguments, Globals globals) {
     options.only({});
     return estimate(options.words(), globals);
   }
-  if (options.words().size() > 2) throw Stop{exit_usage, "one trace at a time"};
   const std::string& path = options.words()[1];
   const bool old = options.choice("rules", "newer", {"newer", "2.4.0"}) == "2.4.0";
   const allocator::Rules rules = old ? allocator::Rules::v2_4_0 : allocator::Rules::newer;
+  const std::optional<OtherOptions> other = other_options(options.words(), rules);
   const std::string bytes = need(input::read_file(path, snapshot_bytes_max));
   // Pickles of protocol 2 or later begin with this byte; text never does.
   const bool pickle = !bytes.empty() && bytes[0] == '\x80';
@@ -273,8 +406,8 @@ int run_memory(const Arguments& arguments, Globals globals) {
     throw Stop{exit_data, fmt::format("{}: error: the trace is larger than {} MiB, the most that "
                                       "is read of one in text",
                                       path, replay_bytes_max >> 20)};
-  return pickle ? replay_pickle(bytes, path, rules, globals)
-                : replay_text(bytes, path, rules, globals);
+  return pickle ? replay_pickle(bytes, path, rules, other, globals)
+                : replay_text(bytes, path, rules, other, globals);
 }
 
 }  // namespace sim::command

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "sim/allocator/allocator.h"
+#include "sim/allocator/recorded/peak_state.h"
 #include "sim/allocator/recorded/snapshot.h"
 #include "sim/base/result.h"
 
@@ -70,6 +71,7 @@ struct RecordingReplay {
   bool final_map_identical = false;
   std::string first_difference;  // "" if there is none
   Statistics statistics;
+  PeakState at_peak;
 
   bool exact() const {
     return allocations == allocations_at_recorded_address &&

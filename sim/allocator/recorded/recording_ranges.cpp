@@ -1,6 +1,7 @@
 #include "sim/allocator/recorded/recording_ranges.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace sim::allocator {
 namespace {
@@ -49,6 +50,22 @@ Ranges address_ranges(const Recording& recording) {
     ranges.shortest = std::min(ranges.shortest, range.second);
   }
   return ranges;
+}
+
+int pool_at(const Recording& recording, std::int64_t address) {
+  if (recording.pools.empty()) return 0;
+  const auto holder = [&](const auto& segments) {
+    const auto after =
+        std::upper_bound(segments.begin(), segments.end(), address,
+                         [](std::int64_t a, const auto& s) { return a < s.address; });
+    const bool inside =
+        after != segments.begin() && address < std::prev(after)->address + std::prev(after)->total;
+    return inside ? std::prev(after) : segments.end();
+  };
+  const auto first = holder(recording.segments);
+  if (first != recording.segments.end()) return first->pool;
+  const auto last = holder(recording.end);
+  return last == recording.end.end() ? 0 : recording.pool_number(*last);
 }
 
 }  // namespace sim::allocator

@@ -1,6 +1,7 @@
-// recording_ranges.h — derives two facts that a recording leaves out, for its replay.
+// recording_ranges.h — derives facts that a recording leaves out, for its replays.
 //
-// They are the order of the streams, and the address ranges of expandable segments.
+// They are the order of the streams, the address ranges of expandable segments, and the private
+// pool of an address.
 #pragma once
 
 #include <cstdint>
@@ -25,5 +26,13 @@ struct Ranges {
 };
 
 Ranges address_ranges(const Recording& recording);
+
+// The private pool of the memory at an address, by the segments at the start, then at the end; 0:
+// none.
+int pool_at(const Recording& recording, std::int64_t address);
+
+// A recording does not tell which streams use a freed block. Each such block has a stream of its
+// own from this number on.
+inline constexpr int first_hidden_stream = 1 << 24;
 
 }  // namespace sim::allocator

@@ -14,7 +14,6 @@
 namespace sim::allocator {
 namespace {
 
-constexpr int first_hidden_stream = 1 << 24;
 // Largest number of segments to inspect in all: each release may inspect every segment.
 constexpr std::int64_t most_looks = 100'000'000;
 
@@ -46,6 +45,7 @@ class RecordingReplayer {
 
   RecordingReplay run() {
     restore();
+    result_.at_peak.look(allocator_);
     allocator_.set_trace(&produced_);
     for (std::size_t i = 0; i < recording_.events.size();) i = step(i);
     allocator_.poll();
@@ -236,7 +236,7 @@ class RecordingReplayer {
   void allocate(const SnapshotEntry& event, std::size_t index) {
     ++result_.allocations;
     if (event.size <= 0) return;
-    const int pool = pool_at(event.address);
+    const int pool = pool_at(recording_, event.address);
     if (pool != 0) {
       allocator_.poll();
       allocator_.begin_pool(pool);
@@ -250,6 +250,7 @@ class RecordingReplayer {
       return differ(fmt::format("entry {}: {} bytes are out of memory", index, event.size));
     }
     live_[event.address] = id;
+    result_.at_peak.look(allocator_);
     if (allocator_.address(id) == event.address) {
       ++result_.allocations_at_recorded_address;
     } else {
@@ -263,23 +264,6 @@ class RecordingReplayer {
     if (!pressed || event.size <= 0) return;
     const BlockId id = allocator_.allocate(event.size, stream(event.stream));
     if (id != no_block) allocator_.free(id);
-  }
-
-  // The private pool of the memory at an address, by the segments at the start, then at the end.
-  int pool_at(std::int64_t address) const {
-    if (recording_.pools.empty()) return 0;
-    const auto holder = [&](const auto& segments) {
-      const auto after =
-          std::upper_bound(segments.begin(), segments.end(), address,
-                           [](std::int64_t a, const auto& s) { return a < s.address; });
-      const bool inside = after != segments.begin() &&
-                          address < std::prev(after)->address + std::prev(after)->total;
-      return inside ? std::prev(after) : segments.end();
-    };
-    const auto first = holder(recording_.segments);
-    if (first != recording_.segments.end()) return first->pool;
-    const auto last = holder(recording_.end);
-    return last == recording_.end.end() ? 0 : recording_.pool_number(*last);
   }
 
   void release(const std::vector<SnapshotEntry>& run) {
@@ -409,7 +393,10 @@ Result<RecordingReplay> replay_snapshot(const Snapshot& snapshot, Rules rules,
     sum.segment_events_unexpected += one.segment_events_unexpected;
     sum.final_map_identical = sum.final_map_identical && one.final_map_identical;
     if (sum.first_difference.empty()) sum.first_difference = one.first_difference;
-    if (d == 0 || one.allocations > 0) sum.statistics = one.statistics;
+    if (d == 0 || one.allocations > 0) {
+      sum.statistics = one.statistics;
+      sum.at_peak = one.at_peak;
+    }
   }
   return sum;
 }

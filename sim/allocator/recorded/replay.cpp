@@ -115,6 +115,7 @@ class Replayer {
       ++summary_.out_of_memory;
       return {"oom", -1};
     }
+    summary_.at_peak.look(allocator_);
     return {"ok", allocator_.address(tensor.block)};
   }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "sim/allocator/allocator.h"
+#include "sim/allocator/recorded/peak_state.h"
 #include "sim/base/result.h"
 
 namespace sim::allocator {
@@ -72,6 +73,7 @@ struct ReplaySummary {
   std::int64_t allocations = 0;
   std::int64_t out_of_memory = 0;
   Statistics statistics;
+  PeakState at_peak;
 };
 
 using LineSink = std::function<void(std::string_view line)>;
