@@ -116,6 +116,18 @@ TEST_CASE("input: all mistakes in a cluster file are reported at once with their
   CHECK(std::count(all.begin(), all.end(), '\n') == 5);
 }
 
+TEST_CASE("input: all fields that a cluster lacks are reported at once") {
+  support::Scratch scratch;
+  const std::string all =
+      problems(load_cluster(scratch.write("x.textproto", "name: \"x\"\nnodes: 4\n")));
+  CAPTURE(all);
+  for (const char* field : {"'Gpu' needs the field 'profile'", "'Gpu' needs the field 'bf16'",
+                            "'Node' needs the field 'gpus'", "'Fabric' needs the field 'kind'"})
+    CHECK(contains(all, field));
+  // A GPU without measurements: which profile to take.
+  CHECK(contains(all, "borrows the profile of the nearest architecture"));
+}
+
 TEST_CASE("input: a bare number says which units there are") {
   support::Scratch scratch;
   const std::string text = replaced(dgx(), "nic_bandwidth: \"400Gb/s\"", "nic_bandwidth: 400");
@@ -189,7 +201,7 @@ TEST_CASE("input: files that cannot be read are told apart from files that are w
   const auto empty = load_cluster(scratch.write("empty.textproto", ""));
   REQUIRE_FALSE(empty);
   CHECK(fault(empty) == sim::Fault::data);
-  CHECK(empty.errors().size() == 6);  // name, nodes, source, gpu, node, fabric
+  CHECK(empty.errors().size() == 24);  // of the cluster, and of its gpu, node and fabric
   CHECK(contains(problems(empty), "'Cluster' needs the field 'gpu'"));
 }
 

@@ -298,12 +298,13 @@ void hybrid_shards(const v1::Plan& from, const Machine* machine, program::Plan& 
 }
 
 // Jobs on racks often leave some GPUs of each rack idle: the setting that takes equal parts of as
-// few racks as possible; "" for small nodes, or if no such part is more than half a rack.
-std::string part_of_each(std::int64_t gpus, const topology::Cluster& cluster) {
+// few racks as possible, with whole tensor-parallel groups; "" for small nodes, or if no such part
+// is more than half a rack.
+std::string part_of_each(std::int64_t gpus, int tp, const topology::Cluster& cluster) {
   constexpr int small = 16;
   const int whole = cluster.node.gpus;
   for (int part = whole - 1; part > std::max(small, whole / 2); --part)
-    if (gpus % part == 0 && gpus / part <= cluster.nodes)
+    if (gpus % part == 0 && part % tp == 0 && gpus / part <= cluster.nodes)
       return fmt::format(", or cluster.node.gpus={}: {} of each {}", part, part, whole);
   return "";
 }
@@ -316,14 +317,16 @@ void placement(const v1::Plan& from, const Machine& machine, Resolved& out) {
   const std::string field = from.has_gpus() ? "gpus" : from.has_nodes() ? "nodes" : "dp";
   if (gpus > cluster.gpus())
     out.problems.push_back(
-        {field, fmt::format("{} GPUs; {} has {} ({} nodes of {})", gpus, cluster.name,
-                            cluster.gpus(), cluster.nodes, cluster.node.gpus)});
+        {field,
+         fmt::format("{} GPUs; {} has {} ({} nodes of {}); write at most {}, or cluster.nodes={}",
+                     gpus, cluster.name, cluster.gpus(), cluster.nodes, cluster.node.gpus,
+                     cluster.gpus(), (gpus - 1) / cluster.node.gpus + 1)});
   if (gpus > cluster.node.gpus && gpus % cluster.node.gpus != 0)
     out.problems.push_back(
         {field, fmt::format("{} GPUs are not whole nodes of {}; write {} or {}{}", gpus,
                             cluster.node.gpus, gpus / cluster.node.gpus * cluster.node.gpus,
                             (gpus / cluster.node.gpus + 1) * cluster.node.gpus,
-                            part_of_each(gpus, cluster))});
+                            part_of_each(gpus, out.plan.mesh.tp, cluster))});
 }
 
 // Checks that rank_order names every degree above 1.

@@ -80,11 +80,20 @@ std::string range_problem(const FieldDescriptor& field, double value) {
   return beyond_problem(field, whole ? fmt::format("{:.0f}", value) : shortest(value));
 }
 
+// More than an example, for a field with a value that is hard to find.
+std::string advice(const FieldDescriptor& field) {
+  if (field.full_name() != "rehearse.v1.Gpu.profile") return "";
+  return ". A GPU without measurements borrows the profile of the nearest architecture (`rehearse "
+         "list profiles`): Volta v100, Ampere a100-80, Hopper and MI300 h100-80, Blackwell b200. "
+         "Its peaks, bandwidth and memory are those of its own data sheet: bf16, "
+         "memory_bandwidth, memory";
+}
+
 std::string missing(const Message& message, const FieldDescriptor& field) {
   const bool block = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-  return fmt::format("'{}' needs the field '{}'; write for example {}{} {}",
+  return fmt::format("'{}' needs the field '{}'; write for example {}{} {}{}",
                      message.GetDescriptor()->name(), field.name(), field.name(), block ? "" : ":",
-                     rule_of(field).example());
+                     rule_of(field).example(), advice(field));
 }
 
 std::string value_problem(const Message& message, const FieldDescriptor& field, int index) {
@@ -129,7 +138,8 @@ void check_message(const Source& source, const Message& message, bool whole,
     if (field.is_repeated()) {
       for (int k = 0; k < reflection->FieldSize(message, &field); ++k)
         check_message(source, reflection->GetRepeatedMessage(message, &field, k), inside, problems);
-    } else if (reflection->HasField(message, &field)) {
+    } else if (reflection->HasField(message, &field) || (inside && rule_of(field).required())) {
+      // A block that is left out lacks all of its fields: one attempt tells all of them.
       check_message(source, reflection->GetMessage(message, &field), inside, problems);
     }
   }
