@@ -28,7 +28,8 @@ class Server:
         os.mkdir(scratch)
         self.said = open("serve-said", "w+")
         self.process = subprocess.Popen(
-            ["./rehearse", "serve", "--port", "0", "--quiet", *arguments],
+            ["./rehearse", "serve", "--port", "0", "--quiet",
+             *os.environ.get("SERVE_OPTIONS", "").split(), *arguments],
             env=os.environ | {"TMPDIR": scratch} | environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=self.said, start_new_session=True)
         self.url = self.process.stdout.readline().decode().strip()

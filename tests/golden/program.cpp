@@ -61,7 +61,7 @@ Finished run(const std::string& command, const std::string& folder) {
 }
 
 bool has_python(const std::string& folder) {
-  const std::string import = "PYTHONPATH=build/release/python python3 -c 'import rehearse, numpy'";
+  const std::string import = python + "-c 'import rehearse, numpy'";
   if (run(import, folder).code == 0) return true;
   // Debian's own Python, where another one precedes it in PATH.
   const char* path = std::getenv("PATH");

@@ -3,8 +3,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace golden {
+
+// Whether the program is built with a sanitizer. It then takes several times the memory and CPU
+// time, and more address space than a limit leaves.
+inline const bool sanitized = !std::string_view(REHEARSE_SANITIZE).empty();
 
 struct Finished {
   int code = 0;  // exit code; 128 + signal when a signal ended it
@@ -25,7 +30,14 @@ std::string grid_scratch(const std::string& name);
 std::string text_of(const std::string& path);
 void write(const std::string& path, const std::string& text);
 
+// For `serve`, whose workers have a limit of address space.
+inline const std::string serve_options = sanitized ? "--memory-limit 64TiB " : "";
+
 // Whether the Python module was built. Without it the test says so.
 bool has_python(const std::string& folder);
+// Runs Python with the module; a sanitizer's library must be loaded first.
+inline const std::string python =
+    (sanitized ? "ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD='" REHEARSE_PRELOAD "' " : std::string()) +
+    "PYTHONPATH=build/release/python python3 ";
 
 }  // namespace golden

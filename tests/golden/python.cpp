@@ -10,7 +10,7 @@ namespace {
 
 golden::Finished python(const std::string& folder, const std::string& script) {
   golden::write(folder + "/script.py", script);
-  return run("PYTHONPATH=build/release/python python3 script.py", folder);
+  return run(golden::python + "script.py", folder);
 }
 
 void holds(const std::string& folder, const std::string& script) {

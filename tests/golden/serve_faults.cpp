@@ -17,7 +17,8 @@ void holds(const std::string& script, const std::string& arguments, const std::s
     return;
   }
   const golden::Finished tried = golden::run(
-      fmt::format("python3 -B \"" REHEARSE_SOURCE_DIR "/tests/faults/{}\" {}", script, arguments),
+      fmt::format("SERVE_OPTIONS='{}' python3 -B \"" REHEARSE_SOURCE_DIR "/tests/faults/{}\" {}",
+                  golden::serve_options, script, arguments),
       folder);
   INFO(tried.out << tried.err);
   CHECK(tried.code == 0);
