@@ -51,3 +51,28 @@ TEST_CASE("calibrate: a collective that adds is a collective, and names of any l
   CHECK(passes_over_memory(KernelFamily::fused));
   CHECK_FALSE(passes_over_memory(KernelFamily::attention_backward));
 }
+
+TEST_CASE("calibrate: tables have the names of kernels' functions, as long as these are distinct") {
+  const std::string functor = "void at::native::vectorized_elementwise_kernel<4, at::native::";
+  const std::string silu =
+      functor +
+      "(anonymous namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}, "
+      "std::array<char*, 2ul> >(int, std::array<char*, 2ul>)";
+  const std::string add = functor + "CUDAFunctor_add<float>, std::array<char*, 3ul> >(int)";
+  const std::string reduce =
+      "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float> >(int)";
+  const std::string cutlass =
+      "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_256x64>(int)";
+  const std::string copy = "Memcpy DtoD (Device -> Device)",
+                    gemm = "nvjet_tst_128x256_64x4_2x1_v_bz_NNT";
+  CHECK(short_names({silu, reduce, cutlass, copy, gemm}) ==
+        std::vector<std::string>{"vectorized_elementwise_kernel", "reduce_kernel",
+                                 "cutlass_80_tensorop_bf16_s16816gemm_bf16_256x64", copy, gemm});
+  CHECK(short_names({silu, add}) ==
+        std::vector<std::string>{"vectorized_elementwise_kernel<4, silu_kernel, array>",
+                                 "vectorized_elementwise_kernel<4, CUDAFunctor_add, array>"});
+  const std::string doubles = functor + "CUDAFunctor_add<double>, std::array<char*, 3ul> >(int)";
+  CHECK(short_names({add, doubles, add}) == std::vector<std::string>{add, doubles, add});
+  CHECK(short_names({"", "a<", "::", "f<(g)1>(x)"}) ==
+        std::vector<std::string>{"", "a", "::", "f"});
+}

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace sim::calibrate {
 
@@ -56,5 +58,10 @@ KernelKind kind_of_kernel(std::string_view kernel);
 inline KernelFamily family_of(std::string_view kernel) {
   return kind_of_kernel(kernel).family;
 }
+
+// Names of kernels for a table: functions without namespaces, parameters and template arguments.
+// Two equal names also have the names of their template arguments. Names that are still equal stay
+// whole.
+std::vector<std::string> short_names(const std::vector<std::string>& kernels);
 
 }  // namespace sim::calibrate

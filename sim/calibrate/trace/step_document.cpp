@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sim/output/few_rows.h"
+
 namespace sim::calibrate {
 
 namespace {
@@ -20,36 +22,48 @@ output::Column milliseconds(const char* key, const char* heading, Show show = Sh
   return {key, heading, "ms", 3, false, "", 1e3, show};
 }
 
+// Kernels have short names in text, in the column `name`.
+void shorten(Rows& rows, std::size_t name) {
+  std::vector<std::string> kernels;
+  for (const auto& row : rows.cells) kernels.push_back(row[name].get<std::string>());
+  const std::vector<std::string> shorter = short_names(kernels);
+  for (std::size_t i = 0; i < shorter.size(); ++i) rows.cells[i][name] = shorter[i];
+}
+
 // Adds the first rows for text, and all rows for JSON.
 void add(std::vector<output::Block>& blocks, Rows rows) {
   Rows few = rows;
-  rows.searched = true;
-  if (few.cells.size() > most_rows) {
-    few.footnote = fmt::format("  and {} more (--json has them)\n", few.cells.size() - most_rows);
-    few.cells.resize(most_rows);
-  }
-  few.name = "";
-  for (output::Column& column : few.columns) column.key = "";
+  if (few.columns.back().key == "name") shorten(few, few.columns.size() - 1);
+  few = output::few_rows(few, most_rows);
   if (!few.cells.empty()) blocks.emplace_back(std::move(few));
+  rows.searched = true;
   blocks.emplace_back(std::move(rows));
 }
 
 Rows operations(const StepComparison& c) {
-  Rows rows{"operations",
-            "operations of a step, largest difference first (collectives with their waiting)",
-            {words("queue", "queue"),
-             words("label", "operation"),
-             words("family", "family"),
-             words("pass", "pass"),
-             {"count", "count", "", 0},
-             {"matched", "matched", "", 0},
-             milliseconds("predicted_s", "predicted"),
-             milliseconds("measured_s", "measured"),
-             milliseconds("difference_s", "difference", Show::change)},
-            {}};
-  for (const OperationRow& r : c.rows)
+  Rows rows{
+      "operations",
+      "operations of a step, largest difference first (collectives with their waiting; ratio: "
+      "predicted over measured)",
+      {words("queue", "queue"),
+       words("label", "operation"),
+       words("family", ""),
+       words("pass", "pass"),
+       {"count", "", "", 0},
+       {"matched", "count", "", 0},
+       milliseconds("predicted_s", "predicted"),
+       milliseconds("measured_s", "measured"),
+       milliseconds("difference_s", "difference", Show::change),
+       {"ratio", "ratio", "", 2},
+       {"measured_call_s", "a call", "us", 1, false, "", 1e6}},
+      {}};
+  for (const OperationRow& r : c.rows) {
+    const bool timed = r.measured_s > 0;
     rows.cells.push_back({r.queue, r.label, r.family, r.pass, r.count, r.matched, r.predicted_s,
-                          r.measured_s, r.measured_s - r.predicted_s});
+                          r.measured_s, r.measured_s - r.predicted_s,
+                          timed ? output::Json(r.predicted_s / r.measured_s) : nullptr,
+                          timed ? output::Json(r.measured_s / r.matched) : nullptr});
+  }
   return rows;
 }
 
