@@ -63,6 +63,11 @@ planner::Question question_of(const Options& options) {
         "name a model and a cluster: rehearse plan llama-3.1-70b dgx-h100 --gpus 512 --batch 512 "
         "--sequence 8192; or a plan, --megatron-args FILE, or a search file (rehearse init "
         "search)");
+  if (const std::size_t comma = names[1].find(','); comma != std::string::npos)
+    refuse(fmt::format(
+        "'{}': one search has one cluster; write `rehearse plan {} {} ...` once for each, with its "
+        "--gpus and --price",
+        names[1], names[0], names[1].substr(0, comma)));
   for (const char* needed : {"gpus", "batch", "sequence"})
     if (!options.has(needed)) refuse(fmt::format("--{} is missing", needed));
   question.gpus = gpu_list(options.text("gpus"));

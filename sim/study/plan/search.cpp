@@ -165,11 +165,15 @@ std::vector<std::size_t> Search::list_wave() {
   return candidates_wave({});
 }
 
+Score Search::score_of(const Replayed& one) const {
+  return score(space_.cores()[one.core], one.step_ps);
+}
+
 std::vector<std::size_t> Search::tight_wave() {
   std::vector<std::size_t> plans;
   if (out_.best.empty()) return {};
   for (std::size_t i = 0; i < out_.replayed.size(); ++i)
-    if (out_.replayed[i].stopped && out_.replayed[i].step_ps < out_.best.front().step_ps)
+    if (out_.replayed[i].stopped && score_of(out_.replayed[i]) < score_of(out_.best.front()))
       plans.push_back(i);
   std::ranges::sort(plans, {}, [this](std::size_t i) {
     const Replayed& one = out_.replayed[i];

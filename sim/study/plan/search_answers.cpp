@@ -260,8 +260,8 @@ void Search::finish() {
         bounds_.of_all_plans && (!least || score(space_.cores()[one.core], one.step_ps) <= *least);
   for (const Replayed& one : out_.replayed) {
     if (one.fits || one.accounts.empty() || out_.best.empty()) continue;
-    const std::int64_t beaten = (out_.tight ? *out_.tight : out_.best.front()).step_ps;
-    if (one.step_ps < beaten) out_.tight = one;
+    const Replayed& beaten = out_.tight ? *out_.tight : out_.best.front();
+    if (score_of(one) < score_of(beaten)) out_.tight = one;
   }
   std::ranges::sort(out_.replayed, {},
                     [](const Replayed& one) { return std::pair(one.core, one.variant); });

@@ -101,6 +101,7 @@ class Search {
   // Replays plans in full that leave less memory free than is wanted: their bounds are below the
   // best step.
   std::vector<std::size_t> tight_wave();
+  Score score_of(const Replayed& one) const;
 
   // Candidates for the rest of the list: plans in the queue that are likely to fit.
   void start_list();
