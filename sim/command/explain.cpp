@@ -12,6 +12,8 @@
 #include "sim/output/documents/explain_document.h"
 #include "sim/output/documents/run_text.h"
 #include "sim/output/memory/peak_tensors.h"
+#include "sim/study/plan/launch/launch_megatron.h"
+#include "sim/study/plan/launch/own_script.h"
 #include "sim/study/sweep/merge.h"
 #include "sim/study/tune/fixes.h"
 #include "sim/study/tune/improve.h"
@@ -47,6 +49,19 @@ std::string command_of(const Options& options, const std::vector<std::string>& c
   return text;
 }
 
+// What changes in the user's launch script, if the plan is read from one.
+std::vector<std::string> script_changes(const Options& options, const program::Plan& plan) {
+  std::vector<std::string> texts;
+  if (!options.has("megatron-args")) return texts;
+  std::vector<std::string> settings = options.words();
+  if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
+  const auto own = planner::own_script(options.text("megatron-args"), settings);
+  if (!own || !planner::megatron_left(plan).empty()) return texts;
+  for (const planner::ScriptChange& one : planner::with_plan(*own, plan, "").changes)
+    texts.push_back(planner::change_text(one));
+  return texts;
+}
+
 std::vector<output::Block> fixed_blocks(const Options& options,
                                         const std::optional<study::Combination>& fixed) {
   if (!fixed)
@@ -54,13 +69,17 @@ std::vector<output::Block> fixed_blocks(const Options& options,
             output::Data{"fixed", nullptr}};
   const answer::Answer& answer = fixed->answer;
   const std::string command = command_of(options, fixed->changes);
+  const std::vector<std::string> changes = script_changes(options, fixed->plan.plan());
+  const std::string in_script =
+      changes.empty() ? "" : fmt::format("change in your script: {}\n", fmt::join(changes, ", "));
   return {output::Note{"after these changes",
-                       fmt::format("{}\n{}\n{}{}{}\n", fmt::join(fixed->changes, "\n"),
+                       fmt::format("{}\n{}\n{}{}{}\n{}", fmt::join(fixed->changes, "\n"),
                                    output::headline(answer), output::retries_text(answer),
-                                   output::verdict_text(answer), answer::limit(answer))},
+                                   output::verdict_text(answer), answer::limit(answer), in_script)},
           output::Note{.title = "", .text = command + "\n", .code = true},
           output::Data{"fixed",
                        {{"changes", fixed->changes},
+                        {"script_changes", changes},
                         {"fits", answer.run.fits()},
                         {"tight", answer.verdict.tight},
                         {"step_time_ps", answer.run.step_time.ps},

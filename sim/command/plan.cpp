@@ -17,6 +17,7 @@
 #include "sim/command/common/cost_options.h"
 #include "sim/command/common/gpu_list.h"
 #include "sim/command/common/interrupt.h"
+#include "sim/command/common/launch_folder.h"
 #include "sim/command/common/plan_file.h"
 #include "sim/command/common/progress.h"
 #include "sim/command/common/session.h"
@@ -146,7 +147,9 @@ void launch(planner::SearchReport& said, planner::Launcher launcher) {
   std::vector<std::string> beside = input::cluster_settings_of(words);
   for (const std::string& one : words)
     if (said.model.empty() && one.starts_with("architecture.")) beside.push_back(one);
-  said.launches = planner::launches(plan, said.model, said.cluster, machine, beside, launcher);
+  const bool script = said.own != nullptr && said.own->script;
+  said.launches = planner::launches(plan, said.model, said.cluster, machine, beside, launcher,
+                                    script ? &*said.own->script : nullptr);
 }
 
 double price_of(const Options& options, const planner::Space& space,
@@ -180,7 +183,8 @@ void declare(Options& options) {
       .value("launcher", "NAME", "how Megatron-LM starts: torchrun (default), or slurm")
       .value("time-limit", "SECONDS", "then print the best so far")
       .value("output,o", "FOLDER",
-             "where plan.json and results.csv go; with --shard the shares (results-plan)")
+             "where plan.json, results.csv and the launch files go; with --shard the shares "
+             "(results-plan)")
       .flag("overwrite", "whatever the folder holds is written over; with --shard: start over")
       .words(0, 1000);
   declare_shard(options);
@@ -289,7 +293,8 @@ void say_failures(const std::vector<std::string>& failures) {
 }
 
 // Runs the search and prints the answer. Also writes it to a folder or a page, if requested.
-int answer(Task& task, const std::string& folder, const std::string& page, const Globals& globals) {
+int answer(Task& task, const std::string& folder, const std::string& page, bool overwrite,
+           const Globals& globals) {
   answer::Sites& sites = kept_sites();
   Asking asking(task, globals);
   const auto shown = [&](const planner::Progress& now) { return asking.show(now); };
@@ -327,12 +332,16 @@ int answer(Task& task, const std::string& folder, const std::string& page, const
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     std::string problem = error ? folder + ": " + error.message() : "";
+    const LaunchFiles earlier = listed_launches(folder);
     if (problem.empty()) problem = output::write_file(folder + "/plan.json", json());
     const output::Rows* found = document.table("plans");
     const std::string table = found == nullptr ? "" : output::csv(*found);
     if (problem.empty()) problem = output::write_file(folder + "/results.csv", table);
     if (!problem.empty()) throw Stop{exit_io, problem};
-    if (!globals.quiet) note(fmt::format("results: {0}/plan.json and {0}/results.csv", folder));
+    std::string names = "plan.json, results.csv";
+    for (const std::string& name : write_launches(folder, said.launches, earlier, overwrite))
+      names += ", " + name;
+    if (!globals.quiet) note(fmt::format("results in {}: {}", folder, names));
   }
   print(globals.json ? json() : output::text(document));
   say_failures(failures);
@@ -454,7 +463,7 @@ void print_plan(const study::Merged& merged, const std::string& into, const Glob
     throw Stop{exit_data, "the records of these shards are no answers about plans"};
   task.wanted.sharing = &sharing;
   catch_interrupts();
-  answer(task, into, "", globals);
+  answer(task, into, "", false, globals);
 }
 
 int run_plan(const Arguments& arguments, Globals globals) {
@@ -471,7 +480,8 @@ int run_plan(const Arguments& arguments, Globals globals) {
   catch_interrupts();
   if (share.shard) return answer_share(task, options, share, globals);
   if (options.has("output") && !options.has("overwrite")) keep_sweep(options.text("output"));
-  return answer(task, options.text("output", ""), options.text("report", ""), globals);
+  return answer(task, options.text("output", ""), options.text("report", ""),
+                options.has("overwrite"), globals);
 }
 
 }  // namespace sim::command

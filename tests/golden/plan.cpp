@@ -239,3 +239,61 @@ set: "tpp=2"
   CHECK(set.err.find("set.textproto:6:6: error: 'tp=x': takes whole numbers") != std::string::npos);
   CHECK(set.err.find("set.textproto:7:6: error: ") != std::string::npos);
 }
+
+TEST_CASE("golden: plan writes launch files beside plan.json, and over no other file") {
+  const std::string folder = golden::scratch("plan-launch");
+  const std::string what =
+      question + "--sequence 4096 zero=1 schedule=1f1b tp=2 cp=1 pp=1 recompute=none -o out ";
+  REQUIRE(run(what, folder).code == 0);
+  const auto json = nlohmann::json::parse(text_of(folder + "/out/plan.json"));
+  int files = 0;
+  for (const auto& one : json["launch"]) {
+    const std::string path = folder + "/out/" + one["file"].get<std::string>();
+    const std::string text = one["text"].get<std::string>();
+    CHECK(std::filesystem::exists(path) == !text.empty());
+    if (text.empty()) continue;
+    CHECK(text_of(path) == text);
+    ++files;
+  }
+  CHECK(files >= 3);
+  golden::write(folder + "/out/launch.sh", "mine\n");
+  CHECK(run(what, folder).err.find("out/launch.sh is not of an earlier plan") != std::string::npos);
+  CHECK(text_of(folder + "/out/launch.sh") == "mine\n");
+  REQUIRE(run(what + "--overwrite", folder).code == 0);
+  CHECK(text_of(folder + "/out/launch.sh").find("pretrain_gpt.py") != std::string::npos);
+  // The next plan is none of nanotron's: its file goes.
+  REQUIRE(std::filesystem::exists(folder + "/out/nanotron.yaml"));
+  REQUIRE(
+      run(question + "--sequence 4096 zero=3 tp=1 cp=1 pp=1 recompute=none -o out", folder).code ==
+      0);
+  CHECK_FALSE(std::filesystem::exists(folder + "/out/nanotron.yaml"));
+}
+
+TEST_CASE("golden: a launch script is planned and fixed as the same script") {
+  const std::string folder = golden::scratch("plan-script");
+  golden::write(
+      folder + "/train.sh",
+      "export NCCL_DEBUG=WARN\n"
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+      "--ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
+      "--num-query-groups 8 --swiglu --normalization RMSNorm --disable-bias-linear "
+      "--untie-embeddings-and-output-weights --rotary-base 500000 --position-embedding-type rope "
+      "--attention-dropout 0 --hidden-dropout 0 --max-position-embeddings 8192 --bf16 "
+      "--tensor-model-parallel-size 2 --micro-batch-size 8 --global-batch-size 32 "
+      "--seq-length 8192 --sequence-parallel --use-distributed-optimizer --vocab-size 128000 "
+      "--tokenizer-type NullTokenizer --data-path /data/text --lr 3e-4 --train-iters 500\n");
+  const std::string start = "--megatron-args train.sh --cluster dgx-h100 ";
+  const golden::Finished fixed = run("./rehearse explain " + start + "--fix", folder);
+  INFO(fixed.out << fixed.err);
+  CHECK(fixed.out.find("change in your script: ") != std::string::npos);
+  CHECK(fixed.out.find("--micro-batch-size 8 -> ") != std::string::npos);
+  const golden::Finished best =
+      run("./rehearse plan -q " + start + "tp=1,2 pp=1 cp=1 zero=1 recompute=none -o out", folder);
+  REQUIRE(best.code == 0);
+  const std::string text = text_of(folder + "/out/launch.sh");
+  INFO(text);
+  CHECK(text.find("# train.sh with this plan: --micro-batch-size 8 -> ") != std::string::npos);
+  for (const char* kept : {"export NCCL_DEBUG=WARN\n", "--rotary-base 500000", "--lr 3e-4",
+                           "--data-path /data/text", "--train-iters 500"})
+    CHECK(text.find(kept) != std::string::npos);
+}

@@ -35,7 +35,7 @@ const std::vector<Writer>& writers() {
         {"sweep " + points + "-o out --overwrite", {"out/results.csv", "out/results.jsonl"}},
         {"plan llama-3.1-8b dgx-h100 --gpus 8 --batch 16 --sequence 4096 zero=1 schedule=1f1b "
          "recompute=none --overwrite -o out",
-         {"out/plan.json", "out/results.csv"}},
+         {"out/plan.json", "out/results.csv", "out/launch.sh"}},
         {"merge shards -o out --overwrite", {"out/results.csv", "out/results.jsonl"}},
         {"validate " + rows + "--report out", {"out"}},
         {"validate " + rows + "--csv out", {"out"}},

@@ -72,7 +72,8 @@ std::optional<planner::OwnPlan> starting_plan(const Options& options, const Glob
       if (one.find(',') == std::string::npos) settings.push_back(one);
     file = planner::load_own(found, launch_file, settings);
   }
-  planner::OwnPlan own{path, launch_file, settings, words.settings, need(file), {}};
+  planner::OwnPlan own{path, launch_file, settings, words.settings, need(file), {}, {}};
+  if (launch_file) own.script = planner::own_script(found, settings);
   if (!globals.quiet)
     for (const std::string& text : own.file.notes) note("note: " + text);
   return own;
@@ -91,6 +92,9 @@ planner::Question question_from(const planner::OwnPlan& own, const Options& opti
   for (const std::string& one : words_of(options).settings)
     if (!names_job(one)) question.settings.push_back(one);
   question.job = planner::job_of(own.file, question.settings);
+  for (const std::string& one : own.file.stated)
+    if (one.starts_with("framework="))
+      question.beyond = planner::fields_beyond(one.substr(10), plan);
   question.settings.push_back(fmt::format("global_batch={}", plan.batch.global_batch));
   question.settings.push_back(fmt::format("sequence={}", plan.batch.sequence));
   return question;

@@ -80,6 +80,12 @@ bool named_as_launch(std::string_view path) {
   return std::ranges::any_of(suffixes, [&](auto suffix) { return path.ends_with(suffix); });
 }
 
+bool is_script(std::string_view text, std::string_view path) {
+  Format format = format_of(text);
+  if (format == Format::none) format = format_of_name(path);
+  return format == Format::script;
+}
+
 LaunchFile read_launch(const std::string& text, const std::string& path) {
   Format format = format_of(text);
   if (format == Format::none) format = format_of_name(path);

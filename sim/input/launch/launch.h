@@ -44,6 +44,9 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path);
 LaunchFile read_deepspeed(const std::string& text, const std::string& path);
 LaunchFile read_torchtitan(const std::string& text, const std::string& path);
 
+// True if read_launch reads the text as a shell script.
+bool is_script(std::string_view text, std::string_view path);
+
 // True if a text is a script, YAML, TOML or Python by its first line. JSON may be another kind of
 // file.
 bool is_launch_text(std::string_view text);

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,10 @@ struct Launch {
   shell::Word file;  // the YAML that the command names instead of flags; no text: none
 };
 Launch find_launch(const shell::Script& script);
+
+// Follows the script, and the files beside it that it sources.
+shell::Script follow_script(const std::string& text, const std::string& path,
+                            const std::set<std::size_t>& flipped = {});
 
 MegatronArguments read_megatron(const std::string& text, const std::string& path);
 

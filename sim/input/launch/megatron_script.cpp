@@ -33,9 +33,13 @@ bool says(const MegatronArguments& arguments, std::string_view field) {
 
 }  // namespace
 
+shell::Script follow_script(const std::string& text, const std::string& path,
+                            const std::set<std::size_t>& flipped) {
+  return shell::follow(text, flipped, [&](const shell::Word& word) { return beside(path, word); });
+}
+
 MegatronArguments read_megatron(const std::string& text, const std::string& path) {
-  const shell::Sourced sourced = [&](const shell::Word& word) { return beside(path, word); };
-  const shell::Script script = shell::follow(text, {}, sourced);
+  const shell::Script script = follow_script(text, path);
   const Launch launch = find_launch(script);
   MegatronArguments base = Translator(launch, script, text, path).run();
   // Decide each unknown condition the other way, one at a time, to see whether it matters.
@@ -43,7 +47,7 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
   std::size_t tried = 0;
   for (const shell::Undecided& condition : script.undecided) {
     if (++tried > most) break;
-    const shell::Script other_script = shell::follow(text, {condition.at}, sourced);
+    const shell::Script other_script = follow_script(text, path, {condition.at});
     const Launch other_launch = find_launch(other_script);
     if (other_launch.program.empty() && !launch.program.empty()) continue;
     MegatronArguments other = Translator(other_launch, other_script, text, path).run();

@@ -5,10 +5,12 @@
 // compares its best plan with the file's own.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/input/plan/plan.h"
+#include "sim/study/plan/launch/own_script.h"
 #include "sim/study/plan/search.h"
 
 namespace sim::planner {
@@ -20,6 +22,7 @@ struct OwnPlan {
   std::vector<std::string> said;       // settings of the line, which the search follows
   input::PlanFile file;
   Replayed replayed;
+  std::optional<OwnScript> script;  // of a launch script of Megatron-LM
 };
 
 // The settings of the file that the search keeps: not those that it varies, that the question asks

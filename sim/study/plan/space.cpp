@@ -93,6 +93,16 @@ struct Space::Level {
     if (message.empty()) message = problems.front().message;
     count += plans;
   }
+  // Whether the plan is beyond a limit of its framework. Such plans are no part of the space.
+  bool is_limited(const Base& base) {
+    const auto found =
+        std::ranges::find_if(base.limits, [&](const Limit* one) { return one->breaks(plan); });
+    if (found == base.limits.end()) return false;
+    auto& [count, message] = broken[std::string((*found)->fields)];
+    if (message.empty()) message = (*found)->reason(plan);
+    ++count;
+    return true;
+  }
 };
 
 namespace {
@@ -145,11 +155,12 @@ bool Space::consider(Level& at) {
         choice.eighths ? eighths_of(layers) : std::vector{choice.policy.recompute_layers};
     for (const int count : counts)
       for (const int offload : offloads) {
-        plans_ += variants;
         at.plan.policy = choice.policy;
         at.plan.policy.recompute_layers = count;
         at.plan.policy.offload_layers = offload;
         take_modules(base, at.plan.policy);
+        if (at.is_limited(bases_[at.core.base])) continue;
+        plans_ += variants;
         if (ask) {
           const auto problems = program::problems(at.plan);
           if (!problems.empty()) {
@@ -203,6 +214,7 @@ void Space::below(Level& at) {
         at.plan.pipeline.virtual_stages = n;
         if (!domains_.layers_said) set_split(split, at.plan);
         at.plan.policy = {};
+        if (at.is_limited(bases_[at.core.base])) continue;
         auto problems = program::problems(at.plan);
         std::erase_if(problems, [](const auto& p) { return of_the_layers(p.where); });
         if (problems.empty()) {

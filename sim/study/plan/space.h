@@ -24,6 +24,9 @@
 //    rank_order        tp-cp-ep-dp-pp, tp-cp-ep-pp-dp
 //    allocator_options none, expandable segments
 //
+// If the job names its framework, plans that its program cannot start are left out
+// (launch/limits.h), unless the user states the fields that decide it.
+//
 // Invariants
 // (1) Plans are counted before the search; more than max_plans are refused.
 // (2) input::load_plan turns `words` of a plan into that plan.
@@ -31,6 +34,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +42,7 @@
 #include "sim/base/result.h"
 #include "sim/input/plan/draft.h"
 #include "sim/program/plan/plan.h"
+#include "sim/study/plan/launch/limits.h"
 
 namespace sim::planner {
 
@@ -52,6 +57,8 @@ struct Question {
   // Settings of the job itself, if it comes from a plan or a launch file (own_plan.h): one value
   // each. Without a model they describe the network.
   std::vector<std::string> job;
+  // Fields in which the user's own plan is beyond the limits of its framework: those of a fork.
+  std::vector<std::string> beyond = {};
 };
 
 // Whether the space varies the field, unless the question states it.
@@ -64,6 +71,7 @@ struct Base {
   int gpus = 0;
   // At tp = 1 (or cp = 1) it has the same plans as another base, so they are skipped.
   bool shares_tensors = false, shares_sequences = false;
+  std::vector<const Limit*> limits = {};  // of its framework, which its plans keep
 };
 
 // How the backward pass obtains activations: a recomputation policy. `eighths`: layers in eighths
@@ -144,6 +152,8 @@ class Space {
   Diagnostics read(const Question& question);
   void read_setting(const std::string& text, std::map<std::string, std::string>& said,
                     std::vector<std::vector<std::string>>& axes, Diagnostics& problems);
+  // The limits of the framework that the settings name, without those that the user waives.
+  std::vector<const Limit*> limits_in(const std::vector<std::string>& settings) const;
   void check_settings(const std::map<std::string, std::string>& said, Diagnostics& problems) const;
   Diagnostics absent_modules() const;
   Diagnostics load_bases(const Question& question,
@@ -163,6 +173,7 @@ class Space {
   void note_reasons(const Level& at);
 
   Domains domains_;
+  std::set<std::string, std::less<>> stated_;  // fields that the question states
   std::vector<Base> bases_;
   std::vector<LayerChoice> policies_;
   std::vector<PlanShape> cores_;

@@ -260,6 +260,13 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
   return axes;
 }
 
+std::vector<const Limit*> Space::limits_in(const Settings& settings) const {
+  std::string framework;
+  for (const std::string& one : settings)
+    if (one.starts_with("framework=")) framework = one.substr(10);
+  return limits_of(framework, stated_);
+}
+
 // Loads the bases. `others` has for each base the settings that are not searched.
 Diagnostics Space::load_bases(const Question& question,
                               const std::vector<std::vector<std::string>>& others) {
@@ -290,6 +297,7 @@ Diagnostics Space::load_bases(const Question& question,
         return problems;
       }
       base.file = *file;
+      base.limits = limits_in(settings);
       bases_.push_back(std::move(base));
     }
   return problems;
@@ -355,6 +363,11 @@ Diagnostics Space::read(const Question& question) {
   for (const std::string& text : all_settings(question)) read_setting(text, said, axes, problems);
   check_settings(said, problems);
   if (!problems.empty()) return problems;
+  for (const auto& [field, text] : said) stated_.insert(field);
+  stated_.insert(question.beyond.begin(), question.beyond.end());
+  if (domains_.sharding_said) stated_.insert("zero");
+  if (domains_.layers_said) stated_.insert("layer_split");
+  if (domains_.context_said) stated_.insert("context");
   if (!domains_.sharding_said) {
     Settings& axis = axes.emplace_back();
     for (const std::string& stage :

@@ -464,8 +464,10 @@ TEST_CASE("planner: a batch script of Slurm is read back as the plan") {
   INFO(one.text);
   CHECK(one.left.empty());
   CHECK(one.text.starts_with("#!/bin/bash\n#SBATCH --job-name=llama-3.1-8b\n"));
-  for (const char* words : {"#SBATCH --nodes=4\n", "#SBATCH --gpus-per-node=8\n",
-                            "srun torchrun --nnodes 4 --nproc_per_node 8 ", "$MASTER_ADDR:29500"})
+  for (const char* words :
+       {"#SBATCH --nodes=4\n", "#SBATCH --gpus-per-node=8\n", "#SBATCH --cpus-per-task=112\n",
+        "#SBATCH --output=%x-%j.log\n", "#SBATCH --time=HH:MM:SS\n",
+        "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" torchrun --nnodes 4 ", "$MASTER_ADDR:29500"})
     CHECK(says(one, words));
   check_arguments(one);
 }

@@ -31,7 +31,7 @@ planner::OwnPlan own_of(support::Scratch& scratch, const std::string& flags,
   const auto file = planner::load_own(path, true, overrides);
   INFO((file ? "" : file.errors().front().message));
   REQUIRE(file);
-  return {path, true, overrides, said, *file, {}};
+  return {path, true, overrides, said, *file, {}, {}};
 }
 
 bool has(const std::vector<std::string>& all, const std::string& one) {

@@ -277,6 +277,7 @@ class Follower {
                           name == "readonly" || name == "typeset";
     if (fields.empty() || declares) {
       for (const Assignment& one : node.assignments) assign(one);
+      if (name == "export") note_exports(node, fields);
       return Status::yes;
     }
     written(node, name, fields);
@@ -297,6 +298,14 @@ class Follower {
     command(node, fields);
     inner(fields);
     return Status::ran;
+  }
+
+  // `export NAME=value` and `export NAME`.
+  void note_exports(const Node& node, const std::vector<Text>& fields) {
+    for (const Assignment& one : node.assignments) out_.exported.insert(one.name);
+    for (std::size_t i = 1; i < fields.size(); ++i)
+      if (std::string word = environment_.plain(fields[i]); !word.starts_with('-'))
+        out_.exported.insert(std::move(word));
   }
 
   // `cat <<END > file` and `echo text > file`.

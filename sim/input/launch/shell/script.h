@@ -52,6 +52,7 @@ struct Undecided {
 struct Script {
   std::vector<Command> commands;                                    // in execution order
   std::map<std::string, std::vector<Word>, std::less<>> variables;  // at the end
+  std::set<std::string> exported;                                   // names of variables
   std::map<std::string, std::string, std::less<>> files;  // written by here-documents and echo
   std::vector<Word> sourced;                              // files of `source` that are not followed
   std::vector<Undecided> undecided;                       // conditions

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/program/plan/layer_partition.h"
+#include "sim/study/plan/launch/limits.h"
 
 namespace sim::planner {
 
@@ -13,22 +13,9 @@ namespace {
 using program::Plan;
 using program::Recompute;
 
-bool splits_layers_evenly(const Plan& plan) {
-  const program::PipelinePlan& p = plan.pipeline;
-  return p.layer_split == program::LayerSplit::even && p.layers_of_parts.empty() &&
-         p.first_stage_layers == 0 && p.last_stage_layers == 0 && !p.account_for_embedding &&
-         !p.account_for_loss;
-}
-
 std::string reason_against_nemo(const Plan& plan) {
-  if (plan.shards_parameters()) return "NeMo 1 shards no parameters";
   if (plan.architecture.is_mixture()) return "the experts of NeMo 1 are those of its checkpoints";
-  if (!splits_layers_evenly(plan)) return "NeMo 1 splits layers evenly";
-  if (plan.policy.offload_modules != 0 || plan.policy.offloads())
-    return "offload of activations is said in code there";
-  if (plan.policy.recompute == Recompute::selective &&
-      (plan.policy.recompute_modules.mlp || !plan.policy.recompute_modules.core_attention))
-    return "NeMo 1 recomputes attention or whole layers";
+  if (plan.policy.offload_modules != 0) return "offload of activations is said in code there";
   if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise)
     return "NeMo 1 has the delayed recipe of fp8 alone";
   return "";
@@ -58,21 +45,9 @@ std::string reason_against_nanotron(const Plan& plan) {
       a.linear_bias || a.activation != model::Activation::swiglu ||
       a.position != model::Position::rope || a.sliding_window > 0 || a.query_key_norm)
     return "nanotron's Llama is a dense network with RMSNorm, SwiGLU and rotary positions";
-  if (plan.shards_parameters()) return "nanotron shards no parameters";
+  if (std::string reason = first_broken(Program::nanotron, plan); !reason.empty()) return reason;
   if (plan.sharding.deepspeed_optimizer) return "nanotron's optimizer is its own";
-  if (plan.mesh.cp > 1) return "context parallelism of nanotron is not simulated";
   if (plan.numerics.fp8) return "nanotron has no fp8";
-  const std::string& schedule = plan.pipeline.schedule;
-  if (plan.mesh.pp > 1 && schedule != "1f1b" && schedule != "gpipe")
-    return fmt::format("nanotron has no schedule {}", schedule);
-  if (plan.pipeline.virtual_stages > 1) return "nanotron has one chunk a stage";
-  if (!splits_layers_evenly(plan)) return "nanotron deals out layers by a rule of its own";
-  const program::LayerPolicy& policy = plan.policy;
-  if (policy.recompute == Recompute::selective || policy.offloads() || policy.offload_modules != 0)
-    return "nanotron recomputes whole layers, and nothing waits on the CPU";
-  if (policy.recompute == Recompute::full &&
-      (policy.recompute_method == program::RecomputeMethod::block || policy.recompute_layers > 1))
-    return "nanotron recomputes all layers, each by itself";
   return "";
 }
 

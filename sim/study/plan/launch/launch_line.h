@@ -23,6 +23,7 @@ struct LaunchNodes {
   std::string job;  // name of a batch job
   int nodes = 1;
   int per_node = 1;  // GPUs
+  int cores = 0;     // CPU cores of a node; 0: unknown
   Launcher launcher = Launcher::torchrun;
 };
 
@@ -31,10 +32,13 @@ LaunchNodes launch_nodes(const program::Plan& plan, const std::string& model, in
                          Launcher launcher);
 
 // The environment of the training processes: names and values.
-std::vector<std::pair<std::string, std::string>> environment_of(const program::Plan& plan);
+using Environment = std::vector<std::pair<std::string, std::string>>;
+Environment environment_of(const program::Plan& plan);
 
 // A shell script that starts `program` on all nodes; its arguments follow. `note`: a comment above.
 std::string shell_script(const program::Plan& plan, const LaunchNodes& nodes,
+                         const std::string& note, const std::string& program);
+std::string shell_script(const Environment& environment, const LaunchNodes& nodes,
                          const std::string& note, const std::string& program);
 
 // The environment and the command that starts `program`, as comments of a configuration. A program

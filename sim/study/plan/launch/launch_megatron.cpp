@@ -55,20 +55,15 @@ bool rounds(const Plan& plan) {
   return plan.numerics.fake_quantization != program::FakeQuantization::none;
 }
 
-std::string megatron_left(const Plan& plan) {
-  const bool own = plan.pipeline.schedule == "1f1b" || plan.pipeline.schedule == "interleaved-1f1b";
-  if (!own && plan.mesh.pp > 1)
-    return fmt::format("Megatron-LM has no schedule {}", plan.pipeline.schedule);
-  if (plan.mesh.cp > 1 && program::context_method(plan).megatron.empty())
-    return fmt::format("Megatron-LM has no context {}", plan.mesh.context);
+std::string megatron_left(const Plan& plan, Program program) {
+  if (std::string reason = first_broken(program, plan); !reason.empty()) return reason;
   if (rounds(plan)) return "what is rounded is said in code (modelopt.torch.quantization.quantize)";
   if (plan.sharding.deepspeed_optimizer) return "DeepSpeed's optimizer is Megatron-DeepSpeed's";
   if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
     return "tensors in rows, columns and depth are Megatron-AxoNN's";
-  if (plan.policy.recompute_modules.operators && plan.policy.recompute == Recompute::selective)
-    return "Megatron-LM recomputes modules, not operators";
-  if (plan.shards_parameters() && plan.mesh.pp > 1 && plan.sharding.fsdp.reshard_after_forward)
-    return "with a pipeline fully_shard keeps parameters whole behind a forward pass";
+  if (plan.stack.deterministic && (plan.stack.cross_entropy == program::CrossEntropy::native ||
+                                   (plan.stack.tp_comm_overlap && plan.mesh.tp > 1)))
+    return "--deterministic-mode goes without tp_comm_overlap and fused cross entropy";
   const model::Architecture& a = plan.architecture;
   if (plan.shards_parameters() &&
       (plan.mesh.ep > 1 || a.tied_embeddings || plan.numerics.precision == model::Precision::fp16))
@@ -121,6 +116,16 @@ std::vector<std::string> flags_of(const Plan& plan) {
   return flags;
 }
 
+void add_low_precision(const program::NumericsPlan& numerics, std::vector<std::string>& flags) {
+  if (!numerics.fp8) return;
+  if (numerics.fp8_recipe == program::Fp8Recipe::nvfp4)
+    return flags.emplace_back("--fp4-format e2m1"), void();
+  flags.emplace_back("--fp8-format hybrid");
+  if (numerics.fp8_recipe == program::Fp8Recipe::tensorwise)
+    flags.emplace_back("--fp8-recipe tensorwise");
+  if (numerics.fp8_recipe == program::Fp8Recipe::mxfp8) flags.emplace_back("--fp8-recipe mxfp8");
+}
+
 // Adds fields of how layers run that need several flags together.
 void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   flags.emplace_back("--transformer-impl transformer_engine");
@@ -134,18 +139,17 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   }
   const program::LayerPolicy& policy = plan.policy;
   if (policy.recompute == Recompute::selective)
-    flags.push_back(fmt::format("--recompute-granularity selective --recompute-modules {}",
-                                modules_of(policy.recompute_modules, " ")));
+    flags.insert(flags.end(), {"--recompute-granularity selective",
+                               "--recompute-modules " + modules_of(policy.recompute_modules, " ")});
   if (policy.recompute == Recompute::full)
-    flags.push_back(fmt::format("--recompute-granularity full --recompute-num-layers {}",
-                                policy.recompute_layers));
+    flags.insert(flags.end(), {"--recompute-granularity full",
+                               fmt::format("--recompute-num-layers {}", policy.recompute_layers)});
   if (policy.offload_modules != 0)
-    flags.push_back("--fine-grained-activation-offloading --offload-modules " +
-                    offload_modules_text(policy, " "));
-  if (plan.numerics.fp8_recipe == program::Fp8Recipe::tensorwise)
-    flags.emplace_back("--fp8-recipe tensorwise");
-  if (plan.numerics.fp8_recipe == program::Fp8Recipe::mxfp8)
-    flags.emplace_back("--fp8-recipe mxfp8");
+    flags.insert(flags.end(), {"--fine-grained-activation-offloading",
+                               "--offload-modules " + offload_modules_text(policy, " ")});
+  add_low_precision(plan.numerics, flags);
+  if (plan.stack.cross_entropy == program::CrossEntropy::native)
+    flags.emplace_back("--cross-entropy-loss-fusion");
   if (!plan.stack.gradient_clipping) flags.emplace_back("--clip-grad 0.0");
   if (plan.experts.fp32_router) flags.emplace_back("--moe-router-dtype fp32");
 }
@@ -158,12 +162,23 @@ bool superfluous(const Plan& plan, const std::string& flag) {
   for (const char* of_modules : {"--min-offloaded-tensor-size", "--activation-offload-fraction",
                                  "--delta-offload-bytes-across-pp-ranks"})
     if (flag.starts_with(of_modules)) return plan.policy.offload_modules == 0;
-  if (flag == "--allow-padding-num-layers") return true;  // a flag of another repository
+  // Flags of another repository, and of older versions.
+  for (const char* absent : {"--allow-padding-num-layers", "--moe-use-legacy-grouped-gemm",
+                             "--no-async-tensor-model-parallel-allreduce"})
+    if (flag == absent) return true;
   // Added with the other flags of the network and of recomputation.
-  if (flag == "--swiglu" || flag == "--recompute-activations") return true;
+  if (flag == "--swiglu" || flag == "--recompute-activations" || flag == "--fp8-hybrid")
+    return true;
   // Megatron-LM's defaults.
   if (flag == "--num-distributed-optimizer-instances 1" || flag == "--num-workers 2") return true;
-  if (flag == "--sequence-parallel") return plan.mesh.tp == 1;
+  if (flag == "--sequence-parallel" || flag == "--tp-comm-overlap") return plan.mesh.tp == 1;
+  // Megatron-LM's own data parallelism.
+  for (const char* of_buffers : {"--overlap-grad-reduce", "--overlap-param-gather",
+                                 "--use-distributed-optimizer", "--num-distributed-optimizer"})
+    if (flag.starts_with(of_buffers) && plan.shards_parameters()) return true;
+  if (flag == "--fp8-param-gather")
+    return plan.numerics.fp8_recipe == program::Fp8Recipe::nvfp4 ||
+           (!plan.sharding.distributed_optimizer && !plan.shards_parameters());
   if (flag.starts_with("--moe-") || flag.starts_with("--expert-"))
     return !plan.architecture.is_mixture();
   if (flag.find("attention-dropout") != std::string::npos ||
@@ -177,7 +192,13 @@ bool superfluous(const Plan& plan, const std::string& flag) {
 MegatronFlags megatron_flags(const Plan& plan, const std::string& model) {
   MegatronFlags all;
   std::vector<std::string>& flags = all.flags;
-  flags = flags_of(plan);
+  // Megatron-LM takes no sequence above the number of positions, which changes nothing else of
+  // rotary ones.
+  Plan whole = plan;
+  if (plan.architecture.position != model::Position::learned)
+    whole.architecture.max_positions =
+        std::max<std::int64_t>(plan.architecture.max_positions, plan.batch.sequence);
+  flags = flags_of(whole);
   std::erase_if(flags, [&](const std::string& flag) { return superfluous(plan, flag); });
   // Megatron-LM's default dropout is 0.1, so zero dropout needs a flag.
   if (plan.architecture.attention_dropout == 0) flags.emplace_back("--attention-dropout 0.0");

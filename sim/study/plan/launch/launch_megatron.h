@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "sim/program/plan/plan.h"
+#include "sim/study/plan/launch/limits.h"
 
 namespace sim::planner {
 
-// Reason why Megatron-LM cannot run the plan; "" if it can. With chunks Megatron-LM interleaves.
-std::string megatron_left(const program::Plan& plan);
+// Reason why Megatron-LM cannot run the plan, or we cannot write it; "" if neither. With chunks
+// Megatron-LM interleaves. `program`: what reads the configuration.
+std::string megatron_left(const program::Plan& plan, Program program = Program::megatron_lm);
 
 struct MegatronFlags {
   std::vector<std::string> flags;  // "--tensor-model-parallel-size 4"

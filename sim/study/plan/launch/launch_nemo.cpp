@@ -340,7 +340,7 @@ std::string class_of(const Plan& plan, const std::vector<Flag>& flags) {
 }  // namespace
 
 LaunchText nemo_script(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
-  LaunchText out{"NeMo 2", "pretrain.py", "", megatron_left(plan)};
+  LaunchText out{"NeMo 2", "pretrain.py", "", megatron_left(plan, Program::megatron_core)};
   if (out.left.empty()) out.left = reason_against(plan);
   if (!out.left.empty()) return out;
   const MegatronFlags of_plan = megatron_flags(plan, model);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/input/text/locate.h"
@@ -38,12 +39,16 @@ void add_scaling(const nlohmann::json& scaling, bool is_latent, NetworkFlags& to
   }
 }
 
-// Numbers of the model's file.
-void add_numbers(const std::string& model, bool is_latent, NetworkFlags& to) {
+// The model's file; no object: it has none.
+nlohmann::json file_of(const std::string& model) {
   const Result<std::string> path = input::locate(input::Kind::model, model);
   const Result<std::string> text = path ? input::read_file(*path) : path;
-  if (!text) return;
-  const nlohmann::json file = nlohmann::json::parse(*text, nullptr, false);
+  return nlohmann::json::parse(text ? *text : "", nullptr, false);
+}
+
+// Numbers of the model's file.
+void add_numbers(const std::string& model, bool is_latent, NetworkFlags& to) {
+  const nlohmann::json file = file_of(model);
   if (!file.is_object()) return;
   if (const auto base = file.find("rope_theta"); base != file.end() && base->is_number())
     to.flags.push_back(fmt::format("--rotary-base {:.0f}", base->get<double>()));
@@ -98,6 +103,46 @@ NetworkFlags network_flags(const model::Architecture& network, const std::string
   flags.emplace_back("--tokenizer-type NullTokenizer");
   add_numbers(model, a.is_latent(), all);
   return all;
+}
+
+bool is_torchtitan_llama(const model::Architecture& a) {
+  return !a.is_mixture() && !a.is_latent() && a.norm == model::Norm::rms && !a.qkv_bias &&
+         !a.linear_bias && a.activation == model::Activation::swiglu &&
+         a.position == model::Position::rope && a.sliding_window == 0 && !a.query_key_norm &&
+         !a.tied_embeddings && a.head_dim * a.heads == a.hidden && a.predicted_tokens == 0 &&
+         a.input_norms == model::InputNorms::each && !a.output_norms && !a.embedding_norm;
+}
+
+std::string torchtitan_flavor(const model::Architecture& a, const std::string& model) {
+  const nlohmann::json file = file_of(model);
+  const auto number = [&](const char* key) -> std::string {
+    const auto found = file.is_object() ? file.find(key) : file.end();
+    return file.is_object() && found != file.end() && found->is_number()
+               ? fmt::format("{}", found->get<double>())
+               : "";
+  };
+  double scaling = 1;  // no scaling of rotary positions
+  if (file.is_object() && file.contains("rope_scaling") && file["rope_scaling"].is_object())
+    scaling = file["rope_scaling"].value("factor", 1.0);
+  std::string more =
+      fmt::format("    rope_scaling_args=RoPEScalingArgs(scaling_factor={:.1f}),\n", scaling);
+  if (const std::string theta = number("rope_theta"); !theta.empty())
+    more += fmt::format("    rope_theta={},\n", theta);
+  if (const std::string least = number("rms_norm_eps"); !least.empty())
+    more += fmt::format("    norm_eps={},\n", least);
+  // The width of SwiGLU is int(8/3 dim) x ffn_dim_multiplier, up to the next multiple_of.
+  const double multiplier =
+      std::floor(1e4 * 3 * static_cast<double>(a.ffn) / (8 * static_cast<double>(a.hidden))) / 1e4;
+  return fmt::format(
+      "# the flavor of train.toml for torchtitan 0.2: its folder must be in PYTHONPATH\n"
+      "from torchtitan.models.llama3 import TransformerModelArgs, llama3_args\n"
+      "from torchtitan.models.llama3.model.args import RoPEScalingArgs\n\n"
+      "# SwiGLU is {} wide: multiple_of rounds up to it\n"
+      "llama3_args[\"custom\"] = TransformerModelArgs(\n    dim={},\n    n_layers={},\n    "
+      "n_heads={},\n    n_kv_heads={},\n    vocab_size={},\n    multiple_of={},\n    "
+      "ffn_dim_multiplier={},\n    max_seq_len={},\n{})\n",
+      a.ffn, a.hidden, a.layers, a.heads, a.kv_heads, a.vocab, a.ffn, multiplier, a.max_positions,
+      more);
 }
 
 }  // namespace sim::planner

@@ -1,6 +1,7 @@
-// launch_network.h — writes the Megatron-LM flags of the model that no single field of the plan
-// gives. Some need several fields. Others change neither time nor memory, such as the rotary base,
-// and come from the model's file. launch_writer.cpp calls it.
+// launch_network.h — writes the network as torchtitan's flavor, and the Megatron-LM flags of the
+// model that no single field of the plan gives. Some need several fields. Others change neither
+// time nor memory, such as the rotary base, and come from the model's file. launch_writer.cpp calls
+// it.
 #pragma once
 
 #include <string>
@@ -19,5 +20,14 @@ struct NetworkFlags {
 // the file its numbers are left out.
 // Source of the flags: [NVIDIA/Megatron-LM megatron/training/arguments.py].
 NetworkFlags network_flags(const model::Architecture& network, const std::string& model);
+
+// Whether torchtitan's llama3 is this network, with other numbers.
+bool is_torchtitan_llama(const model::Architecture& network);
+
+// A module of Python that adds the flavor "custom" to llama3; `experimental.custom_import` names
+// it.
+// Source: [pytorch/torchtitan v0.2.0 torchtitan/models/llama3/model/args.py:TransformerModelArgs,
+// model/model.py:FeedForward].
+std::string torchtitan_flavor(const model::Architecture& network, const std::string& model);
 
 }  // namespace sim::planner

@@ -16,6 +16,7 @@
 #include "sim/study/plan/launch/launch_configs.h"
 #include "sim/study/plan/launch/launch_megatron.h"
 #include "sim/study/plan/launch/launch_nemo.h"
+#include "sim/study/plan/launch/launch_network.h"
 
 namespace sim::planner {
 
@@ -25,9 +26,33 @@ using program::Plan;
 using program::Recompute;
 using program::RecomputeMethod;
 
-LaunchText megatron(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
+// The comment above the user's command: which flags of it are other ones now.
+std::string comment_on(const OwnScript& own, const std::vector<ScriptChange>& changes) {
+  std::string text;
+  for (const ScriptChange& change : changes)
+    text += (text.empty() ? "" : ", ") + change_text(change);
+  return fmt::format("# {} with this plan: {}\n", own.path,
+                     text.empty() ? "no flag changes" : text);
+}
+
+// The user's script with the plan.
+std::string megatron_script(const OwnScript& own, const Plan& plan, const std::string& model,
+                            const LaunchNodes& nodes) {
+  const ChangedScript script = with_plan(own, plan, model);
+  std::string text =
+      shell_script(script.environment, nodes, comment_on(own, script.changes), own.words.program);
+  for (const std::string& flag : script.flags) text += " \\\n  " + flag;
+  return text + "\n";
+}
+
+LaunchText megatron(const Plan& plan, const std::string& model, const LaunchNodes& nodes,
+                    const OwnScript* own) {
   LaunchText out{"Megatron-LM", "launch.sh", "", megatron_left(plan)};
   if (!out.left.empty()) return out;
+  if (own != nullptr) {
+    out.text = megatron_script(*own, plan, model, nodes);
+    return out;
+  }
   std::vector<std::string> flags = {"--mock-data", "--train-iters 10", "--eval-iters 0",
                                     "--log-interval 1", "--lr 0.0001"};
   const MegatronFlags of_plan = megatron_flags(plan, model);
@@ -35,7 +60,8 @@ LaunchText megatron(const Plan& plan, const std::string& model, const LaunchNode
   out.left = of_plan.left;
   out.text = shell_script(
       plan, nodes,
-      "# ten steps on made-up tokens: put your data and learning rate in their place\n",
+      "# ten steps on made-up tokens: put your data, tokenizer and learning rate in their place "
+      "(--vocab-size is one less because NullTokenizer adds a token)\n",
       "pretrain_gpt.py");
   for (const std::string& flag : flags) out.text += " \\\n  " + flag;
   out.text += "\n";
@@ -49,69 +75,59 @@ struct TitanModel {
 constexpr std::array titan_models{TitanModel{"llama-3.1-8b", "llama3", "8B"},
                                   TitanModel{"llama-3.1-70b", "llama3", "70B"},
                                   TitanModel{"llama-3.1-405b", "llama3", "405B"}};
-// PyTorch's name of a schedule.
-struct TitanSchedule {
-  std::string_view ours, theirs;
-};
-constexpr std::array titan_schedules{TitanSchedule{"1f1b", "1F1B"}, TitanSchedule{"gpipe", "GPipe"},
-                                     TitanSchedule{"interleaved-1f1b", "Interleaved1F1B"}};
-
 // Reason why torchtitan cannot run the plan; "" if it can.
 std::string torchtitan_left(const Plan& plan) {
   if (rounds(plan)) return "torchtitan trains without rounded operands";
-  if (plan.sharding.data_parallel != program::DataParallelism::fsdp2)
-    return "torchtitan's data parallelism is FSDP2 (zero=2, zero=3)";
+  if (std::string reason = first_broken(Program::torchtitan, plan); !reason.empty()) return reason;
   if (plan.sharding.deepspeed_optimizer)
     return "ZeRO-3 of torchtitan is PyTorch's, not DeepSpeed's";
-  if (plan.mesh.cp > 1 && program::context_method(plan).torch.empty())
-    return "torchtitan shares sequences by PyTorch's context_parallel (context torch-allgather)";
-  const std::string& schedule = plan.pipeline.schedule;
-  if (std::ranges::find(titan_schedules, schedule, &TitanSchedule::ours) == titan_schedules.end())
-    return fmt::format("PyTorch has no schedule {}", schedule);
   if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss ||
       (plan.pipeline.layer_split != program::LayerSplit::weighted && !layout_of(plan).empty()))
     return "torchtitan deals out layers by a rule of its own";
   if (plan.pipeline.virtual_stages > 1)
     return "chunks of stages are said there by pipeline_parallel_layers_per_stage";
-  const program::LayerPolicy& policy = plan.policy;
-  if (policy.recompute == Recompute::full &&
-      (policy.recompute_method == RecomputeMethod::block || policy.recompute_layers > 1))
-    return "torchtitan recomputes all layers or operators, not a number of layers";
-  if (policy.recompute == Recompute::selective && !policy.recompute_modules.operators)
-    return "torchtitan recomputes operators, not modules";
   return "";
+}
+
+// torchtitan's flavor of the network; nothing: it has none. A model with changed fields has another
+// name.
+const TitanModel* titan_flavor(const Plan& plan, const std::string& model) {
+  const auto known = std::ranges::find(titan_models, model, &TitanModel::ours);
+  return plan.architecture.name == model && known != titan_models.end() ? &*known : nullptr;
 }
 
 LaunchText torchtitan(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
   LaunchText out{"torchtitan", "train.toml", "", ""};
-  // A model with changed fields has another name.
-  const auto known = plan.architecture.name == model
-                         ? std::ranges::find(titan_models, model, &TitanModel::ours)
-                         : titan_models.end();
-  out.left = known == titan_models.end() ? "torchtitan has no flavor of this model"
-                                         : torchtitan_left(plan);
+  const TitanModel* known = titan_flavor(plan, model);
+  const bool is_llama = is_torchtitan_llama(plan.architecture);
+  out.left = known == nullptr && !is_llama
+                 ? "torchtitan has no flavor of this model, and its llama3 is dense, with RMSNorm, "
+                   "SwiGLU, rotary positions, no biases and an untied head"
+                 : torchtitan_left(plan);
   if (!out.left.empty()) return out;
   const program::LayerPolicy& policy = plan.policy;
   out.text = environment_comment(plan) +
              command_comment(nodes, "-m torchtitan.train --job.config_file train.toml");
   out.text += fmt::format(
-      "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\ndataset = \"c4_test\"\nsteps = 10\n"
+      "{}[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\ndataset = \"c4_test\"\nsteps = "
+      "10\n"
       "local_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n\n[optimizer]\nlr = 0.0001\n\n"
       "[parallelism]\n"
       "data_parallel_replicate_degree = {}\ndata_parallel_shard_degree = -1\n"
       "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n"
       "context_parallel_degree = {}\npipeline_parallel_degree = {}\n",
-      known->name, known->flavor, plan.numerics.fp8 ? "converters = [\"float8\"]\n" : "",
-      plan.batch.micro_batch, plan.batch.global_batch, plan.batch.sequence,
-      plan.sharding.fsdp.replicas, plan.sharding.fsdp.reshard_after_forward ? "always" : "never",
-      plan.mesh.tp, plan.mesh.cp, plan.mesh.pp);
+      known != nullptr ? "" : "# the flavor is in custom_flavor.py, which Python must find\n",
+      known != nullptr ? known->name : "llama3", known != nullptr ? known->flavor : "custom",
+      plan.numerics.fp8 ? "converters = [\"float8\"]\n" : "", plan.batch.micro_batch,
+      plan.batch.global_batch, plan.batch.sequence, plan.sharding.fsdp.replicas,
+      plan.sharding.fsdp.reshard_after_forward ? "always" : "never", plan.mesh.tp, plan.mesh.cp,
+      plan.mesh.pp);
   if (plan.mesh.cp > 1)
     out.text += fmt::format("context_parallel_rotate_method = \"{}\"\n",
                             program::context_method(plan).torch);
   if (plan.mesh.pp > 1)
-    out.text += fmt::format(
-        "pipeline_parallel_schedule = \"{}\"\n",
-        std::ranges::find(titan_schedules, plan.pipeline.schedule, &TitanSchedule::ours)->theirs);
+    out.text += fmt::format("pipeline_parallel_schedule = \"{}\"\n",
+                            torch_schedule(plan.pipeline.schedule));
   if (plan.mesh.pp > 1 && plan.pipeline.layer_split == program::LayerSplit::weighted)
     out.text += fmt::format(
         "pipeline_parallel_first_stage_less_layers = {}\n"
@@ -126,6 +142,7 @@ LaunchText torchtitan(const Plan& plan, const std::string& model, const LaunchNo
     out.text += "\n[compile]\nenable = true\n";
   else if (plan.stack.checkpoint_early_stop)
     out.text += "early_stop = true\n";
+  if (known == nullptr) out.text += "\n[experimental]\ncustom_import = \"custom_flavor\"\n";
   return out;
 }
 
@@ -177,7 +194,7 @@ std::string bridge_experts(const Plan& plan, const std::string& model) {
 }
 
 LaunchText bridge(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
-  LaunchText out{"Megatron-Bridge", "bridge.yaml", "", megatron_left(plan)};
+  LaunchText out{"Megatron-Bridge", "bridge.yaml", "", megatron_left(plan, Program::megatron_core)};
   if (out.left.empty() && plan.shards_parameters())
     out.left = "parameters in shards are said in code there";
   if (!out.left.empty()) return out;
@@ -229,8 +246,8 @@ LaunchText bridge(const Plan& plan, const std::string& model, const LaunchNodes&
   return out;
 }
 
-// Copies fields without effect from the plan: for one stage, one chunk, no context parallelism, or
-// no tensor parallelism.
+// Copies fields without effect from the plan: for one stage, one chunk, no context parallelism,
+// sharded parameters, or no tensor parallelism.
 // If both plans have equal layers per part, it also copies the form of that split.
 void settle(const Plan& plan, Plan& back) {
   if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
@@ -238,6 +255,11 @@ void settle(const Plan& plan, Plan& back) {
   if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
   if (plan.architecture.position != model::Position::learned)
     back.architecture.max_positions = plan.architecture.max_positions;
+  // Buckets of gradients and parameters, which fully_shard has not.
+  if (plan.shards_parameters() && !plan.sharding.deepspeed_optimizer) {
+    back.sharding.overlap_grad_reduce = plan.sharding.overlap_grad_reduce;
+    back.sharding.overlap_param_gather = plan.sharding.overlap_param_gather;
+  }
   if (plan.mesh.tp == 1) {
     back.mesh.sequence_parallel = plan.mesh.sequence_parallel;
     back.stack.tp_comm_overlap = plan.stack.tp_comm_overlap;
@@ -257,11 +279,11 @@ void settle(const Plan& plan, Plan& back) {
 // known list. `beside` holds the cluster, and the network if the model has no name. Only the
 // scripts of Megatron-LM and NeMo 2 describe the model.
 std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const std::string& model,
-                                std::vector<std::string> beside) {
+                                std::vector<std::string> beside, bool takes_model) {
   const bool is_whole = one.program == "Megatron-LM" || one.program == "NeMo 2";
   if (is_whole)
     std::erase_if(beside, [](const auto& word) { return word.starts_with("architecture."); });
-  if (!is_whole && !model.empty()) beside.push_back("model=" + model);
+  if ((!is_whole || takes_model) && !model.empty()) beside.push_back("model=" + model);
   if (!is_whole) beside.push_back(fmt::format("gpus={}", plan.world()));
   if (one.program == "DeepSpeed") beside.push_back(fmt::format("sequence={}", plan.batch.sequence));
   const Result<input::PlanFile> read = input::read_megatron(one.text, one.file, beside);
@@ -302,19 +324,26 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
 
 std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
-                                 const std::vector<std::string>& settings, Launcher launcher) {
-  const LaunchNodes nodes = launch_nodes(plan, model, machine.cluster.node.gpus, launcher);
-  std::vector<LaunchText> all = {megatron(plan, model, nodes),
+                                 const std::vector<std::string>& settings, Launcher launcher,
+                                 const OwnScript* own) {
+  LaunchNodes nodes = launch_nodes(plan, model, machine.cluster.node.gpus, launcher);
+  nodes.cores = machine.cluster.node.cpu_cores;
+  std::vector<LaunchText> all = {megatron(plan, model, nodes, own),
                                  torchtitan(plan, model, nodes),
                                  bridge(plan, model, nodes),
                                  nemo_script(plan, model, nodes),
-                                 nemo(plan, megatron_left(plan), nodes),
+                                 nemo(plan, megatron_left(plan, Program::nemo_1), nodes),
                                  nanotron(plan, nodes)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
   std::vector<std::string> beside = settings;
   beside.push_back("cluster=" + cluster);
+  const bool takes_model = own != nullptr && !model.empty();  // the script may not describe it
   for (LaunchText& one : all)
-    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, model, beside);
+    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, model, beside, takes_model);
+  const auto has_titan = std::ranges::find(all, "train.toml", &LaunchText::file);
+  if (!has_titan->text.empty() && titan_flavor(plan, model) == nullptr)
+    all.push_back({"torchtitan's flavor", "custom_flavor.py",
+                   torchtitan_flavor(plan.architecture, model), ""});
   if (!machine.cluster.hosts.empty()) all.push_back(hostfile(plan, machine.cluster));
   return all;
 }

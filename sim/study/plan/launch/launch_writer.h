@@ -13,6 +13,7 @@
 #include "sim/input/cluster/cluster.h"
 #include "sim/program/plan/plan.h"
 #include "sim/study/plan/launch/launch_line.h"
+#include "sim/study/plan/launch/own_script.h"
 
 namespace sim::planner {
 
@@ -25,9 +26,11 @@ struct LaunchText {
 
 // `model` and `cluster` are the names in the user's command. `settings` changed the cluster
 // ("cluster.nodes=4"), or describe the network ("architecture.layers=32") if `model` is empty.
+// `own`: the user's script; launch.sh is that script with the plan.
 std::vector<LaunchText> launches(const program::Plan& plan, const std::string& model,
                                  const std::string& cluster, const input::Machine& machine,
                                  const std::vector<std::string>& settings = {},
-                                 Launcher launcher = Launcher::torchrun);
+                                 Launcher launcher = Launcher::torchrun,
+                                 const OwnScript* own = nullptr);
 
 }  // namespace sim::planner
