@@ -65,9 +65,6 @@ std::string megatron_left(const Plan& plan, Program program) {
                                    (plan.stack.tp_comm_overlap && plan.mesh.tp > 1)))
     return "--deterministic-mode goes without tp_comm_overlap and fused cross entropy";
   const model::Architecture& a = plan.architecture;
-  if (plan.shards_parameters() &&
-      (plan.mesh.ep > 1 || a.tied_embeddings || plan.numerics.precision == model::Precision::fp16))
-    return "fully_shard of Megatron-LM has no expert parallelism, no tied embeddings and no fp16";
   if (a.input_norms != model::InputNorms::each || a.output_norms || a.norms_by_head ||
       a.norm == model::Norm::layer_without_bias || a.norm == model::Norm::layer_without_weights ||
       a.embedding_norm || a.head_bias || !a.projection_bias || !a.mlp_bias)

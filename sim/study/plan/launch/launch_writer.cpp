@@ -108,15 +108,14 @@ LaunchText torchtitan(const Plan& plan, const std::string& model, const LaunchNo
   const program::LayerPolicy& policy = plan.policy;
   out.text = environment_comment(plan) +
              command_comment(nodes, "-m torchtitan.train --job.config_file train.toml");
+  if (known == nullptr) out.text += "# the flavor is in custom_flavor.py, which Python must find\n";
   out.text += fmt::format(
-      "{}[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\ndataset = \"c4_test\"\nsteps = "
-      "10\n"
+      "[model]\nname = \"{}\"\nflavor = \"{}\"\n{}\n[training]\ndataset = \"c4_test\"\nsteps = 10\n"
       "local_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n\n[optimizer]\nlr = 0.0001\n\n"
       "[parallelism]\n"
       "data_parallel_replicate_degree = {}\ndata_parallel_shard_degree = -1\n"
       "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n"
       "context_parallel_degree = {}\npipeline_parallel_degree = {}\n",
-      known != nullptr ? "" : "# the flavor is in custom_flavor.py, which Python must find\n",
       known != nullptr ? known->name : "llama3", known != nullptr ? known->flavor : "custom",
       plan.numerics.fp8 ? "converters = [\"float8\"]\n" : "", plan.batch.micro_batch,
       plan.batch.global_batch, plan.batch.sequence, plan.sharding.fsdp.replicas,
@@ -283,7 +282,8 @@ std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const s
   const bool is_whole = one.program == "Megatron-LM" || one.program == "NeMo 2";
   if (is_whole)
     std::erase_if(beside, [](const auto& word) { return word.starts_with("architecture."); });
-  if ((!is_whole || takes_model) && !model.empty()) beside.push_back("model=" + model);
+  if ((!is_whole || (takes_model && one.program == "Megatron-LM")) && !model.empty())
+    beside.push_back("model=" + model);
   if (!is_whole) beside.push_back(fmt::format("gpus={}", plan.world()));
   if (one.program == "DeepSpeed") beside.push_back(fmt::format("sequence={}", plan.batch.sequence));
   const Result<input::PlanFile> read = input::read_megatron(one.text, one.file, beside);
