@@ -98,7 +98,7 @@ TEST_CASE("planner: a script keeps the flags and the environment that a plan doe
     INFO(kept);
     CHECK(has(one.text, kept));
   }
-  for (const char* gone : {"--recompute", "--mock-data", "--train-iters", "NullTokenizer"})
+  for (const char* gone : {"  --recompute", "--mock-data", "--train-iters", "NullTokenizer"})
     CHECK_FALSE(has(one.text, gone));
   CHECK(has(one.text, "  --micro-batch-size 1 \\\n"));
   CHECK(has(one.text, "  --tensor-model-parallel-size 2 \\\n"));

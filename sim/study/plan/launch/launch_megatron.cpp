@@ -56,8 +56,8 @@ bool rounds(const Plan& plan) {
 }
 
 std::string megatron_left(const Plan& plan, Program program) {
-  if (std::string reason = first_broken(program, plan); !reason.empty()) return reason;
   if (rounds(plan)) return "what is rounded is said in code (modelopt.torch.quantization.quantize)";
+  if (std::string reason = first_broken(program, plan); !reason.empty()) return reason;
   if (plan.sharding.deepspeed_optimizer) return "DeepSpeed's optimizer is Megatron-DeepSpeed's";
   if (plan.mesh.tensor_columns > 1 || plan.mesh.tensor_depth > 1)
     return "tensors in rows, columns and depth are Megatron-AxoNN's";
