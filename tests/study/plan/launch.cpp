@@ -60,6 +60,11 @@ void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
   if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
   if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
   if (plan.mesh.tp == 1) back.mesh.sequence_parallel = plan.mesh.sequence_parallel;
+  // Buckets of gradients and parameters, which fully_shard has not.
+  if (plan.shards_parameters() && !plan.sharding.deepspeed_optimizer) {
+    back.sharding.overlap_grad_reduce = plan.sharding.overlap_grad_reduce;
+    back.sharding.overlap_param_gather = plan.sharding.overlap_param_gather;
+  }
   if (plan.pipeline.layer_split == program::LayerSplit::padded) {
     CHECK(program::layers_of_parts(back) == program::layers_of_parts(plan));
     back.pipeline = plan.pipeline;
