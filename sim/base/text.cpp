@@ -54,15 +54,18 @@ std::string nearest(std::string_view given, std::span<const std::string> names) 
 }
 
 std::string did_you_mean(std::string_view given, std::span<const std::string> names) {
-  // An incomplete name: "interleaved".
-  constexpr std::size_t least_given = 3, most_listed = 3;
+  // An incomplete name, "interleaved", unless one or two letters of a long name are wrong.
+  constexpr std::size_t least_given = 3, most_listed = 3, letters_of_typo = 4;
+  const std::string name = nearest(given, names);
+  const bool is_typo =
+      !name.empty() &&
+      static_cast<std::size_t>(edit_distance(given, name)) * letters_of_typo <= given.size();
   std::vector<std::string> begins;
-  if (given.size() >= least_given)
-    for (const std::string& name : names)
-      if (name.starts_with(given)) begins.push_back("'" + name + "'");
+  if (given.size() >= least_given && !is_typo)
+    for (const std::string& one : names)
+      if (one.starts_with(given)) begins.push_back("'" + one + "'");
   if (!begins.empty() && begins.size() <= most_listed)
     return fmt::format("; did you mean {}?", listed(begins, "or"));
-  const std::string name = nearest(given, names);
   return name.empty() ? "" : fmt::format("; did you mean '{}'?", name);
 }
 

@@ -144,6 +144,10 @@ void add_joined_flags(const Plan& plan, std::vector<std::string>& flags) {
   if (policy.offload_modules != 0)
     flags.insert(flags.end(), {"--fine-grained-activation-offloading",
                                "--offload-modules " + offload_modules_text(policy, " ")});
+  if (const double share = plan.optimizer.offload_fraction; share > 0) {
+    flags.emplace_back("--optimizer-cpu-offload");
+    if (share < 1) flags.push_back(fmt::format("--optimizer-offload-fraction {}", share));
+  }
   add_low_precision(plan.numerics, flags);
   if (plan.stack.cross_entropy == program::CrossEntropy::native)
     flags.emplace_back("--cross-entropy-loss-fusion");
