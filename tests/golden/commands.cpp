@@ -99,7 +99,7 @@ TEST_CASE("golden: an option that would do nothing is refused") {
        {std::pair{"64 --failures everything --answer replan", "answer replan: a stated step says"},
         {"64 --failures everything --gpus-per-node 7",
          "64 GPUs are not whole nodes of 7; write 63"},
-        {"64 --mtbf 3h --answer shrink", "a table says which failures take nodes"}}) {
+        {"64 --mtbf 3h --answer shrink", "a failure of --mtbf takes no node"}}) {
     const golden::Finished finished = run(stated + arguments, folder);
     INFO(arguments << "\n" << finished.err);
     CHECK(finished.code == 65);
