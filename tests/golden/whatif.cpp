@@ -124,8 +124,8 @@ TEST_CASE("golden: doc leads from words of an architect to fields") {
   says("energy", "gpu.power_w");
   says("power", "gpu.power_w");
   says("ecmp", "fabric.kind=leaf_spine");
-  says("events", "Interruptions are the events");
-  says("interruptions", "no interruption");
+  says("events", "a node in repair");
+  says("interruptions", "stop a running job");
   for (const char* kind : {"single_switch", "fat_tree", "rail_optimised", "rail_only",
                            "three_level", "leaf_spine", "dragonfly", "torus"})
     says("fabric.kind", std::string(kind) + ":");
