@@ -58,6 +58,15 @@ TEST_CASE("planner: a script of NeMo 2 has the arguments that matter and no othe
     CHECK(has(mixture, word));
 }
 
+TEST_CASE("planner: NeMo 2 multiplies in fp8 where the plan does") {
+  const planner::LaunchText one = written("llama-3.1-8b", {"zero=1", "tp=2", "pp=1", "cp=1",
+                                                           "fp8=true", "fp8_recipe=tensorwise"})
+                                      .script();
+  INFO(one.text << one.left);
+  CHECK(one.left.empty());
+  for (const char* word : {"fp8=\"hybrid\",", "fp8_recipe=\"tensorwise\","}) CHECK(has(one, word));
+}
+
 TEST_CASE("planner: latent attention is DeepSeek's class of NeMo 2") {
   const planner::LaunchText one =
       written("deepseek-v3", {"zero=1", "tp=1", "ep=8", "etp=1", "pp=1", "cp=1"}, 64).script();

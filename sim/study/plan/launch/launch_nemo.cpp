@@ -61,7 +61,7 @@ constexpr std::array arguments{
     Argument{"clip-grad", Place::optimizer, "", ""},
     Argument{"accumulate-allreduce-grads-in-fp32", Place::precision, "grad_reduce_in_fp32", ""},
     Argument{"grad-reduce-in-bf16", Place::precision, "grad_reduce_in_fp32", "False"},
-    Argument{"fp8-hybrid", Place::precision, "fp8", "\"hybrid\""},
+    Argument{"fp8-format", Place::precision, "fp8", ""},
     Argument{"fp8-recipe", Place::precision, "", ""},
     Argument{"fp8-param-gather", Place::precision, "", ""},
     Argument{"micro-batch-size", Place::data, "", ""},
