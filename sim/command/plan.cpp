@@ -195,21 +195,25 @@ void declare(Options& options) {
 struct PlanArguments {
   std::unique_ptr<Options> options = std::make_unique<Options>("plan");
   std::map<std::string, std::string> places;
+  LaunchFiles earlier;  // of the plan that the output folder has
 };
 
 PlanArguments asked(const Arguments& arguments, Globals& globals) {
   PlanArguments first;
   declare(*first.options);
   first.options->parse(arguments, globals);
-  for (const char* file : {"/plan.json", "/results.csv"})
-    if (first.options->has("output"))
-      declare_output(first.options->text("output") + file, "output");
+  if (first.options->has("output")) {
+    const std::string folder = first.options->text("output");
+    first.earlier = listed_launches(folder);
+    for (const char* file : {"/plan.json", "/results.csv"}) declare_output(folder + file, "output");
+  }
   PlanWords words = spelled_out(*first.options, arguments);
   if (words.arguments == arguments) return first;
   PlanArguments whole;
   declare(*whole.options);
   whole.options->parse(words.arguments, globals);
   whole.places = std::move(words.places);
+  whole.earlier = std::move(first.earlier);
   return whole;
 }
 
@@ -222,6 +226,7 @@ struct Task {
   double price = 0, limit = 0;
   planner::Launcher launcher = planner::Launcher::torchrun;
   bool asks_constraints = false;
+  LaunchFiles earlier;
 };
 
 Task task_of(const PlanArguments& all, const Globals& globals) {
@@ -246,7 +251,8 @@ Task task_of(const PlanArguments& all, const Globals& globals) {
           price,
           limit,
           slurm ? planner::Launcher::slurm : planner::Launcher::torchrun,
-          options.has("constraints")};
+          options.has("constraints"),
+          all.earlier};
 }
 
 // A running search, with its progress line, Ctrl-C and time limit.
@@ -332,14 +338,13 @@ int answer(Task& task, const std::string& folder, const std::string& page, bool 
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     std::string problem = error ? folder + ": " + error.message() : "";
-    const LaunchFiles earlier = listed_launches(folder);
     if (problem.empty()) problem = output::write_file(folder + "/plan.json", json());
     const output::Rows* found = document.table("plans");
     const std::string table = found == nullptr ? "" : output::csv(*found);
     if (problem.empty()) problem = output::write_file(folder + "/results.csv", table);
     if (!problem.empty()) throw Stop{exit_io, problem};
     std::string names = "plan.json, results.csv";
-    for (const std::string& name : write_launches(folder, said.launches, earlier, overwrite))
+    for (const std::string& name : write_launches(folder, said.launches, task.earlier, overwrite))
       names += ", " + name;
     if (!globals.quiet) note(fmt::format("results in {}: {}", folder, names));
   }
@@ -443,6 +448,7 @@ void print_plan(const study::Merged& merged, const std::string& into, const Glob
   declare(*all.options);
   Globals same = globals;
   all.options->parse(merged.arguments, same);
+  all.earlier = listed_launches(into);
   Task task = task_of(all, globals);
   task.wanted.workers = cores();
   const auto of = static_cast<int>(merged.lines.size());

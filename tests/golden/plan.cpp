@@ -261,6 +261,12 @@ TEST_CASE("golden: plan writes launch files beside plan.json, and over no other 
   CHECK(text_of(folder + "/out/launch.sh") == "mine\n");
   REQUIRE(run(what + "--overwrite", folder).code == 0);
   CHECK(text_of(folder + "/out/launch.sh").find("pretrain_gpt.py") != std::string::npos);
+  // The next plan is none of nanotron's: its file goes.
+  REQUIRE(std::filesystem::exists(folder + "/out/nanotron.yaml"));
+  REQUIRE(
+      run(question + "--sequence 4096 zero=3 tp=1 cp=1 pp=1 recompute=none -o out", folder).code ==
+      0);
+  CHECK_FALSE(std::filesystem::exists(folder + "/out/nanotron.yaml"));
 }
 
 TEST_CASE("golden: a launch script is planned and fixed as the same script") {

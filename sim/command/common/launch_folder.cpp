@@ -17,8 +17,9 @@ LaunchFiles listed_launches(const std::string& folder) {
   LaunchFiles files;
   const Result<std::string> text = input::read_file(folder + "/plan.json");
   const output::Json json = output::Json::parse(text ? *text : "", nullptr, false);
-  if (!json.is_object() || !json.contains("launch") || !json["launch"].is_array()) return files;
-  for (const output::Json& one : json["launch"])
+  const output::Json::json_pointer listed("/result/launch");
+  if (!json.contains(listed) || !json[listed].is_array()) return files;
+  for (const output::Json& one : json[listed])
     if (one.is_object() && one.value("file", output::Json()).is_string() &&
         one.value("text", output::Json()).is_string())
       files[one["file"].get<std::string>()] = one["text"].get<std::string>();

@@ -14,7 +14,8 @@ namespace sim::command {
 
 using LaunchFiles = std::map<std::string, std::string>;  // text by name
 
-// The launch files that the folder's plan.json lists. Call it before plan.json is written.
+// The launch files that the folder's plan.json lists. Call it before plan.json is declared as an
+// output (base/outputs.h): after that it cannot be read.
 LaunchFiles listed_launches(const std::string& folder);
 
 // Writes the files, and removes those that `earlier` lists and that nobody changed. With
