@@ -3,22 +3,14 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <unordered_map>
 
 #include "sim/allocator/driver.h"
-#include "sim/allocator/recorded/recording_ranges.h"
+#include "sim/allocator/recorded/recorded_blocks.h"
 
 namespace sim::allocator {
 namespace {
 
 constexpr std::int64_t no_limit = std::int64_t{1} << 44;  // bytes of the device
-
-bool takes(Action action) {
-  return action == Action::segment_alloc || action == Action::segment_map;
-}
-bool gives_back(Action action) {
-  return action == Action::segment_free || action == Action::segment_unmap;
-}
 
 // Bytes that the recorded process had reserved before each event, and the most of them.
 struct Reserved {
@@ -59,32 +51,13 @@ class RequestsReplayer {
         recording_.segments, block.address, {}, &Recording::Segment::address));
     ++result_.initial_blocks;
     allocate(block.address, block.requested, segment.stream, segment.pool);
-    if (block.pending) free_later(block.address);
+    if (block.pending) blocks_.free_later(block.address);
   }
 
   void allocate(std::int64_t address, std::int64_t size, std::int64_t stream, int pool) {
     if (size <= 0) return;
-    if (pool != 0) {
-      allocator_.poll();
-      allocator_.begin_pool(pool);
-    }
-    const BlockId id = allocator_.allocate(size, streams_.at(static_cast<std::uint64_t>(stream)));
-    if (pool != 0) {
-      allocator_.end_pool(pool);
-      allocator_.release_pool(pool);
-    }
-    live_[address] = id;
+    blocks_.allocate(address, size, streams_.at(static_cast<std::uint64_t>(stream)), pool);
     result_.at_peak.look(allocator_);
-  }
-
-  // Frees a block that other streams use until its recorded end.
-  void free_later(std::int64_t address) {
-    const auto it = live_.find(address);
-    if (it == live_.end()) return;
-    hidden_[address] = next_hidden_;
-    allocator_.record_stream(it->second, next_hidden_++);
-    allocator_.free(it->second);
-    live_.erase(it);
   }
 
   // Replays the event at i. Returns the index of the next event.
@@ -96,12 +69,9 @@ class RequestsReplayer {
         allocate(event.address, event.size, event.stream, pool_at(recording_, event.address));
         return i + 1;
       case Action::free_requested:
-        return free(i);
+        return blocks_.free(recording_, i);
       case Action::free_completed:
-        if (const auto it = hidden_.find(event.address); it != hidden_.end()) {
-          driver_.complete(it->second);
-          hidden_.erase(it);
-        }
+        if (const auto hidden = blocks_.complete(event.address)) driver_.complete(*hidden);
         return i + 1;
       case Action::oom:
         ++result_.failed;
@@ -114,22 +84,6 @@ class RequestsReplayer {
         break;
     }
     return i + 1;
-  }
-
-  std::size_t free(std::size_t i) {
-    const std::int64_t address = recording_.events[i].address;
-    const bool at_once = i + 1 < recording_.events.size() &&
-                         recording_.events[i + 1].action == Action::free_completed &&
-                         recording_.events[i + 1].address == address;
-    if (!at_once) {
-      free_later(address);
-      return i + 1;
-    }
-    if (const auto it = live_.find(address); it != live_.end()) {
-      allocator_.free(it->second);
-      live_.erase(it);
-    }
-    return i + 2;
   }
 
   // Memory given back: empty_cache, or a retry, which needs none here.
@@ -151,9 +105,7 @@ class RequestsReplayer {
   std::map<std::uint64_t, int> streams_;
   BumpDriver driver_{Bytes{no_limit}};
   Allocator allocator_;
-  std::unordered_map<std::int64_t, BlockId> live_;  // by recorded address
-  std::unordered_map<std::int64_t, int> hidden_;    // pending, by recorded address
-  int next_hidden_ = first_hidden_stream;
+  RecordedBlocks blocks_{allocator_};
   RequestsReplay result_;
 };
 

@@ -1,7 +1,7 @@
 // other_options.h — replays the requests of a recording under other allocator options.
 //
-// `rehearse memory replay F allocator_options=...` calls it, once with the recorded options and
-// once with the others, so that both start alike and the options are the only difference.
+// `rehearse memory replay F allocator_options=...` calls it twice: with the recorded options and
+// with the others. The options are then the only difference.
 //
 // Kept: the order of allocations, frees and completed frees of other streams, with their sizes,
 // streams and private pools, and each torch.cuda.empty_cache. Made anew: segments and addresses.

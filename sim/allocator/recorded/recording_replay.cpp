@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
+#include "sim/allocator/recorded/recorded_blocks.h"
 #include "sim/allocator/recorded/recorded_driver.h"
 #include "sim/allocator/recorded/recording.h"
 #include "sim/allocator/recorded/recording_ranges.h"
@@ -18,12 +18,7 @@ namespace {
 constexpr std::int64_t most_looks = 100'000'000;
 
 bool is_segment_event(Action action) {
-  return action == Action::segment_alloc || action == Action::segment_free ||
-         action == Action::segment_map || action == Action::segment_unmap;
-}
-
-bool gives_back(Action action) {
-  return action == Action::segment_free || action == Action::segment_unmap;
+  return takes(action) || gives_back(action);
 }
 
 Options options_for(const Recording& recording, const Ranges& ranges) {
@@ -102,7 +97,7 @@ class RecordingReplayer {
       for (std::size_t i = first; i < next_block_; ++i) state.blocks.push_back(i);
     }
     for (auto& [group, segment] : expandable) restore_expandable(group, segment);
-    for (const std::size_t i : pending_) free_later(recording_.blocks[i].address);
+    for (const std::size_t i : pending_) blocks_.free_later(recording_.blocks[i].address);
   }
 
   void restore_segment(const Allocator::InitialSegment& segment, std::size_t first) {
@@ -130,7 +125,7 @@ class RecordingReplayer {
 
   void own(std::size_t initial_block, BlockId id) {
     const InitialBlock& block = recording_.blocks[initial_block];
-    live_[block.address] = id;
+    blocks_.own(block.address, id);
     if (block.pending) pending_.push_back(initial_block);
   }
 
@@ -139,7 +134,7 @@ class RecordingReplayer {
     const SnapshotEntry& event = recording_.events[i];
     switch (event.action) {
       case Action::free_requested:
-        return free(i);
+        return blocks_.free(recording_, i);
       case Action::alloc:
       case Action::oom:
         return call(i, i);
@@ -159,38 +154,8 @@ class RecordingReplayer {
     return end > i ? end : i + 1;
   }
 
-  std::size_t free(std::size_t i) {
-    const SnapshotEntry& event = recording_.events[i];
-    const bool at_once = i + 1 < recording_.events.size() &&
-                         recording_.events[i + 1].action == Action::free_completed &&
-                         recording_.events[i + 1].address == event.address;
-    if (!at_once) {
-      free_later(event.address);
-      return i + 1;
-    }
-    const auto it = live_.find(event.address);
-    if (it != live_.end()) {
-      allocator_.free(it->second);
-      live_.erase(it);
-    }
-    return i + 2;
-  }
-
-  // Frees a block that another stream still uses: it completes at the recorded event.
-  void free_later(std::int64_t address) {
-    const auto it = live_.find(address);
-    if (it == live_.end()) return;
-    hidden_[address] = next_hidden_;
-    allocator_.record_stream(it->second, next_hidden_++);
-    allocator_.free(it->second);
-    live_.erase(it);
-  }
-
   void complete(const SnapshotEntry& event) {
-    const auto it = hidden_.find(event.address);
-    if (it == hidden_.end()) return;
-    driver_.reach(it->second);
-    hidden_.erase(it);
+    if (const auto stream = blocks_.complete(event.address)) driver_.reach(*stream);
   }
 
   // Replays the call at `end`, if there is one. Events [begin, end) came before it or in it.
@@ -200,9 +165,10 @@ class RecordingReplayer {
     for (std::size_t i = begin; i < end; ++i) {
       const SnapshotEntry& event = recording_.events[i];
       if (event.action == Action::free_completed) {
-        if (const auto it = hidden_.find(event.address); it != hidden_.end())
-          completed.push_back(it->second);
-        complete(event);
+        if (const auto stream = blocks_.complete(event.address)) {
+          completed.push_back(*stream);
+          driver_.reach(*stream);
+        }
       } else {
         recorded.push_back(event);
       }
@@ -236,20 +202,11 @@ class RecordingReplayer {
   void allocate(const SnapshotEntry& event, std::size_t index) {
     ++result_.allocations;
     if (event.size <= 0) return;
-    const int pool = pool_at(recording_, event.address);
-    if (pool != 0) {
-      allocator_.poll();
-      allocator_.begin_pool(pool);
-    }
-    const BlockId id = allocator_.allocate(event.size, stream(event.stream));
-    if (pool != 0) {
-      allocator_.end_pool(pool);
-      allocator_.release_pool(pool);
-    }
+    const BlockId id = blocks_.allocate(event.address, event.size, stream(event.stream),
+                                        pool_at(recording_, event.address));
     if (id == no_block) {
       return differ(fmt::format("entry {}: {} bytes are out of memory", index, event.size));
     }
-    live_[event.address] = id;
     result_.at_peak.look(allocator_);
     if (allocator_.address(id) == event.address) {
       ++result_.allocations_at_recorded_address;
@@ -278,8 +235,8 @@ class RecordingReplayer {
   // Whether a retry waited for every stream and then freed `run`: no block waits any more, and
   // `run` is all segments that were cached then.
   bool waited(const std::vector<SnapshotEntry>& run, const std::vector<int>& completed) {
-    if (run.empty() || completed.empty() || !hidden_.empty() || looks_ > most_looks) return false;
-    looks_ += static_cast<std::int64_t>(live_.size());
+    if (run.empty() || completed.empty() || blocks_.waits() || looks_ > most_looks) return false;
+    looks_ += static_cast<std::int64_t>(blocks_.live());
     Allocator then = allocator_;
     then.set_trace(nullptr);
     then.poll();
@@ -360,13 +317,11 @@ class RecordingReplayer {
   Ranges ranges_;
   RecordedDriver driver_;
   Allocator allocator_;
+  RecordedBlocks blocks_{allocator_};
   std::vector<TraceEntry> produced_;
-  std::unordered_map<std::int64_t, BlockId> live_;  // by recorded address
-  std::unordered_map<std::int64_t, int> hidden_;    // pending, by recorded address
   std::map<Group, Expandable> expandable_;
   std::vector<std::size_t> pending_;
   std::size_t next_block_ = 0;
-  int next_hidden_ = first_hidden_stream;
   std::int64_t looks_ = 0;
   RecordingReplay result_;
 };

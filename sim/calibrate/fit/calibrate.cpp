@@ -122,7 +122,7 @@ void take_fields(const std::vector<SourceFile>& sources, Fit& out) {
     }
 }
 
-// What to write so that a source can be used.
+// The option or command with which a source can be used; "" if none is known.
 std::string remedy(const SourceFile& source) {
   const auto reader = std::ranges::find(readers(), source.format, &Reader::name);
   if (reader != readers().end() && reader->is_trace)

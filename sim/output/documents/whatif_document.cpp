@@ -148,7 +148,7 @@ Json stages_json(const WhatifRow& row) {
   return stages;
 }
 
-// What the table has beside its usual columns.
+// Further columns that the table has.
 struct Shown {
   bool priced = false, drawn = false;
   bool days = false, cost = false, energy = false;  // of the whole training

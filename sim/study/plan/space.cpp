@@ -93,7 +93,7 @@ struct Space::Level {
     if (message.empty()) message = problems.front().message;
     count += plans;
   }
-  // Whether the plan is beyond a limit of its framework. Such plans are no part of the space.
+  // Whether the plan is beyond a limit of its framework. The space leaves such plans out.
   bool is_limited(const Base& base) {
     const auto found =
         std::ranges::find_if(base.limits, [&](const Limit* one) { return one->breaks(plan); });

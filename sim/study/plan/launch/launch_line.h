@@ -16,7 +16,7 @@
 
 namespace sim::planner {
 
-// What starts the processes: torchrun on each node by hand, or a batch job.
+// How the processes start: by hand, with torchrun on each node, or as a batch job.
 enum class Launcher : std::uint8_t { torchrun, slurm };
 
 struct LaunchNodes {
