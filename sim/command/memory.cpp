@@ -331,13 +331,16 @@ int replay_text(const std::string& text, const std::string& path, allocator::Rul
   };
   const allocator::ReplaySummary done =
       allocator::replay_trace(trace, rules, globals.json ? allocator::LineSink() : sink);
+  if (globals.json) {
+    say(globals, "memory_replay", summary(done));
+    return exit_yes;
+  }
+  print(lines);  // the output is the answers to the trace and nothing else: others compare it
   const allocator::PeakState& peak = done.at_peak;
-  lines += fmt::format(
-      "# at the peak of reserved memory: {} bytes reserved, {} allocated, {} in the largest of {} "
-      "free blocks\n",
-      peak.reserved, peak.allocated, peak.largest_free, peak.free_blocks);
-  if (!globals.json) print(lines);  // in text form the trace's answers are the output
-  if (globals.json) say(globals, "memory_replay", summary(done));
+  note(fmt::format(
+      "at the peak of reserved memory: {} bytes reserved, {} allocated, {} in the largest of {} "
+      "free blocks",
+      peak.reserved, peak.allocated, peak.largest_free, peak.free_blocks));
   return exit_yes;
 }
 

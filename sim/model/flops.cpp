@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 #include <vector>
+
+#include "sim/base/ascii.h"
 
 namespace sim::model {
 namespace {
@@ -214,9 +215,7 @@ const FlopConvention* find_flop_convention(std::string_view name) {
 }
 
 const FlopConvention* convention_for(std::string_view tflops_kind) {
-  std::string kind(tflops_kind);
-  std::transform(kind.begin(), kind.end(), kind.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string kind = lower(tflops_kind);
   for (const Rule& rule : rules)
     if (kind.find(rule.part) != std::string::npos) return find_flop_convention(rule.convention);
   return find_flop_convention(kind);

@@ -1,5 +1,6 @@
 // memory.cpp — `rehearse memory replay`: fragmentation at the peak, and other allocator options.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -39,6 +40,24 @@ TEST_CASE("golden: a snapshot's requests are replayed under other allocator opti
   CHECK(text.out.find("Both replays have unlimited memory") != std::string::npos);
 }
 
+TEST_CASE("golden: what memory replay prints of a trace is PyTorch's answers, byte for byte") {
+  const std::string folder = golden::scratch("trace-answers");
+  const std::filesystem::path cases = data + "cases";
+  int compared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(cases)) {
+    const std::filesystem::path& path = entry.path();
+    const bool older = path.extension() == ".0";  // NAME.expected.2.4.0
+    if (path.extension() != ".expected" && !older) continue;
+    const std::string name = path.filename().string();
+    const std::string trace = (cases / name.substr(0, name.find(".expected"))).string() + ".trace";
+    INFO(path);
+    CHECK(run("./rehearse memory replay " + trace + (older ? " --rules 2.4.0" : ""), folder).out ==
+          golden::text_of(path.string()));
+    ++compared;
+  }
+  CHECK(compared == 12);
+}
+
 TEST_CASE("golden: a trace in text is replayed under other allocator options") {
   const std::string folder = golden::scratch("trace-options");
   golden::write(folder + "/a.trace",
@@ -48,9 +67,9 @@ TEST_CASE("golden: a trace in text is replayed under other allocator options") {
   CHECK(rows[0]["peak_reserved_bytes"] == 26 << 20);
   CHECK(rows[0]["free_blocks_at_peak"] == 1);
   CHECK(rows[1]["peak_reserved_bytes"] == 20 << 20);
-  CHECK(run("./rehearse memory replay a.trace", folder)
-            .out.ends_with("# at the peak of reserved memory: 27262976 bytes reserved, 14680064 "
-                           "allocated, 12582912 in the largest of 1 free blocks\n"));
+  CHECK(run("./rehearse memory replay a.trace", folder).err ==
+        "at the peak of reserved memory: 27262976 bytes reserved, 14680064 allocated, 12582912 in "
+        "the largest of 1 free blocks\n");
   const golden::Finished refused =
       run("./rehearse memory replay a.trace expandable_segments:True", folder);
   CHECK(refused.code == 64);

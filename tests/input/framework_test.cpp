@@ -185,6 +185,20 @@ TEST_CASE("framework: residuals know a framework by its family, or else by its n
   }
 }
 
+TEST_CASE("input: a framework is found by the names that people type, and a near one is offered") {
+  const auto found = [](std::string_view name) { return input::find_framework(name)->name; };
+  CHECK(found("Megatron") == "megatron-lm");
+  CHECK(found("FSDP") == "pytorch-fsdp");
+  CHECK(found("llm-foundry") == "composer");
+  CHECK(found("transformers") == "hf-trainer");
+  CHECK(input::unknown_framework("jax") ==
+        "there is no framework 'jax'; did you mean 'maxtext' (MaxText on JAX) or 'paxml' (Paxml on "
+        "JAX)?; `rehearse list frameworks` has all");
+  CHECK(input::unknown_framework("torchtitam") ==
+        "there is no framework 'torchtitam'; did you mean 'torchtitan'?; `rehearse list "
+        "frameworks` has all");
+}
+
 TEST_CASE("framework: conditions name fields that there are") {
   const Scratch scratch;
   scratch.write("b.textproto", R"(line: "b"

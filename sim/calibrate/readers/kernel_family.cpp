@@ -1,5 +1,6 @@
 // kernel_family.cpp — table from parts of kernel names to families. Sources: traces, and the code
 // of the libraries named below.
+#include "sim/base/ascii.h"
 #include "sim/calibrate/readers/kernel_family.h"
 
 #include <algorithm>
@@ -230,9 +231,7 @@ std::string_view name(KernelFamily family) {
 }
 
 KernelKind kind_of_kernel(std::string_view kernel) {
-  std::string text(kernel.substr(0, 512));
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const std::string text = lower(kernel.substr(0, 512));
   for (const Part& part : parts)
     if (holds(text, part.text)) return {part.family, part.library};
   return {};

@@ -1,6 +1,7 @@
 // tables.cpp — reads the tables of calibration/measured: gemm.csv, op_profiles.csv, nccl.csv.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "sim/calibrate/readers/reader.h"
@@ -69,11 +70,9 @@ std::optional<Precision> precision_of(std::string_view text) {
   return std::nullopt;
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == ' ') c = '-';
-  }
+std::string implementation_of(std::string_view given) {
+  std::string text = lower(given);
+  std::ranges::replace(text, ' ', '-');
   return text == "flashattention-2"   ? "flash-attention-2"
          : text == "flashattention-3" ? "flash-attention-3"
          : text == "flashattention"   ? "flash-attention-1"
@@ -138,7 +137,7 @@ void attention(const Row& row, KernelSample sample, Measurements& out) {
   sample.group = direction == "fwd"   ? "attention forward"
                  : direction == "bwd" ? "attention backward"
                                       : "attention forward + backward";
-  sample.implementation = lower(cell(row, "impl"));
+  sample.implementation = implementation_of(cell(row, "impl"));
   sample.seconds = positive(cell(row, "time_us")) * 1e-6;
   if (sample.seconds == 0) {
     // Published rates count 4 s^2 d h FLOPs forward, half of that if causal, and 2.5 times that

@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 
+#include "sim/base/ascii.h"
 #include "sim/base/text.h"
 #include "sim/input/fields/fields.h"
 #include "sim/input/text/number_text.h"
@@ -38,11 +39,8 @@ const std::vector<Synonym>& synonyms() {
 // "Tensor-Model-Parallel-Size" -> "tensor_model_parallel_size".
 std::string plain_key(std::string_view key) {
   while (key.starts_with('-')) key.remove_prefix(1);
-  std::string text(key);
-  for (char& c : text) {
-    if (c == '-') c = '_';
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  std::string text = lower(key);
+  std::ranges::replace(text, '-', '_');
   return text;
 }
 

@@ -99,6 +99,7 @@ constexpr std::array stack_rows{
     Field{.name = "precision",
           .place = at<&Plan::numerics, &NumericsPlan::precision>(),
           .flags = "bf16:bf16 fp16:fp16",
+          .synonyms = "dtype torch_dtype",
           .line = "Type of parameters and activations."},
     Field{.name = "fp32_gradients",
           .place = at<&Plan::numerics, &NumericsPlan::fp32_gradients>(),

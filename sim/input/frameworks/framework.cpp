@@ -350,14 +350,24 @@ const Result<std::vector<Framework>>& frameworks() {
 }
 
 const Framework* find_framework(std::string_view name) {
+  const std::string plain = lower(name);
   for (const Framework& framework : *frameworks())
-    if (framework.name == name || std::ranges::count(framework.also, name) > 0) return &framework;
+    if (framework.name == plain || std::ranges::count(framework.also, plain) > 0) return &framework;
   return nullptr;
 }
 
 std::string unknown_framework(std::string_view name) {
-  return fmt::format("there is no framework '{}'{}; `rehearse list frameworks` has all",
-                     name.substr(0, 80), did_you_mean(name.substr(0, 80), framework_names()));
+  constexpr std::size_t least_asked = 3, most_shown = 3;
+  const std::string given(name.substr(0, 80)), plain = lower(given);
+  std::vector<std::string> mention;  // frameworks whose line has the name
+  for (const Framework& framework : *frameworks())
+    if (plain.size() >= least_asked && lower(framework.line).find(plain) != std::string::npos)
+      mention.push_back(fmt::format("'{}' ({})", framework.name, framework.line));
+  const std::string near = mention.empty() || mention.size() > most_shown
+                               ? did_you_mean(plain, framework_names())
+                               : fmt::format("; did you mean {}?", listed(mention, "or"));
+  return fmt::format("there is no framework '{}'{}; `rehearse list frameworks` has all", given,
+                     near);
 }
 
 std::vector<std::string> framework_names() {

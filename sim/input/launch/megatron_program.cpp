@@ -5,6 +5,7 @@
 #include <array>
 
 #include "sim/input/launch/megatron_flags.h"
+#include "sim/base/ascii.h"
 #include "sim/input/launch/megatron_translator.h"
 
 namespace sim::input {
@@ -85,8 +86,7 @@ void Translator::other_program() {
   std::string name = launch_.program;
   if (name.find("gpt") == std::string::npos && name.find("llama") == std::string::npos)
     name = with_folders(launch_.program_word.text, name);
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  name = lower(name);
   for (const Other& other : others)
     if (has_part(name, other.part))
       return refuse(launch_.program_word, fmt::format("{} trains {}, and only GPTs are simulated",

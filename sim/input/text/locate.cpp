@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
 
+#include "sim/base/ascii.h"
 #include "sim/base/machine_error.h"
 #include "sim/base/program_files.h"
 #include "sim/base/text.h"
@@ -74,10 +74,8 @@ bool is_there(const fs::path& path) {
 // A name as it is compared with others: "meta-llama/Llama-3.1-70B" gives "llama3170b".
 std::string bare(std::string_view name) {
   std::string text;
-  for (const char c : name.substr(name.find_last_of('/') + 1)) {
-    if (c >= 'A' && c <= 'Z') text += static_cast<char>(c - 'A' + 'a');
+  for (const char c : lower(name.substr(name.find_last_of('/') + 1)))
     if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) text += c;
-  }
   return text;
 }
 
@@ -116,12 +114,7 @@ std::string mentioned(const Home& home, std::string_view name,
         fs::path(repository_root()) / home.folder / fmt::format("{}{}", one, home.extension);
     std::ifstream in(file);
     const std::string text((std::istreambuf_iterator<char>(in)), {});
-    const auto equal = [](char a, char b) {
-      return std::tolower(static_cast<unsigned char>(a)) ==
-             std::tolower(static_cast<unsigned char>(b));
-    };
-    if (std::search(text.begin(), text.end(), name.begin(), name.end(), equal) != text.end())
-      found.push_back(one);
+    if (contains(text, name)) found.push_back(one);
   }
   constexpr std::size_t most_shown = 3;
   if (found.empty() || found.size() > most_shown) return "";

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "sim/base/ascii.h"
 #include "sim/input/launch/shell/arithmetic.h"
 
 namespace sim::shell {
@@ -340,7 +341,7 @@ Text Expander::transformed(const Text& value, std::string_view operation, std::s
     Text text = value;
     for (char& c : text.bytes) {
       if (operation[0] == '^' && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-      if (operation[0] == ',' && c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+      if (operation[0] == ',') c = lower(c);
     }
     return text;
   }
