@@ -1,7 +1,7 @@
 // drawn.cpp — plans of real models on real clusters, drawn at random, as a user would type them.
 // Both engines give one answer, and the reported step stands for later ones, or the answer says so.
-// A few are drawn in every test run; the campaign draws 300, from number 1000 on or from
-// REHEARSE_FIRST_DRAW on.
+// A few are drawn in every test run. The campaign draws 300, or REHEARSE_DRAWS, from number 1000 on
+// or from REHEARSE_FIRST_DRAW on.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -98,9 +98,12 @@ void each(unsigned first, unsigned count, void (*check)(const std::string&, cons
   }
 }
 
-unsigned first_of_campaign() {
-  const char* const wanted = std::getenv("REHEARSE_FIRST_DRAW");
-  return wanted ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10)) : 1000;
+void campaign(void (*check)(const std::string&, const std::string&)) {
+  const auto number = [](const char* name, unsigned otherwise) {
+    const char* const text = std::getenv(name);
+    return text ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
+  };
+  each(number("REHEARSE_FIRST_DRAW", 1000), number("REHEARSE_DRAWS", 300), check);
 }
 
 }  // namespace
@@ -110,7 +113,7 @@ TEST_CASE("golden: both engines give drawn plans one answer") {
 }
 
 TEST_CASE("golden: both engines give 300 drawn plans one answer", "[.campaign]") {
-  each(first_of_campaign(), 300, same_with_both_engines);
+  campaign(same_with_both_engines);
 }
 
 TEST_CASE("golden: the reported step of drawn plans stands for later ones") {
@@ -118,7 +121,7 @@ TEST_CASE("golden: the reported step of drawn plans stands for later ones") {
 }
 
 TEST_CASE("golden: the reported step of 300 drawn plans stands for later ones", "[.campaign]") {
-  each(first_of_campaign(), 300, reported_step_stays);
+  campaign(reported_step_stays);
 }
 
 TEST_CASE("golden: twice the replicas of FSDP2 take as long to compute") {
