@@ -393,7 +393,8 @@ std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& resi
 
 namespace {
 
-// No GPU computes faster than its peak, or holds more than its memory.
+// No GPU computes faster than its peak, or holds more than its memory. Reserved memory holds what is
+// allocated in it.
 void clip(const Answer& answer, const std::string& convention, Intervals& out) {
   const double shortest = step_seconds(answer) * answer.hfu;
   if (out.step_seconds && out.step_seconds->low < shortest) {
@@ -405,6 +406,9 @@ void clip(const Answer& answer, const std::string& convention, Intervals& out) {
     capacity = std::max(capacity, gib(who.capacity));
   for (std::optional<Interval>* memory : {&out.allocated_gib, &out.reserved_gib})
     if (*memory) (*memory)->high = std::min((*memory)->high, capacity);
+  if (!out.allocated_gib || !out.reserved_gib) return;
+  out.reserved_gib->low = std::max(out.reserved_gib->low, out.allocated_gib->low);
+  out.allocated_gib->high = std::min(out.allocated_gib->high, out.reserved_gib->high);
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ OtherRun other_run(const Measurements& log, const program::Plan& plan) {
 
 MeasuredRun measured_run(const std::vector<StepSample>& steps, double tokens) {
   MeasuredRun run;
-  const std::size_t skipped = steps.size() > 10 ? 3 : steps.size() > 1 ? 1 : 0;
+  const std::size_t skipped = run.warm_up = steps.size() > 10 ? 3 : steps.size() > 1 ? 1 : 0;
   std::vector<double> seconds, flops, rates;
   for (std::size_t i = skipped; i < steps.size(); ++i) {
     const StepSample& s = steps[i];
@@ -116,7 +116,7 @@ MeasuredRun measured_run(const std::vector<StepSample>& steps, double tokens) {
   const auto at = [&](double share) {
     return seconds[static_cast<std::size_t>(share * static_cast<double>(seconds.size() - 1))];
   };
-  run.seconds = at(0.5);
+  run.seconds = median(seconds);
   run.low = at(0.05);
   run.high = at(0.95);
   run.tflops_gpu = median(flops);

@@ -18,7 +18,8 @@
 namespace sim::calibrate {
 
 struct MeasuredRun {
-  std::size_t steps = 0;     // without the first ones, which warm up
+  std::size_t steps = 0;     // without the first ones
+  std::size_t warm_up = 0;   // the first steps, left out
   std::size_t ramp = 0;      // left out: their global batch is not that of the last step
   double seconds = 0;        // median of a step; 0: not printed
   double low = 0, high = 0;  // 5th and 95th percentile

@@ -2,13 +2,17 @@
 #include "sim/command/compare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "sim/answer/evaluate.h"
+#include "sim/answer/interval.h"
+#include "sim/base/text.h"
 #include "sim/calibrate/compare.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/session.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/document.h"
@@ -146,16 +150,32 @@ void need_same_run(const std::vector<calibrate::Source>& sources, const program:
     note(fmt::format("{}: warning: {}", one.where, one.message));
 }
 
-// Steps of a batch that ramps up are not those of the plan.
-void add_ramp(const std::vector<Log>& logs, output::Document& document) {
-  std::size_t ramp = 0;
-  for (const Log& log : logs) ramp += log.run.ramp;
+// Says whether the measured step lies in the 90 % interval of the prediction, and which steps of the
+// logs were left out: the first ones, and those of a batch that ramps up.
+void add_notes(const std::vector<Log>& logs, double seconds, const answer::Intervals& expected,
+               output::Document& document) {
+  std::vector<std::string> notes;
+  if (expected.step_seconds) {
+    const auto [low, high] = *expected.step_seconds;
+    notes.push_back(fmt::format(
+        "the measured step is {} the 90 % interval of the prediction, {:.4g}-{:.4g} s",
+        low <= seconds && seconds <= high ? "in" : "outside", low, high));
+    document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(expected)});
+  }
+  std::int64_t ramp = 0, warm_up = 0;
+  for (const Log& log : logs) {
+    ramp += static_cast<std::int64_t>(log.run.ramp);
+    warm_up += static_cast<std::int64_t>(log.run.warm_up);
+  }
+  if (warm_up > 0) notes.push_back(fmt::format("left out: {}", counted(warm_up, "first step")));
   if (ramp > 0)
-    document.blocks.emplace_back(output::Note{
-        "", fmt::format("{} steps with another global batch than the last one left out", ramp)});
+    notes.push_back(fmt::format("left out: {} with another global batch than the last one",
+                                counted(ramp, "step")));
+  if (!notes.empty())
+    document.blocks.emplace_back(output::Note{"", fmt::format("{}", fmt::join(notes, "; "))});
 }
 
-output::Document one_log(const Log& log, const answer::Answer& answer) {
+output::Document one_log(const Log& log, const answer::Answer& answer, const answer::Intervals& expected) {
   const double error = error_of(log.run, answer);
   output::Document document;
   document.blocks.emplace_back(output::Note{
@@ -165,7 +185,7 @@ output::Document one_log(const Log& log, const answer::Answer& answer) {
                   log.run.steps, log.path, log.run.seconds, log.run.low, log.run.high,
                   answer::step_seconds(answer), error),
       true});
-  add_ramp({log}, document);
+  add_notes({log}, log.run.seconds, expected, document);
   document.blocks.emplace_back(
       output::Values{"",
                      {output::value("steps", "", log.run.steps), output::value("fits", "", true),
@@ -176,7 +196,7 @@ output::Document one_log(const Log& log, const answer::Answer& answer) {
 
 // Several logs of one plan: each one, and all together by the median of their medians.
 output::Document several_logs(const std::vector<Log>& logs, const answer::Answer& answer,
-                              double seconds) {
+                              double seconds, const answer::Intervals& expected) {
   std::size_t steps = 0;
   for (const Log& log : logs) steps += log.run.steps;
   const double predicted = answer::step_seconds(answer), error = 100 * (predicted / seconds - 1);
@@ -196,7 +216,7 @@ output::Document several_logs(const std::vector<Log>& logs, const answer::Answer
                   "{:.4g} s, {:+.1f} %",
                   steps, logs.size(), seconds, predicted, error),
       true});
-  add_ramp(logs, document);
+  add_notes(logs, seconds, expected, document);
   document.blocks.emplace_back(
       output::Values{"",
                      {output::value("steps", "", steps), output::value("fits", "", true),
@@ -205,8 +225,16 @@ output::Document several_logs(const std::vector<Log>& logs, const answer::Answer
   return document;
 }
 
+answer::Intervals expected(const answer::Answer& answer, const answer::Site& site,
+                           const std::string& framework) {
+  return answer::intervals(
+      answer, kept_residuals(),
+      answer::basis_of(site.profile.device, site.machine.gpu.name, framework), "megatron");
+}
+
 // The logs of one plan against its answer; the error is that of the log that is furthest off.
-Compared compared_logs(const std::vector<Log>& logs, const answer::Answer& answer) {
+Compared compared_logs(const std::vector<Log>& logs, const answer::Answer& answer,
+                       const answer::Intervals& expected) {
   if (!answer.run.fits())
     return {out_of_memory(logs.front().path, logs.front().run, answer), std::nullopt};
   std::vector<double> medians;
@@ -218,7 +246,8 @@ Compared compared_logs(const std::vector<Log>& logs, const answer::Answer& answe
   }
   const double seconds = calibrate::median(medians);
   output::Document document =
-      logs.size() == 1 ? one_log(logs.front(), answer) : several_logs(logs, answer, seconds);
+      logs.size() == 1 ? one_log(logs.front(), answer, expected)
+                       : several_logs(logs, answer, seconds, expected);
   output::Rows why = rows_of(calibrate::explanations(answer, seconds));
   why.searched = why.cells.empty();
   document.blocks.emplace_back(std::move(why));
@@ -228,11 +257,12 @@ Compared compared_logs(const std::vector<Log>& logs, const answer::Answer& answe
 }  // namespace
 
 Compared compared(const std::string& log, const calibrate::Source& source,
-                  const answer::CheckedPlan& plan) {
+                  const answer::CheckedPlan& plan, const std::string& framework) {
   if (const calibrate::OtherRun other = calibrate::other_run(source.measurements, plan.plan()))
     throw Stop{complain(other.differences), "the log is of another run: " + other.remedy()};
   const answer::Answer answer = answer::evaluate(plan);
-  return compared_logs({read_log(log, source, plan.plan())}, answer);
+  return compared_logs({read_log(log, source, plan.plan())}, answer,
+                       expected(answer, plan.site(), framework));
 }
 
 int run_compare(const Arguments& arguments, Globals globals) {
@@ -253,11 +283,13 @@ int run_compare(const Arguments& arguments, Globals globals) {
   const input::PlanFile file = load_plan(options, globals, paths.size());
   need_same_run(sources, *file.plan, options.has("force"));
   answer::Sites sites;
-  const answer::Answer answer = answer::evaluate(checked(file, sites));
+  const answer::CheckedPlan plan = checked(file, sites);
+  const answer::Answer answer = answer::evaluate(plan);
   std::vector<Log> logs;
   for (std::size_t i = 0; i < paths.size(); ++i)
     logs.push_back(read_log(paths[i], sources[i], *file.plan));
-  const Compared found = compared_logs(logs, answer);
+  const Compared found =
+      compared_logs(logs, answer, expected(answer, plan.site(), file.framework));
   say(globals, "compare", found.document);
   return found.error_percent && std::abs(*found.error_percent) <= within ? exit_yes : exit_no;
 }

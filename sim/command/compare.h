@@ -17,8 +17,8 @@ struct Compared {
 };
 
 // `log` is the name of the source. Stops if it has no step with a time, or prints settings that the
-// plan has otherwise.
+// plan has otherwise. `framework`: of the plan, as residuals name it; "": unknown.
 Compared compared(const std::string& log, const calibrate::Source& source,
-                  const answer::CheckedPlan& plan);
+                  const answer::CheckedPlan& plan, const std::string& framework);
 
 }  // namespace sim::command

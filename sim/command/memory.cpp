@@ -77,14 +77,15 @@ output::Document summary(const allocator::RecordingReplay& done) {
       bytes("peak_allocated_bytes", "peak allocated", all.allocated_bytes.peak),
       bytes("peak_reserved_bytes", "peak reserved", all.reserved_bytes.peak)};
   add_peak(done.at_peak, values);
+  std::string first = fmt::format("{}: final map {}", done.exact() ? "exact" : "different",
+                                  done.final_map_identical ? "identical" : "different");
+  if (done.devices > 1)
+    first += fmt::format("; peaks of device {}, which reserves most of {}; the counts are of all",
+                         done.device, done.devices);
   return {"",
           "",
           {},
-          {output::Note{"",
-                        fmt::format("{}: final map {}", done.exact() ? "exact" : "different",
-                                    done.final_map_identical ? "identical" : "different"),
-                        true},
-           output::Values{"", std::move(values)}}};
+          {output::Note{"", std::move(first), true}, output::Values{"", std::move(values)}}};
 }
 
 // One replay of a table that compares allocator options.

@@ -69,6 +69,8 @@ TEST_CASE("calibrate: a Megatron-LM log gives the settings of its run, with thei
         "gpus=512:1 dp=16:1 tp=8:1 cp=2:1 pp=2:1 virtual_stages=4:10 micro_batch=1:5 "
         "global_batch=512:11 sequence=8192:8 architecture.layers=32:6 architecture.hidden=4096:4 ");
   // Older releases; ranks with a prefix.
+  CHECK(settings_in("hierarchical context-parallel sizes: Nonetensor-model-parallel size: 8\n" +
+                    step_512) == "tp=8:1 global_batch=512:2 ");
   CHECK(settings_in("0: using world size: 8, data-parallel-size: 4, tensor-model-parallel size: 2, "
                     "pipeline-model-parallel size: 1 \n" +
                     step_512) == "gpus=8:1 dp=4:1 tp=2:1 pp=1:1 global_batch=512:2 ");

@@ -70,8 +70,10 @@ struct RecordingReplay {
   std::int64_t segment_events_unexpected = 0;  // of our allocator, but not recorded
   bool final_map_identical = false;
   std::string first_difference;  // "" if there is none
+  // Of one device: of several, the one that reserves most.
   Statistics statistics;
   PeakState at_peak;
+  std::size_t device = 0, devices = 1;  // its number, and how many there are
 
   bool exact() const {
     return allocations == allocations_at_recorded_address &&

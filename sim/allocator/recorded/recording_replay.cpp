@@ -348,11 +348,14 @@ Result<RecordingReplay> replay_snapshot(const Snapshot& snapshot, Rules rules,
     sum.segment_events_unexpected += one.segment_events_unexpected;
     sum.final_map_identical = sum.final_map_identical && one.final_map_identical;
     if (sum.first_difference.empty()) sum.first_difference = one.first_difference;
-    if (d == 0 || one.allocations > 0) {
+    if (d == 0 ||
+        one.statistics.all.reserved_bytes.peak > sum.statistics.all.reserved_bytes.peak) {
       sum.statistics = one.statistics;
       sum.at_peak = one.at_peak;
+      sum.device = d;
     }
   }
+  sum.devices = snapshot.devices.size();
   return sum;
 }
 

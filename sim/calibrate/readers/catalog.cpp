@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/math/statistics/univariate_statistics.hpp>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -178,10 +179,7 @@ std::string date_of(double microseconds) {
 }
 
 double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return values.empty() ? 0 : boost::math::statistics::median(values);
 }
 
 bool waits_for_peers(std::vector<double> seconds) {

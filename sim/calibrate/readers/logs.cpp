@@ -10,6 +10,8 @@
 //   metric, "Train throughput/batches_per_sec: 0.05".
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/calibrate/readers/lines.h"
 #include "sim/calibrate/readers/printed_settings.h"
 #include "sim/calibrate/readers/reader.h"
@@ -41,8 +43,9 @@ Result<Measurements> read_megatron_log(std::string_view bytes, const std::string
   for_lines(bytes, [&](std::string_view line) {
     const double mb_reserved = number_after(line, "max reserved:");
     const double mb_allocated = number_after(line, "max allocated:");
-    if (mb_reserved > 0) reserved = mb_reserved / 1024;
-    if (mb_allocated > 0) allocated = mb_allocated / 1024;
+    // Ranks print in any order; the plan's peaks are those of the rank that needs most.
+    reserved = std::max(reserved, mb_reserved / 1024);
+    allocated = std::max(allocated, mb_allocated / 1024);
     double seconds = number_after(line, "elapsed time per iteration (ms):") * 1e-3;
     if (seconds == 0) seconds = number_after(line, "elapsed time per iteration (s):");
     if (seconds == 0) seconds = number_after(line, "train_step_timing in s");

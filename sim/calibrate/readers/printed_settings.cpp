@@ -89,7 +89,10 @@ bool in_word(char c) {
 std::int64_t labelled(std::string_view line, std::string_view label) {
   const std::size_t at = line.find(label);
   if (at == std::string_view::npos) return 0;
-  if (at > 0 && in_word(label.front()) && in_word(line[at - 1])) return 0;
+  // Megatron-LM core 0.9 to 0.15 prints "hierarchical context-parallel sizes: Nonetensor-model-
+  // parallel size: 8" [NVIDIA/Megatron-LM megatron/training/arguments.py].
+  const bool behind_none = line.substr(0, at).ends_with("None");
+  if (at > 0 && !behind_none && in_word(label.front()) && in_word(line[at - 1])) return 0;
   return count_after(line.substr(at), label);
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/calibrate/runs/leave_out.h"
 #include "sim/output/document.h"
@@ -24,12 +25,6 @@ struct Tally {
 
 double mean(const std::vector<double>& all) {
   return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
-}
-
-double median(std::vector<double> all) {
-  std::ranges::sort(all);
-  const std::size_t n = all.size();
-  return n % 2 == 1 ? all[n / 2] : (all[n / 2 - 1] + all[n / 2]) / 2;
 }
 
 // Whether the measured time is in the interval that is known without the row's source.

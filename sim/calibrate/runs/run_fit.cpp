@@ -192,9 +192,7 @@ std::vector<double> held_out(const Linear& linear, double noise, double share) {
 double noise_of(std::vector<double> residuals) {
   if (residuals.size() < 4) return first_noise;
   for (double& r : residuals) r = std::abs(r);
-  const auto middle = residuals.begin() + static_cast<std::ptrdiff_t>(residuals.size() / 2);
-  std::nth_element(residuals.begin(), middle, residuals.end());
-  return std::clamp(*middle / 0.6745, least_noise, largest_noise);
+  return std::clamp(median(std::move(residuals)) / 0.6745, least_noise, largest_noise);
 }
 
 // Covariance of the posterior: (J^T J / noise^2 + diag(1 / prior^2))^-1.

@@ -59,7 +59,10 @@ answer::CheckedPlan checked(const input::PlanFile& file, answer::Sites& sites) {
 }
 
 void declare_watch(Options& options) {
-  options.output("trace", "FILE", "also write a Perfetto trace (ui.perfetto.dev opens it)")
+  options
+      .output("trace", "FILE",
+              "also write a Perfetto trace of all replayed steps, in protobuf (ui.perfetto.dev "
+              "opens it)")
       .output("memory-plot", "FILE", "also draw memory over time by category (SVG)")
       .output("memory-snapshot", "FILE",
               "also write a PyTorch memory snapshot (pytorch.org/memory_viz opens it); each rank "

@@ -40,9 +40,13 @@ void add_memory(const answer::Answer& answer, std::vector<Loss>& all) {
   const Bytes pieces = who.peak_reserved - who.peak_allocated;
   const double share = static_cast<double>(pieces.n) / static_cast<double>(who.peak_reserved.n);
   if (share <= much_fragmentation) return;
-  all.push_back({Cause::fragmentation, share,
-                 fmt::format("fragmentation: {} of {} reserved ({}) are never allocated",
-                             human(pieces), human(who.peak_reserved), output::percent(share))});
+  std::string text = fmt::format("fragmentation: {} of {} reserved ({}) are never allocated",
+                                 human(pieces), human(who.peak_reserved), output::percent(share));
+  const Bytes waiting = who.peak_active - who.peak_allocated;
+  if (10 * waiting > pieces)
+    text += fmt::format("; up to {} of them are freed blocks that wait for another stream",
+                        human(std::min(waiting, pieces)));
+  all.push_back({Cause::fragmentation, share, std::move(text)});
 }
 
 void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
