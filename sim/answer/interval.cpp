@@ -393,8 +393,8 @@ std::optional<ResidualRange> spread_of_own_peaks(const std::vector<double>& resi
 
 namespace {
 
-// No GPU computes faster than its peak, or holds more than its memory. Reserved memory holds what is
-// allocated in it.
+// No GPU computes faster than its peak, or holds more than its memory, and reserved memory holds
+// what is allocated in it.
 void clip(const Answer& answer, const std::string& convention, Intervals& out) {
   const double shortest = step_seconds(answer) * answer.hfu;
   if (out.step_seconds && out.step_seconds->low < shortest) {

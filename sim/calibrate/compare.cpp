@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/input/fields/fields.h"
 

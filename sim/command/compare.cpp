@@ -9,6 +9,7 @@
 
 #include "sim/answer/evaluate.h"
 #include "sim/answer/interval.h"
+#include "sim/base/median.h"
 #include "sim/base/text.h"
 #include "sim/calibrate/compare.h"
 #include "sim/command/common/command.h"
@@ -150,16 +151,16 @@ void need_same_run(const std::vector<calibrate::Source>& sources, const program:
     note(fmt::format("{}: warning: {}", one.where, one.message));
 }
 
-// Says whether the measured step lies in the 90 % interval of the prediction, and which steps of the
-// logs were left out: the first ones, and those of a batch that ramps up.
+// Says whether the measured step lies in the 90 % interval of the prediction, and which steps of
+// the logs were left out: the first ones, and those of a batch that ramps up.
 void add_notes(const std::vector<Log>& logs, double seconds, const answer::Intervals& expected,
                output::Document& document) {
   std::vector<std::string> notes;
   if (expected.step_seconds) {
     const auto [low, high] = *expected.step_seconds;
-    notes.push_back(fmt::format(
-        "the measured step is {} the 90 % interval of the prediction, {:.4g}-{:.4g} s",
-        low <= seconds && seconds <= high ? "in" : "outside", low, high));
+    notes.push_back(
+        fmt::format("the measured step is {} the 90 % interval of the prediction, {:.4g}-{:.4g} s",
+                    low <= seconds && seconds <= high ? "in" : "outside", low, high));
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(expected)});
   }
   std::int64_t ramp = 0, warm_up = 0;
@@ -175,7 +176,8 @@ void add_notes(const std::vector<Log>& logs, double seconds, const answer::Inter
     document.blocks.emplace_back(output::Note{"", fmt::format("{}", fmt::join(notes, "; "))});
 }
 
-output::Document one_log(const Log& log, const answer::Answer& answer, const answer::Intervals& expected) {
+output::Document one_log(const Log& log, const answer::Answer& answer,
+                         const answer::Intervals& expected) {
   const double error = error_of(log.run, answer);
   output::Document document;
   document.blocks.emplace_back(output::Note{
@@ -227,9 +229,9 @@ output::Document several_logs(const std::vector<Log>& logs, const answer::Answer
 
 answer::Intervals expected(const answer::Answer& answer, const answer::Site& site,
                            const std::string& framework) {
-  return answer::intervals(
-      answer, kept_residuals(),
-      answer::basis_of(site.profile.device, site.machine.gpu.name, framework), "megatron");
+  return answer::intervals(answer, kept_residuals(),
+                           answer::basis_of(site.profile.device, site.machine.gpu.name, framework),
+                           "megatron");
 }
 
 // The logs of one plan against its answer; the error is that of the log that is furthest off.
@@ -244,10 +246,9 @@ Compared compared_logs(const std::vector<Log>& logs, const answer::Answer& answe
     const double error = error_of(log.run, answer);
     if (std::abs(error) >= std::abs(furthest)) furthest = error;
   }
-  const double seconds = calibrate::median(medians);
-  output::Document document =
-      logs.size() == 1 ? one_log(logs.front(), answer, expected)
-                       : several_logs(logs, answer, seconds, expected);
+  const double seconds = median(medians);
+  output::Document document = logs.size() == 1 ? one_log(logs.front(), answer, expected)
+                                               : several_logs(logs, answer, seconds, expected);
   output::Rows why = rows_of(calibrate::explanations(answer, seconds));
   why.searched = why.cells.empty();
   document.blocks.emplace_back(std::move(why));
@@ -288,8 +289,7 @@ int run_compare(const Arguments& arguments, Globals globals) {
   std::vector<Log> logs;
   for (std::size_t i = 0; i < paths.size(); ++i)
     logs.push_back(read_log(paths[i], sources[i], *file.plan));
-  const Compared found =
-      compared_logs(logs, answer, expected(answer, plan.site(), file.framework));
+  const Compared found = compared_logs(logs, answer, expected(answer, plan.site(), file.framework));
   say(globals, "compare", found.document);
   return found.error_percent && std::abs(*found.error_percent) <= within ? exit_yes : exit_no;
 }

@@ -1,6 +1,7 @@
 // reader_cases.cpp — small files of every format, and everything that is read from them.
 #include <fmt/format.h>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/lines.h"
 #include "sim/calibrate/readers/reader.h"
 #include "tests/calibrate/described.h"

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/math/statistics/univariate_statistics.hpp>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -176,10 +175,6 @@ std::string date_of(double microseconds) {
   const std::chrono::year_month_day date(day);
   return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
-}
-
-double median(std::vector<double> values) {
-  return values.empty() ? 0 : boost::math::statistics::median(values);
 }
 
 bool waits_for_peers(std::vector<double> seconds) {

@@ -16,6 +16,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/kernel_family.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/readers/trace_events.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/reader.h"
 
 namespace sim::calibrate {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/lines.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/rows/row_text.h"

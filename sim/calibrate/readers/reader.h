@@ -84,7 +84,6 @@ std::string first_line(std::string_view bytes);
 double positive(std::string_view text);  // 0 if it is not a finite number above 0
 // The date of microseconds since 1970, such as "2024-08-15"; "" if they are not a date.
 std::string date_of(double microseconds);
-double median(std::vector<double> values);  // 0 if empty
 // Whether equal collectives of a run, by their times, include waiting for other ranks: fewer than
 // five of them, or their lower quartile is more than 10 % above the shortest. The transfer itself
 // takes the same time each time, so without waiting the times have a floor.

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/calibrate/readers/reader.h"
+#include "sim/base/median.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/calibrate/runs/leave_out.h"
 #include "sim/output/document.h"

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "sim/base/in_parallel.h"
+#include "sim/base/median.h"
 #include "sim/calibrate/fit/minimum.h"
 #include "sim/calibrate/runs/best_share.h"
 #include "sim/calibrate/runs/next_measurement.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/trace/align.h"
 

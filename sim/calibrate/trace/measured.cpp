@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/reader.h"
 
 namespace sim::calibrate {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/trace/compare_step.h"
 #include "sim/engine/rank/queues.h"

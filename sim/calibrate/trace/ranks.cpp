@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "sim/base/median.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/engine/rank/queues.h"
 

@@ -107,7 +107,8 @@ int read_log(const std::string& path, const std::string& name,
              const std::vector<std::string>& words) {
   const calibrate::Source source = need(calibrate::read_source(path));
   const input::PlanFile plan = need(input::load_plan("", words));
-  output::Document document = compared(name, source, checked(plan, kept_sites()), plan.framework).document;
+  output::Document document =
+      compared(name, source, checked(plan, kept_sites()), plan.framework).document;
   document.title = name + " against this plan";
   print(output::line({{"kind", "log"}, {"name", name}, {"document", output::to_json(document)}}));
   return exit_yes;
