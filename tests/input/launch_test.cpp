@@ -591,6 +591,41 @@ num_processes: 16
   CHECK(accelerate.plan->world() == 16);
 }
 
+TEST_CASE("launch: recipes of mixed precision say whether parameters are held in fp8") {
+  support::Scratch scratch;
+  const auto bridge = [&](const std::string& precision, const std::string& cluster = "dgx-h100") {
+    const auto file = load_megatron(
+        scratch.write("bridge.yaml",
+                      "model:\n  tensor_model_parallel_size: 2\n  seq_length: 4096\ntrain:\n"
+                      "  micro_batch_size: 1\n  global_batch_size: 16\n" +
+                          precision),
+        {"model=llama-3.1-8b", "gpus=8", "cluster=" + cluster});
+    REQUIRE(file);
+    return file->plan->numerics;
+  };
+  using sim::program::Fp8Recipe;
+  CHECK_FALSE(bridge("mixed_precision: bf16_mixed\n").fp8);
+  const auto delayed = bridge("mixed_precision: bf16_with_fp8_delayed_scaling_mixed\n");
+  CHECK(delayed.fp8);
+  CHECK(delayed.fp8_parameters);
+  CHECK(delayed.fp8_recipe == Fp8Recipe::delayed);
+  const auto current = bridge("mixed_precision: bf16-with-fp8-current-scaling-mixed\n");
+  CHECK(current.fp8_parameters);
+  CHECK(current.fp8_recipe == Fp8Recipe::tensorwise);
+  const auto blocks = bridge("mixed_precision: bf16_with_fp8_subchannel_scaling_mixed\n");
+  CHECK(blocks.fp8);
+  CHECK_FALSE(blocks.fp8_parameters);
+  CHECK(bridge("mixed_precision: bf16_with_mxfp8_mixed\n", "dgx-b200").fp8_recipe ==
+        Fp8Recipe::mxfp8);
+  // Fields of the file count more than the recipe.
+  const auto own = bridge(
+      "mixed_precision:\n  bf16: true\n  fp8: hybrid\n"
+      "  fp8_recipe: tensorwise\n  fp8_param_gather: false\n");
+  CHECK(own.fp8);
+  CHECK(own.fp8_recipe == Fp8Recipe::tensorwise);
+  CHECK_FALSE(own.fp8_parameters);
+}
+
 TEST_CASE("launch: files that are no configuration are refused and end quickly") {
   support::Scratch scratch;
   const std::string deep(100'000, '[');

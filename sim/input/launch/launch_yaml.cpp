@@ -25,6 +25,7 @@
 #include "sim/input/launch/megatron_flags.h"
 #include "sim/input/launch/megatron_keys.h"
 #include "sim/input/launch/megatron_translator.h"
+#include "sim/input/launch/mixed_precision.h"
 
 namespace sim::input {
 namespace {
@@ -229,8 +230,6 @@ void precision(const std::string& path, const LaunchValue& value, Launch& launch
     give(launch, "fp16", {{}, value.at, false});
   if (path == "mixed_precision" && name.find("fp8") != std::string::npos)
     give(launch, "fp8-hybrid", {{}, value.at, false});
-  if (path == "mixed_precision" && name.find("current_scaling") != std::string::npos)
-    give(launch, "fp8-recipe", {{"tensorwise"}, value.at, false});
 }
 
 // Translates one key. False: the key is unknown.
@@ -279,7 +278,7 @@ Launch of_nemo(const LaunchValues& values, std::vector<std::string>& left) {
   for (const auto& [path, value] : values) {
     if (started_by(path, value, launch) || is_environment(path, value, launch)) continue;
     if (path == "trainer.precision" || path == "plugins.precision" ||
-        path == "trainer.plugins.precision" || path.starts_with("mixed_precision")) {
+        path == "trainer.plugins.precision" || path == "mixed_precision") {
       precision(path, value, launch);
     } else if (path == "model.optim.name") {
       if (value.text() == "distributed_fused_adam" || value.text() == "mcore_distributed_optim")
@@ -437,6 +436,7 @@ LaunchFile translated(const Launch& launch, const LaunchValues& values,
   if (batch && !has_path(values, "ddp.use_distributed_optimizer"))
     file.arguments.framework = "megatron-bridge";
   nemo_adapters(values, path, file.arguments);
+  add_fp8_parameters(values, path, file.arguments);
   std::erase_if(left, [](const std::string& key) {
     return key.starts_with("model.peft.") || key.starts_with("peft.");
   });
@@ -482,8 +482,9 @@ LaunchFile read_launch_yaml(const std::string& text, const std::string& path) {
   return translated(launch, values, std::move(left), text, path);
 }
 
-LaunchFile read_megatron_keys(const LaunchValues& values, const std::string& text,
+LaunchFile read_megatron_keys(const LaunchValues& given, const std::string& text,
                               const std::string& path) {
+  const LaunchValues values = with_mixed_precision(given);
   std::vector<std::string> left;
   const Launch launch = of_nemo(values, left);
   return translated(launch, values, std::move(left), text, path);
