@@ -49,6 +49,17 @@ void add_memory(const answer::Answer& answer, std::vector<Loss>& all) {
   all.push_back({Cause::fragmentation, share, std::move(text)});
 }
 
+// The effect of sequence parallelism on tensor-parallel communication. Its all-gather and
+// reduce-scatter move the bytes of the all-reduce that they replace.
+std::string sequence_parallel_text(const program::Plan& plan) {
+  if (plan.uses_sequence_parallel())
+    return "; sequence_parallel gathers each input once more in the backward pass, and keeps 1/tp "
+           "of the activations between products";
+  return plan.mesh.tp > 1 ? "; without sequence_parallel no input is gathered twice, and each rank "
+                            "keeps whole activations between products"
+                          : "";
+}
+
 void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
   // Retries are a loss of their own.
   const std::vector<double> spent = answer::accounts_without_retries(answer);
@@ -56,10 +67,11 @@ void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
   for (const auto& [account, cause] : removable) {
     const double time = spent[static_cast<std::size_t>(account)];
     const double share = time / answer::step_seconds(answer);
-    if (share > much_time)
-      all.push_back({cause, share,
-                     fmt::format("{}: {:.3g} s of the step ({})", answer::words(account), time,
-                                 output::percent(share))});
+    if (share <= much_time) continue;
+    std::string text = fmt::format("{}: {:.3g} s of the step ({})", answer::words(account), time,
+                                   output::percent(share));
+    if (cause == Cause::tensor_parallel) text += sequence_parallel_text(answer.plan);
+    all.push_back({cause, share, std::move(text)});
   }
   std::stable_sort(all.begin() + first, all.end(),
                    [](const Loss& a, const Loss& b) { return a.share > b.share; });
