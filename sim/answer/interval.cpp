@@ -353,6 +353,16 @@ Basis basis_of(const device::Profile& profile, const std::string& gpu,
           from.reserved_residuals, from.allocated_residuals};
 }
 
+std::string borrowed_text(const device::Profile& profile, const std::string& gpu) {
+  // "GB200" is a GB200-186GB; "A100-SXM4-80GB (products: ...)" is an A100-SXM4-80GB.
+  const std::string& device = profile.provenance.device;
+  const std::string measured = device.substr(0, device.find(' '));
+  if (measured.empty() || measured.starts_with(gpu) || gpu.starts_with(measured)) return "";
+  const std::string& base = profile.provenance.base;
+  return fmt::format("kernels of {} on {}: borrowed, with the peaks of its data sheet",
+                     base.empty() ? profile.name : base, gpu);
+}
+
 std::optional<ResidualRange> spread_of_own_runs(const Basis& basis) {
   if (basis.own_runs.size() < 3) return std::nullopt;
   // A fit has no bias on its own runs, so the interval is around 0: Student's t with a deviation

@@ -67,6 +67,8 @@ struct Basis {
   std::vector<double> own_runs = {};
   std::vector<double> own_reserved = {}, own_allocated = {};  // of their peaks of memory
 };
+// "kernels of h100-80 on MI325X: borrowed"; "" if the profile is of this GPU.
+std::string borrowed_text(const device::Profile& profile, const std::string& gpu);
 // A profile is borrowed if it was measured on a device other than `gpu`.
 Basis basis_of(const device::Profile& profile, const std::string& gpu,
                const std::string& framework);

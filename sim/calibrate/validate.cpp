@@ -93,7 +93,11 @@ void add_rows(output::Rows& table, const std::string& name, const std::vector<Ro
 }
 
 output::Rows error_table() {
-  output::Rows table{"", "errors, and shares inside of intervals, in percent", error_columns(), {}};
+  output::Rows table{
+      "",
+      "errors (|predicted / measured - 1|), and shares inside of intervals, in percent",
+      error_columns(),
+      {}};
   table.columns.insert(table.columns.begin(),
                        {{"", "group", "", 0, true}, {"", "quantity", "", 0, true}});
   return table;

@@ -7,6 +7,7 @@
 
 #include "sim/allocator/recorded/replay.h"
 #include "sim/allocator/recorded/snapshot.h"
+#include "sim/answer/interval.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/tables/measured_table.h"
 #include "sim/calibrate/tables/timings.h"
@@ -179,6 +180,15 @@ std::string kind_of(const std::string& path) {
   return input::kind_of_text(*text);
 }
 
+// "; kernels of h100-80 on MI325X: borrowed, ..." for a cluster without a profile of its own GPU.
+std::string borrowed(const std::string& path) {
+  const Result<input::Machine> machine = input::load_cluster(path);
+  if (!machine) return "";
+  const Result<input::ProfileFile> profile = input::find_profiles(*machine);
+  const std::string text = profile ? answer::borrowed_text(profile->device, machine->gpu.name) : "";
+  return text.empty() ? "" : "; " + text;
+}
+
 }  // namespace
 
 int run_check(const Arguments& arguments, Globals globals) {
@@ -198,7 +208,9 @@ int run_check(const Arguments& arguments, Globals globals) {
                                    [&](const Kind& candidate) { return name == candidate.name; });
     const Diagnostics problems = kind->problems(path);
     files.cells.push_back({path, name, problems_json(problems)});
-    if (problems.empty()) good += fmt::format("{}: {}, no problems\n", path, name);
+    if (problems.empty())
+      good += fmt::format("{}: {}, no problems{}\n", path, name,
+                          name == "cluster" ? borrowed(path) : "");
     all.insert(all.end(), problems.begin(), problems.end());
   }
   output::Document document;

@@ -1,4 +1,5 @@
-// compare.cpp — `rehearse compare`: compares logs of a run with the prediction for its plan.
+// compare.cpp — `rehearse compare`: compares logs of a run with the prediction for its plan, or two
+// plans.
 #include "sim/command/compare.h"
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "sim/command/common/command.h"
 #include "sim/command/common/session.h"
 #include "sim/command/common/watch.h"
+#include "sim/command/compare_plans.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/document.h"
 
@@ -274,6 +276,11 @@ int run_compare(const Arguments& arguments, Globals globals) {
       .value("within", "PERCENT", "exit code 2 when the step is further off; 10 by default")
       .words(1, 1000)
       .parse(arguments, globals);
+  if (std::optional<TwoPlans> plans = two_plans(arguments)) {
+    options.only({"cluster"});
+    if (options.has("cluster")) plans->settings.push_back("cluster=" + options.text("cluster"));
+    return compare_plans(*plans, globals);
+  }
   const double within = static_cast<double>(options.number("within", 10, 0, 1000));
   const std::vector<std::string> paths = logs_of(options);
   std::vector<calibrate::Source> sources;  // their problems come before those of the plan

@@ -155,8 +155,12 @@ class Recordings {
   engine::Observers all_;
 };
 
-void add_assumptions(const input::PlanFile& file, output::Document& document) {
+void add_assumptions(const input::PlanFile& file, const answer::Site& site,
+                     output::Document& document) {
   std::vector<std::string> assumed = file.assumed;
+  if (std::string text = answer::borrowed_text(site.profile.device, site.machine.gpu.name);
+      !text.empty())
+    assumed.push_back(std::move(text));
   for (const input::Assumption& one : file.assumptions) assumed.push_back(one.text);
   if (assumed.empty()) return;
   std::ranges::stable_sort(assumed, {}, [](const std::string& text) { return text.size(); });
@@ -245,7 +249,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (fits)
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});
   if (fits) add_cost(options, site.machine, answer, document);
-  add_assumptions(file, document);
+  add_assumptions(file, site, document);
   recordings.add_timelines(answer, document);
   recordings.add_kernels(answer, document);
   add_fixes(plan, answer, options.has("fixes"), document);

@@ -12,6 +12,7 @@
 
 #include "sim/base/outputs.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/cost_options.h"
 #include "sim/command/common/csv_option.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/grid_points.h"
@@ -115,14 +116,34 @@ struct Ending {
   const Globals& globals;
   std::string page;  // of --report; "": none
   std::optional<CsvTable> csv;
+  bool chosen_columns = false;  // --columns
+  Prices prices;                // of --price, and of cluster files
 
-  int operator()(const std::string& name, const std::vector<output::Json>& records) const {
+  int operator()(const std::string& name, std::vector<output::Json> records) const {
+    for (output::Json& record : records)
+      if (record["cluster"].is_string())
+        output::add_cost(record, prices.of(record["cluster"].get<std::string>()));
     if (!page.empty()) write_page(page, output::sweep_document(name, records));
-    if (csv) csv->write(records);
+    if (csv) {
+      CsvTable table = *csv;
+      if (!chosen_columns && output::have_cost(records))
+        table.columns.push_back(output::cost_column());
+      table.write(records);
+    }
     if (!csv || !csv->on_stdout()) say(globals, "sweep", output::sweep_answer(records));
     return code_of(records);
   }
 };
+
+// The prices of --price; where it names none, those of the cluster files.
+Prices prices_of(const Options& options, const input::Grid& grid) {
+  Prices prices = command::prices_of(options);
+  if (prices.each > 0) return prices;
+  for (const auto& machine : grid.machines())
+    if (machine->price_per_gpu_hour > 0)
+      prices.named.try_emplace(machine->cluster.name, machine->price_per_gpu_hour);
+  return prices;
+}
 
 // Whether the words are a grid themselves: "model=llama-3.1-8b tp=1,2,4".
 bool is_grid(const std::vector<std::string>& words) {
@@ -171,7 +192,7 @@ SweepMemory memory_of(const Options& options) {
 // The words of the command that resumes.
 std::vector<std::string> said_again(const Options& options) {
   std::vector<std::string> said = options.words();
-  for (const char* name : {"memory", "csv", "columns"})
+  for (const char* name : {"memory", "csv", "columns", "price"})
     if (options.has(name)) said.push_back(fmt::format("--{}={}", name, options.text(name)));
   if (options.has("peaks")) said.emplace_back("--peaks");
   return said;
@@ -244,6 +265,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   options.flag("peaks",
                "exact peaks also of points whose tensors alone exceed the memory; by default their "
                "replay ends early, and their peaks are lower bounds");
+  declare_prices(options);
   declare_shard(options);
   declare_report(options);
   options.parse(arguments, globals);
@@ -251,8 +273,12 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   const Share share = share_of(options);
   for (const char* file : {"/results.jsonl", "/results.csv"})
     if (options.has("output")) declare_output(options.text("output") + file, "output");
-  const Ending ending{globals, options.text("report"), csv_of(options, globals)};
+  std::optional<CsvTable> csv = csv_of(options, globals);
   const input::Grid grid = grid_of(options.words());
+  if (share.shard && options.has("price"))
+    throw Stop{exit_usage, "--price is of a whole sweep; a shard prints no costs: leave it out"};
+  const Ending ending{globals, options.text("report"), std::move(csv), options.has("columns"),
+                      prices_of(options, grid)};
   const bool kept = is_kept(options, share);
   const std::string whole = options.text("output", default_folder(grid));
   if (kept && options.has("report")) keep_results(whole, ending.page, "report");

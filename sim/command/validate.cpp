@@ -22,6 +22,7 @@
 #include "sim/command/common/shard.h"
 #include "sim/command/leave_out.h"
 #include "sim/command/report.h"
+#include "sim/command/within.h"
 #include "sim/input/tables/runs_csv.h"
 #include "sim/input/tables/table_csv.h"
 #include "sim/input/text/locate.h"
@@ -287,13 +288,14 @@ Stop no_rows(const std::string& path) {
 }
 
 // Validates a table of kernels or collectives.
-int validate_timings(const input::Table& table, const Wanted& wanted, const std::string& csv,
+int validate_timings(const input::Table& table, const Wanted& wanted, const Options& options,
                      Globals globals) {
+  const std::string csv = options.text("csv");
   answer::Sites sites = wanted.sites();
   const std::vector<calibrate::Timing> timings = calibrate::timings(table, sites);
   if (!csv.empty()) save(csv, calibrate::timings_csv(timings));
   say(globals, "validate-timings", calibrate::timings_document(timings));
-  return code_of(timings.size(), passed_over(timings));
+  return within(options, code_of(timings.size(), passed_over(timings)), mean_errors(timings));
 }
 
 // Validates a table with columns of its own.
@@ -315,7 +317,7 @@ std::vector<std::string> words_with_conditions(const Options& options) {
 }
 
 LeaveOutWanted leave_out_of(const Options& options) {
-  for (const char* other : {"shard", "by", "report"})
+  for (const char* other : {"shard", "by", "report", "within"})
     if (options.has(other))
       throw Stop{exit_usage, fmt::format("--{}: --leave-out has tables of its own", other)};
   LeaveOutWanted wanted{options.text("leave-out"), options.text("output", "results-leave-out"),
@@ -383,6 +385,8 @@ void declare_validate(Options& options) {
       .value("print", "ROW",
              "only write the plan file of the row with this row_id; `rehearse run` of it gives the "
              "row's prediction")
+      .value("within", "PERCENT",
+             "exit code 2 if the mean absolute error of a quantity is larger (default: no limit)")
       .output("csv", "FILE", "write one line per row of the table to FILE")
       .output("residuals", "FILE",
               "write what intervals are made of to FILE, which may be what they are made of now "
@@ -415,9 +419,14 @@ std::optional<int> validate_other_table(const Options& options,
   if (table.rows.empty()) throw no_rows(table.path);
   keep(conditions, table.columns, table.path, table.rows);
   if (table.rows.empty()) throw Stop{exit_usage, "--where: no row is left"};
-  if (const calibrate::MeasuredTable* kind = calibrate::measured_table(table))
-    return validate_measured(*kind, table, wanted, options.text("csv"), globals);
-  return validate_timings(table, wanted, options.text("csv"), globals);
+  const calibrate::MeasuredTable* kind = calibrate::measured_table(table);
+  if (kind != nullptr && options.has("within"))
+    throw Stop{exit_usage,
+               fmt::format("--within: {} has quantities of its own; tables of runs, kernels or "
+                           "collectives have one mean error",
+                           table.path)};
+  if (kind != nullptr) return validate_measured(*kind, table, wanted, options.text("csv"), globals);
+  return validate_timings(table, wanted, options, globals);
 }
 
 }  // namespace
@@ -429,6 +438,8 @@ int run_validate(const Arguments& arguments, Globals globals) {
   const Share share = share_of(options);
   const std::vector<RowCondition> conditions = conditions_of(options);
   const std::vector<std::string> by = options.list("by");
+  if (share.shard && options.has("within"))
+    throw Stop{exit_usage, "--within is of a whole table; a shard is a part of one: leave it out"};
   if (share.shard && !by.empty())
     throw Stop{exit_usage, "--by: shares are merged by source and by GPU; leave it out"};
   if (options.has("residuals")) keep_others(options.text("residuals"));
@@ -470,7 +481,9 @@ int run_validate(const Arguments& arguments, Globals globals) {
                                               rows, predicted.rows));
   }
   say(globals, "validate", calibrate::validation_answer(rows, predicted.rows, by));
-  return predicted.crashed == 0 ? code_of(rows.size(), unsupported(predicted.rows)) : exit_bug;
+  if (predicted.crashed > 0) return exit_bug;
+  return within(options, code_of(rows.size(), unsupported(predicted.rows)),
+                mean_errors(rows, predicted.rows));
 }
 
 }  // namespace sim::command

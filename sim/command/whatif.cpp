@@ -7,10 +7,10 @@
 #include <set>
 
 #include "sim/base/cores.h"
-#include "sim/base/outputs.h"
 #include "sim/base/quantity.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/cost_options.h"
+#include "sim/command/common/csv_option.h"
 #include "sim/command/common/detail.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
@@ -24,32 +24,6 @@
 namespace sim::command {
 
 namespace {
-
-double price_of(const std::string& text) {
-  char* end = nullptr;
-  const double price = std::strtod(text.c_str(), &end);
-  if (text.empty() || end != text.c_str() + text.size() || !(price > 0) || price > 1e6)
-    throw Stop{exit_usage,
-               fmt::format("--price: '{}' is not a price per GPU and hour; write for example "
-                           "--price 2.5, or --price dgx-h100=2.5,gb200-nvl72=4",
-                           text)};
-  return price;
-}
-
-// Reads "2.5", or "dgx-h100=2.5,gb200-nvl72=4".
-void read_prices(const std::string& text, study::WhatifSettings& settings) {
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string one = text.substr(at, end - at);
-    // The name of a variant has "=" itself: "cluster=dgx-h100".
-    const std::size_t equals = one.rfind('=');
-    if (equals == std::string::npos)
-      settings.price_per_gpu_hour = price_of(one);
-    else
-      settings.prices[one.substr(0, equals)] = price_of(one.substr(equals + 1));
-    at = end + 1;
-  }
-}
 
 std::string key_problem(const std::string& key) {
   return input::is_cluster_setting(key + "=") ? input::cluster_setting_problem(key)
@@ -159,17 +133,16 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   declare_tokens(options);
   declare_report(options);
   options.parse(arguments, globals);
-  const std::string csv = options.text("csv", "");
-  if (csv == "-" && globals.json)
-    throw Stop{exit_usage, "--csv - and --json would both write to stdout"};
-  if (!csv.empty() && csv != "-") declare_output(csv, "csv");
+  const std::string csv = csv_file(options, globals);
   study::WhatifSettings settings;
   const std::vector<input::Variant> variants = variants_of(options, settings);
   settings.seeds = static_cast<int>(options.number("seeds", 1, 1, 1000));
   settings.workers = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   settings.coupled = is_coupled(options);
   settings.memory = detail_of(options, settings.coupled ? "--network coupled" : "");
-  if (options.has("price")) read_prices(options.text("price"), settings);
+  const Prices prices = prices_of(options);
+  settings.price_per_gpu_hour = prices.each;
+  settings.prices = prices.named;
   settings.tokens = positive(options, "tokens", 1e18);
 
   catch_interrupts();

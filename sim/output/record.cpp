@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/answer/run_cost.h"
 #include "sim/output/csv.h"
 #include "sim/output/document.h"
 
@@ -126,6 +127,24 @@ const std::vector<Column>& record_columns() {
       {"fits_probability", "probability that it fits", "", 2},
   };
   return all;
+}
+
+const Column& cost_column() {
+  static const Column column = {"cost_per_million_tokens", "cost/Mtoken", "", 3};
+  return column;
+}
+
+void add_cost(Json& record, double price_per_gpu_hour) {
+  const Json& rate = record["tokens_s_gpu"];
+  if (price_per_gpu_hour <= 0 || !rate.is_number()) return;
+  const answer::CostBasis basis{price_per_gpu_hour};
+  record[cost_column().key] =
+      rounded(answer::run_cost(basis, rate.get<double>(), 1).per_million_tokens, digits);
+}
+
+bool have_cost(const std::vector<Json>& records) {
+  return std::ranges::any_of(records,
+                             [](const Json& record) { return record.contains(cost_column().key); });
 }
 
 std::string record_problem(const Json& value) {

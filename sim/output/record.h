@@ -38,6 +38,12 @@ Json record(const PointName& name, const std::string& outcome, const std::string
 
 // The columns of results.csv in order: the keys of a record, with units.
 const std::vector<Column>& record_columns();
+// The column that a price adds to records, "cost_per_million_tokens"; results.csv does not have it.
+const Column& cost_column();
+// Adds the cost of a million tokens to a record that has a throughput.
+void add_cost(Json& record, double price_per_gpu_hour);
+// Whether a record of these has a cost.
+bool have_cost(const std::vector<Json>& records);
 // Why a JSON value is not a record; "" if it is one.
 std::string record_problem(const Json& value);
 

@@ -104,6 +104,51 @@ TEST_CASE("golden: plan takes a model with fields changed, and says so in what i
   CHECK(unknown.err.find("did you mean 'layers'") != std::string::npos);
 }
 
+TEST_CASE("golden: plan of several clusters has the best plan of each alone") {
+  const std::string folder = golden::scratch("plan-clusters");
+  const std::string job =
+      " --gpus 8 --batch 16 --sequence 4096 zero=1 cp=1 schedule=1f1b recompute=none -q ";
+  const std::string both = "./rehearse plan llama-3.1-8b dgx-h100,dgx-a100" + job;
+  const golden::Finished made =
+      run(both + "--price dgx-h100=3,dgx-a100=1.5 --tokens 1e12 --json --report page.html", folder);
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  const auto clusters = nlohmann::json::parse(made.out)["result"]["clusters"];
+  REQUIRE(clusters.size() == 2);
+  for (const auto& [number, price] : {std::pair(0, "3"), {1, "1.5"}}) {
+    const auto& one = clusters[static_cast<std::size_t>(number)];
+    const golden::Finished alone =
+        run("./rehearse plan llama-3.1-8b " + one["cluster"].get<std::string>() + job +
+                "--tokens 1e12 --json --price " + price,
+            folder);
+    const auto best = nlohmann::json::parse(alone.out)["result"]["plans"][0];
+    for (const char* key :
+         {"settings", "step_time_s", "tokens_s_gpu", "cost_per_million_tokens", "cost", "days"})
+      CHECK(one[key] == best[key]);
+    CHECK(one["proven"] == true);
+    CHECK(one["problem"] == "");
+  }
+  const std::string text = run(both, folder).out;
+  CHECK(text.find("shortest step: dgx-h100") == 0);
+  CHECK(text.find("cost") == std::string::npos);
+  const std::string csv = run(both + "--csv -", folder).out;
+  CHECK(csv.find("cluster,problem,gpus,step_time_s") == 0);
+  CHECK(std::ranges::count(csv, '\n') == 3);
+  // A cluster without a plan keeps its row.
+  const golden::Finished small =
+      run("./rehearse plan llama-3.1-8b dgx-h100,dgx-a100 --gpus 8 --batch 16 --sequence 32768 "
+          "zero=1 cp=1 pp=1 tp=1 schedule=1f1b recompute=none -q --json",
+          folder);
+  CHECK(small.code == 2);
+  CHECK(nlohmann::json::parse(small.out)["result"]["clusters"][1]["problem"]
+            .get<std::string>()
+            .starts_with("no plan fits"));
+  const golden::Finished kept = run(both + "-o folder", folder);
+  CHECK(kept.code == 64);
+  CHECK(kept.err.find("--output is of one cluster") != std::string::npos);
+  CHECK(run("./rehearse plan llama-3.1-8b dgx-h100, " + job, folder).code == 64);
+}
+
 TEST_CASE("golden: plan says what is wrong with a question, and what would give") {
   const std::string folder = golden::scratch("plan-wrong");
   CHECK(run("./rehearse plan llama-3.1-8b dgx-h100 --gpus 8 --batch 16", folder)

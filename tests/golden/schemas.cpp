@@ -114,6 +114,8 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "plan llama-3.1-8b dgx-h100 --gpus 16 --batch 64 --sequence 8192 schedule=1f1b cp=1 "
         "recompute=none,full",
         "plan llama-3.1-405b dgx-h100 --gpus 8 --batch 64 --sequence 8192 schedule=1f1b cp=1",
+        "plan llama-3.1-8b dgx-h100,dgx-a100 --gpus 8 --batch 16 --sequence 4096 zero=1 cp=1 "
+        "schedule=1f1b recompute=none --price dgx-h100=3 --tokens 1e12",
         "whatif llama-2-7b-64 --vary tp=1,3",
         "whatif llama-2-7b-64 --vary tp=1 --memory bounded",
         "whatif llama-3.1-8b-abci --vary micro_batch=1,4",
@@ -141,6 +143,8 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "validate calibration/measured/usp_attention_8xA100.csv",
         "validate calibration/measured/deep_optimizer_states_runs.csv",
         "compare run.log llama-2-7b-64",
+        "compare llama-2-7b-64 'llama-2-7b-64 tp=8'",
+        "topo time dgx-a100 --compare calibration/measured/nccl.csv",
         "init plan mine-too.textproto",
         "report llama-2-7b-64 -o page.html",
         "man -o pages",

@@ -94,7 +94,7 @@ TEST_CASE("golden: whatif writes its variants as CSV, with the cost of a trainin
   CHECK(text.find("without CPUs, switches and cooling (PUE)") != std::string::npos);
 }
 
-TEST_CASE("golden: run prints cost, days and energy where they are known") {
+TEST_CASE("golden: run and plan print cost, days and energy where they are known") {
   const std::string folder = golden::scratch("run-cost");
   const std::string words = "./rehearse run " + plan + "-q ";
   CHECK(run(words, folder).out.find("cost:") == std::string::npos);
@@ -109,6 +109,38 @@ TEST_CASE("golden: run prints cost, days and energy where they are known") {
   CHECK(result["run_cost"]["energy_mwh"].get<double>() == Approx(700 * hours / 1e6));
   CHECK(result["run_cost"]["days"].get<double>() == Approx(hours / 16 / 24));
   CHECK(run(words + "--tokens many", folder).code == 64);
+
+  const std::string search =
+      "./rehearse plan llama-3.1-8b dgx-h100 --gpus 8,16 --batch 16 --sequence 4096 zero=1 cp=1 "
+      "schedule=1f1b recompute=none -q ";
+  const golden::Finished found =
+      run(search + "--objective cost --price 2 --tokens 1e12 --json", folder);
+  INFO(found.err);
+  const json best = json::parse(found.out)["result"];
+  REQUIRE_FALSE(best["plans"].empty());
+  const json& first = best["plans"][0];
+  CHECK(first["cost"].get<double>() ==
+        Approx(2 * 1e12 / first["tokens_s_gpu"].get<double>() / 3600));
+  // A suggestion with less memory free is better in the objective.
+  if (best.contains("tight")) CHECK(best["tight"]["cost"] < first["cost"]);
+  const std::string text = run(search + "--price 2 --tokens 1e12", folder).out;
+  CHECK(text.find("\n1e+12 tokens: ") != std::string::npos);
+  CHECK(text.find("  days\n") != std::string::npos);
+  CHECK(text.find("fits %") == std::string::npos);
+  CHECK(text.find("Probability of fitting: unknown") != std::string::npos);
+}
+
+TEST_CASE("golden: a plan in one quoted word is a plan in words") {
+  const std::string folder = golden::scratch("quoted-plan");
+  const std::string step = run("./rehearse run " + plan + "-q", folder).out;
+  CHECK(run("./rehearse run '" + plan + "' -q", folder).out == step);
+  CHECK(run("./rehearse report '" + plan + "' -q -o page.html", folder).code == 0);
+  const golden::Finished drawn = run("./rehearse topo export --plan '" + plan + "' -q", folder);
+  INFO(drawn.err);
+  CHECK(drawn.code == 0);
+  CHECK(run("./rehearse topo time --plan '" + plan + "' -q", folder).out ==
+        run("./rehearse topo time dgx-h100 -q", folder).out);
+  CHECK(run("./rehearse topo time dgx-h100 --plan '" + plan + "'", folder).code == 64);
 }
 
 TEST_CASE("golden: doc leads from words of an architect to fields") {

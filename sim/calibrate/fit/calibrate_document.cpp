@@ -126,6 +126,14 @@ Rows kept(const Calibration& c) {
   return rows;
 }
 
+// The collectives one by one. Text has those of a log; a long table is for --csv and --json.
+Rows collectives(const Calibration& c) {
+  constexpr std::size_t most = 60;
+  Rows rows = collectives_table(c.fit.collectives);
+  rows.searched = rows.cells.empty() || rows.cells.size() > most;
+  return rows;
+}
+
 Rows unseen(const Calibration& c) {
   Rows rows{"unseen",
             "mean absolute error on measurements that the fit did not see",
@@ -176,6 +184,12 @@ output::Document calibration_document(const Calibration& c) {
   if (c.fit.disagreements.empty())
     document.blocks.emplace_back(
         output::Note{"", "no two sources of a group disagree by more than their noise"});
+  Rows each = collectives(c);
+  if (each.searched && !each.cells.empty())
+    document.blocks.emplace_back(output::Note{
+        "", fmt::format("{} collectives, measured and predicted: --csv FILE writes each of them",
+                        each.cells.size())});
+  document.blocks.emplace_back(std::move(each));
   Rows passed{"", "", {{"", "count"}, words("", "left out")}, {}};
   for (const auto& [why, number] : left_out(c)) passed.cells.push_back({number, why});
   passed.searched = passed.cells.empty();

@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/calibrate/fit/compared_collectives.h"
 #include "sim/calibrate/readers/measurement.h"
 #include "sim/cluster/device/gpu.h"
 #include "sim/input/cluster/cluster.h"
@@ -100,7 +101,8 @@ struct Fit {
   std::map<std::string, std::int64_t> passed;  // reason -> samples not used
   // Distinct shapes of each block, and those of tables of kernels or collectives alone.
   std::map<std::string, std::size_t> shapes = {}, shapes_of_tables = {};
-  std::vector<KeptBlock> kept = {};  // filled by keep_doubtful()
+  std::vector<KeptBlock> kept = {};                  // filled by keep_doubtful()
+  std::vector<ComparedCollective> collectives = {};  // that fit_network() used
 };
 
 Fit fit(const input::ProfileDraft& base, const device::Gpu& gpu,

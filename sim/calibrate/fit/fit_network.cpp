@@ -361,7 +361,14 @@ void fit_network(const input::Machine& machine, const std::vector<CollectiveSamp
   }
   out.profile = best;
   out.parameters.insert(out.parameters.end(), all.begin(), all.end());
-  add_residuals(items, before, predict(items, best.communication()), out);
+  const std::vector<std::optional<PredictedTime>> after = predict(items, best.communication());
+  add_residuals(items, before, after, out);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    out.collectives.push_back(compared_of(items[i], before[i]));
+    if (after[i])
+      out.collectives.back().fitted_s =
+          after[i]->seconds(static_cast<double>(items[i].sample->bytes.n));
+  }
 }
 
 }  // namespace sim::calibrate

@@ -77,6 +77,19 @@ std::vector<std::optional<PredictedTime>> predict(const NetworkSamples& items,
   return said;
 }
 
+ComparedCollective compared_of(const NetworkSample& item, const PredictedTime& time) {
+  const CollectiveSample& sample = *item.sample;
+  int ranks = sample.ranks;
+  if (sample.groups) ranks = static_cast<int>(item.groups.ranks.front().size());
+  return {sample.kind,
+          sample.source,
+          ranks,
+          sample.groups ? sample.nodes : item.cluster.nodes,
+          sample.bytes,
+          sample.seconds,
+          time.seconds(static_cast<double>(sample.bytes.n))};
+}
+
 double log_error(const NetworkSample& item, const PredictedTime& said) {
   return std::log(item.sample->seconds / said.seconds(static_cast<double>(item.sample->bytes.n)));
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/calibrate/fit/compared_collectives.h"
 #include "sim/calibrate/readers/measurement.h"
 #include "sim/cluster/network/network.h"
 #include "sim/input/cluster/cluster.h"
@@ -47,6 +48,9 @@ std::vector<std::optional<PredictedTime>> predict(const NetworkSamples& items,
 std::vector<PredictedTime> keep_answered(NetworkSamples& items,
                                          const network::CommunicationProfile& profile,
                                          std::map<std::string, std::int64_t>& passed);
+
+// The sample beside its prediction.
+ComparedCollective compared_of(const NetworkSample& item, const PredictedTime& time);
 
 // ln(measured / predicted).
 double log_error(const NetworkSample& item, const PredictedTime& time);

@@ -39,7 +39,7 @@ Rows factors(const RunFit& fit) {
 
 Rows runs(const RunFit& fit) {
   Rows rows{"runs",
-            "runs (measured time against predicted)",
+            "runs (measured / predicted time - 1)",
             {{"row_id", "run", "", 0, true},
              change("before_pct", "before"),
              change("after_pct", "after"),

@@ -22,6 +22,7 @@
 #include "sim/command/calibrate/calibrate_runs.h"
 #include "sim/command/calibrate/calibrate_trace.h"
 #include "sim/command/common/command.h"
+#include "sim/command/common/csv_option.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/locate.h"
@@ -282,7 +283,17 @@ void write_cluster(const Call& call) {
   save(path, changed);
 }
 
+void write_collectives(const Call& call) {
+  const output::Rows* rows = call.document.table("collectives");
+  if (rows == nullptr || rows->cells.empty())
+    throw Stop{exit_data,
+               "--csv is the table of measured collectives, and the sources have none that the "
+               "network predicts"};
+  write_csv(call.options.text("csv"), *rows);
+}
+
 int finish(Call& call) {
+  if (call.options.has("csv")) write_collectives(call);
   const std::string output = call.options.text("output");
   const bool refused = !call.moved() || (!call.doubts.empty() && !call.options.has("force"));
   if (!output.empty() && !refused) {
@@ -309,6 +320,7 @@ void declare_calibrate(Options& options) {
       .values("set", "KEY=VALUE", "with --plan: a setting of it; may be given again")
       .value("rank", "N", "with --plan: the rank of the trace (default: as the trace says)")
       .output("trace", "FILE", "with --plan: also draw predicted beside measured (Perfetto)")
+      .output("csv", "FILE", "write each measured collective with its predictions to FILE")
       .value("date", "YYYY-MM-DD", "date of the measurements (default: the sources', the base's)")
       .flag("force", "write the profile in spite of the doubts that are printed")
       .words(1, 1000);

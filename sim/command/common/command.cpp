@@ -214,7 +214,8 @@ void Options::parse(const Arguments& arguments, Globals& globals) {
     const po::parsed_options parsed = parser.run();
     po::store(parsed, parsed_->values);
     po::notify(parsed_->values);
-    words_ = po::collect_unrecognized(parsed.options, po::include_positional);
+    for (const std::string& word : po::collect_unrecognized(parsed.options, po::include_positional))
+      for (std::string& part : split_settings(word)) words_.push_back(std::move(part));
   } catch (const po::unknown_option& error) {
     refuse(error.what() + did_you_mean(error.get_option_name(), names_));
   } catch (const po::error& error) {
@@ -346,6 +347,28 @@ Options::Named Options::named(std::size_t first) const {
     }
   }
   return all;
+}
+
+std::vector<std::string> split_settings(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool quoted = false;
+  for (const char c : text) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted) depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+    const bool separates = (c == ' ' || c == '\t' || c == '\n') && depth == 0 && !quoted;
+    if (!separates)
+      parts.back() += c;
+    else if (!parts.back().empty())
+      parts.emplace_back();
+  }
+  if (parts.back().empty() && parts.size() > 1) parts.pop_back();
+  // The first part may be the name of a plan. A path with blanks has no settings after it.
+  const bool settings =
+      parts.size() > 1 && std::all_of(parts.begin() + 1, parts.end(), [](const std::string& part) {
+        return part.find('=') != std::string::npos;
+      });
+  return settings ? parts : std::vector<std::string>{text};
 }
 
 std::string workload_path(const std::string& name) {

@@ -185,6 +185,10 @@ void save(const std::string& path, std::string_view text);
 // are always written.
 void keep_file(const Options& options, const std::string& path);
 
+// The settings of a plan that a shell passes as one word: "model=llama-2-7b tp=8". A blank inside
+// of braces, brackets or quotes does not separate. A text without such settings is one word.
+std::vector<std::string> split_settings(const std::string& text);
+
 // The path of a plan or grid: a file, or a name in workloads/. Stops if there is none.
 std::string workload_path(const std::string& name);
 

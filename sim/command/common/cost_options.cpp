@@ -2,12 +2,57 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace sim::command {
 
+namespace {
+
+double price_of(const std::string& text) {
+  char* end = nullptr;
+  const double price = std::strtod(text.c_str(), &end);
+  if (text.empty() || end != text.c_str() + text.size() || !(price > 0) || price > 1e6)
+    throw Stop{exit_usage,
+               fmt::format("--price: '{}' is not a price per GPU and hour; write for example "
+                           "--price 2.5, or --price dgx-h100=2.5,gb200-nvl72=4",
+                           text)};
+  return price;
+}
+
+}  // namespace
+
+double Prices::of(const std::string& name) const {
+  const auto found = named.find(name);
+  return found == named.end() ? each : found->second;
+}
+
+Prices prices_of(const Options& options) {
+  Prices prices;
+  if (!options.has("price")) return prices;
+  const std::string text = options.text("price");
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string one = text.substr(at, end - at);
+    // The name of a variant has "=" itself: "cluster=dgx-h100".
+    const std::size_t equals = one.rfind('=');
+    if (equals == std::string::npos)
+      prices.each = price_of(one);
+    else
+      prices.named[one.substr(0, equals)] = price_of(one.substr(equals + 1));
+    at = end + 1;
+  }
+  return prices;
+}
+
 void declare_price(Options& options) {
   options.value("price", "NUMBER", "what a GPU costs per hour (default: the cluster's price)");
+}
+
+void declare_prices(Options& options) {
+  options.value("price", "NUMBER",
+                "what a GPU costs per hour (default: the cluster's price); NAME=NUMBER[,...]: of "
+                "each cluster");
 }
 
 void declare_tokens(Options& options) {

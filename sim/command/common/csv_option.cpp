@@ -27,7 +27,8 @@ std::string column_of(const std::string& name) {
 
 // The columns of "tp,pp,step_time_s" in this order.
 std::vector<output::Column> columns_named(const std::string& list) {
-  const std::vector<output::Column>& all = output::record_columns();
+  std::vector<output::Column> all = output::record_columns();
+  all.push_back(output::cost_column());
   std::vector<output::Column> columns;
   for (std::size_t at = 0; at <= list.size();) {
     const std::string name = list.substr(at, list.find(',', at) - at);
@@ -60,15 +61,25 @@ void CsvTable::write(const std::vector<output::Json>& records) const {
   save(path, text);
 }
 
+std::string csv_file(const Options& options, const Globals& globals) {
+  std::string path = options.text("csv");
+  if (path == "-" && globals.json) refuse("--csv - and --json would both write to stdout");
+  if (!path.empty() && path != "-") declare_output(path, "csv");
+  return path;
+}
+
+void write_csv(const std::string& path, const output::Rows& rows) {
+  const std::string text = output::csv(rows);
+  path == "-" ? print(text) : save(path, text);
+}
+
 std::optional<CsvTable> csv_of(const Options& options, const Globals& globals) {
   if (!options.has("csv")) {
     if (options.has("columns")) refuse("--columns are those of --csv; write for example --csv -");
     return std::nullopt;
   }
-  CsvTable table{options.text("csv"), output::record_columns()};
+  CsvTable table{csv_file(options, globals), output::record_columns()};
   if (options.has("columns")) table.columns = columns_named(options.text("columns"));
-  if (!table.on_stdout()) declare_output(table.path, "csv");
-  if (table.on_stdout() && globals.json) refuse("--csv - and --json would both write to stdout");
   return table;
 }
 

@@ -22,6 +22,11 @@ struct CsvTable {
   void write(const std::vector<output::Json>& records) const;
 };
 
+// The file of --csv; "" if it is not given. Stops if --csv - and --json both write to stdout.
+std::string csv_file(const Options& options, const Globals& globals);
+// A table as CSV into a file; "-": on stdout.
+void write_csv(const std::string& path, const output::Rows& rows);
+
 // The table that the options ask for. Stops with a usage error for an unknown column, and for
 // --columns without --csv.
 std::optional<CsvTable> csv_of(const Options& options, const Globals& globals);

@@ -174,6 +174,10 @@ std::string headroom_text(const answer::Answer& answer) {
 
 }  // namespace
 
+Rows memory_rows(const answer::Answer& answer) {
+  return bytes_rows(answer, answer::fullest(answer.run));
+}
+
 Document explain_document(const answer::Answer& answer, const PeakTensors& tensors) {
   const engine::RunReport& run = answer.run;
   const ClassReport& who = answer::fullest(run);

@@ -8,6 +8,9 @@
 
 namespace sim::output {
 
+// All bytes of the GPU of the rank class nearest to its limit, at its peak or its failed request.
+Rows memory_rows(const answer::Answer& answer);
+
 // REQUIRES: `tensors` observed the answer's replay.
 Document explain_document(const answer::Answer& answer, const PeakTensors& tensors);
 

@@ -96,9 +96,10 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
   }
   const bool asked = count(records, not_asked) == 0;
   if (!asked) rows.columns.resize(rows.columns.size() - 2);
+  if (have_cost(records)) rows.columns.push_back(cost_column());
   for (const auto& [key, record] : best) {
     std::vector<Json>& cells = rows.cells.emplace_back();
-    for (const Column& column : rows.columns) cells.push_back(record->at(column.key));
+    for (const Column& column : rows.columns) cells.push_back(record->value(column.key, Json()));
   }
   return rows;
 }
@@ -192,6 +193,7 @@ std::vector<Block> summary(const std::vector<Json>& records, bool of_page = fals
 
 Rows points(const std::vector<Json>& records) {
   Rows rows{"points", "all points", record_columns(), {}, true};
+  if (have_cost(records)) rows.columns.push_back(cost_column());
   rows.columns.push_back({"settings", "settings", "", 0, true});
   // The best plans first; points without a time keep the order of the grid.
   std::vector<const Json*> order;

@@ -1,12 +1,14 @@
 #include "sim/study/plan/document.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/text.h"
+#include "sim/study/plan/report_values.h"
 
 namespace sim::planner {
 
@@ -15,10 +17,6 @@ namespace {
 using output::Json;
 using output::Note;
 using output::Rows;
-
-double gib_of(std::int64_t bytes) {
-  return gib(Bytes{bytes});
-}
 
 // The settings `all` of a plan without those that all plans share.
 std::string own_text(const SearchReport& said, const Replayed& one, const std::string& all) {
@@ -42,12 +40,20 @@ std::string own_text(const SearchReport& said, const Replayed& one) {
   return own_text(said, one, said.space.words(said.space.cores()[one.core], one.variant));
 }
 
-double seconds_of(const Replayed& one) {
-  return static_cast<double>(one.step_ps) * 1e-12;
-}
-
-double cost_per_million(const SearchReport& said, const Replayed& one) {
-  return said.price_per_gpu_hour / 3600 / one.tokens_s_gpu * 1e6;
+// The columns of a whole training run that are known, as `whatif` prints them, with their values of
+// one plan.
+std::vector<std::pair<output::Column, double>> whole_run(const SearchReport& said,
+                                                         const Replayed* one) {
+  if (said.cost.tokens <= 0) return {};
+  answer::RunCost run;
+  if (one != nullptr) run = answer::run_cost(said.cost, one->tokens_s_gpu, gpus_of(said, *one));
+  std::vector<std::pair<output::Column, double>> columns = {{{"days", "days", "", 1}, run.days}};
+  if (said.cost.price_per_gpu_hour > 0)
+    columns.emplace_back(output::Column{"cost", "cost", "", 4, false, "", 1, output::Show::general},
+                         run.cost);
+  if (said.cost.power_w > 0)
+    columns.emplace_back(output::Column{"energy_mwh", "energy", "MWh", 1}, run.mwh);
+  return columns;
 }
 
 std::vector<output::Column> plan_columns(const SearchReport& said) {
@@ -60,8 +66,10 @@ std::vector<output::Column> plan_columns(const SearchReport& said) {
                                          {"peak_reserved_gib", "reserved", "GiB", 1},
                                          {"headroom_gib", "headroom", "GiB", 1},
                                          {"fits_probability", "fits", "%", 0}};
-  if (said.price_per_gpu_hour > 0) columns.push_back({"cost", "cost/Mtoken", "", 3});
-  if (said.power_w > 0) columns.push_back({"joules_per_token", "J/token", "", 3});
+  if (said.cost.price_per_gpu_hour > 0)
+    columns.push_back({"cost_per_million_tokens", "cost/Mtoken", "", 3});
+  if (said.cost.power_w > 0) columns.push_back({"joules_per_token", "J/token", "", 3});
+  for (const auto& [column, value] : whole_run(said, nullptr)) columns.push_back(column);
   columns.push_back({"plan", "plan", "", 0, true});
   return columns;
 }
@@ -76,9 +84,11 @@ std::vector<Json> plan_cells(const SearchReport& said, const Replayed& one) {
   cells.emplace_back(output::rounded(gib_of(one.reserved), 2));
   cells.emplace_back(output::rounded(gib_of(one.capacity - one.reserved), 2));
   cells.push_back(one.likely < 0 ? Json() : Json(output::rounded(100 * one.likely, 1)));
-  if (said.price_per_gpu_hour > 0)
+  if (said.cost.price_per_gpu_hour > 0)
     cells.emplace_back(output::rounded(cost_per_million(said, one), 4));
-  if (said.power_w > 0) cells.emplace_back(output::rounded(said.power_w / one.tokens_s_gpu, 4));
+  if (said.cost.power_w > 0)
+    cells.emplace_back(output::rounded(said.cost.power_w / one.tokens_s_gpu, 4));
+  for (const auto& [column, value] : whole_run(said, &one)) cells.emplace_back(value);
   cells.emplace_back(own_text(said, one));
   return cells;
 }
@@ -87,6 +97,13 @@ Rows table_of(const SearchReport& said, const std::string& name, const std::stri
               const std::vector<Replayed>& plans) {
   Rows rows{name, title, plan_columns(said), {}};
   for (const Replayed& one : plans) rows.cells.push_back(plan_cells(said, one));
+  // JSON and CSV keep the column.
+  const auto likely = std::ranges::find(rows.columns, "fits_probability", &output::Column::key);
+  if (std::ranges::any_of(plans, [](const Replayed& one) { return one.likely >= 0; })) return rows;
+  likely->heading.clear();
+  rows.footnote =
+      "Probability of fitting: unknown. The GPU's profile has no range for memory outside the "
+      "allocator\n";
   return rows;
 }
 
@@ -109,9 +126,14 @@ std::string tight_of(const SearchReport& said) {
                      said.space.words(said.space.cores()[tight.core], tight.variant));
 }
 
+// The cost, energy and days of the best plan, where they are known.
+std::string cost_of(const SearchReport& said, const Replayed& best) {
+  const std::string text = answer::cost_text(said.cost, best.tokens_s_gpu, gpus_of(said, best));
+  return text.empty() ? "" : "\n" + text.substr(0, text.size() - 1);
+}
+
 bool same_gpus(const SearchReport& said, const Replayed& best) {
-  return said.space.bases()[said.space.cores()[best.core].base].gpus ==
-         static_cast<int>(said.own->file.plan->world());
+  return gpus_of(said, best) == static_cast<int>(said.own->file.plan->world());
 }
 
 // "your plan (train.sh): step 12.1 s, 70.1 of 73.5 GiB"; "" if the search starts from no plan.
@@ -129,10 +151,6 @@ std::string gain_over_own(const SearchReport& said, const Replayed& best) {
   if (said.own == nullptr || said.own->replayed.accounts.empty() || !same_gpus(said, best))
     return "";
   return fmt::format(" ({:+.1f} %)", 100 * (seconds_of(best) / seconds_of(said.own->replayed) - 1));
-}
-
-program::Plan plan_of(const SearchReport& said, const Replayed& one) {
-  return said.space.plan(said.space.cores()[one.core], one.variant);
 }
 
 // "changes: tp 8 -> 4, ...", and a remark if the search found nothing faster.
@@ -176,12 +194,37 @@ Note answer_of(const SearchReport& said) {
     return {"", text, true};
   }
   const Replayed& best = outcome.best.front();
-  return {"",
-          fmt::format("{}{}: step {:.3f} s{}, {:.0f} tokens/s/GPU, {}{}\n{}{}", own_plan_of(said),
-                      best.proven ? "best" : "best so far", seconds_of(best),
-                      gain_over_own(said, best), best.tokens_s_gpu, memory_text(best),
-                      changes_of(said, best), words_of(said, best), tight_of(said)),
-          true};
+  return {
+      "",
+      fmt::format("{}{}: step {:.3f} s{}, {:.0f} tokens/s/GPU, {}{}\n{}{}", own_plan_of(said),
+                  best.proven ? "best" : "best so far", seconds_of(best), gain_over_own(said, best),
+                  best.tokens_s_gpu, memory_text(best), changes_of(said, best),
+                  words_of(said, best), tight_of(said) + cost_of(said, best)),
+      true};
+}
+
+// "Started by Megatron-LM, NeMo 2: plans 1, 3; by torchtitan: plan 2": plans with the same programs
+// together.
+std::string programs_text(const std::vector<std::vector<std::string>>& programs) {
+  std::vector<std::pair<std::vector<std::string>, std::vector<std::size_t>>> groups;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const auto same =
+        std::ranges::find_if(groups, [&](const auto& group) { return group.first == programs[i]; });
+    if (same == groups.end())
+      groups.push_back({programs[i], {i + 1}});
+    else
+      same->second.push_back(i + 1);
+  }
+  std::string text;
+  for (const auto& [names, plans] : groups)
+    text += fmt::format(
+        "{}{}: {}", text.empty() ? "Started by " : "; by ",
+        names.empty() ? "no program that we write files for"
+                      : fmt::format("{}", fmt::join(names, ", ")),
+        groups.size() == 1 && programs.size() > 1
+            ? "all of them"
+            : fmt::format("{} {}", plans.size() == 1 ? "plan" : "plans", fmt::join(plans, ", ")));
+  return text;
 }
 
 // If runs like the best plan were hardly measured: the fastest plan of the list with a narrow
@@ -293,10 +336,6 @@ Rows refined_of(const SearchReport& said) {
   return rows;
 }
 
-double gain_of(const SearchReport& said, const Lifted& one) {
-  return one.tokens_s_gpu / said.outcome.best.front().tokens_s_gpu - 1;
-}
-
 Rows lifted_of(const SearchReport& said) {
   Rows rows{"constraints",
             "which constraint costs most: the best plan with twice of one, each searched",
@@ -357,10 +396,15 @@ output::Document document(const SearchReport& said) {
   if (!said.outcome.best.empty()) {
     Rows plans = table_of(said, "plans", "the best plans (TFLOP/s as Megatron-LM counts them)",
                           said.outcome.best);
+    std::vector<std::vector<std::string>> programs;
+    for (const Replayed& one : said.outcome.best) programs.push_back(programs_of(said, one));
+    plans.footnote += programs_text(programs) + "\n";
     if (said.own != nullptr && !said.own->replayed.accounts.empty()) {
       plans.cells.push_back(plan_cells(said, said.own->replayed));
       plans.cells.back().back() = "your plan, " + said.own->path;
     }
+    if (said.cost.tokens > 0 && said.cost.power_w > 0)
+      plans.footnote += "Energy: boards at gpu.power_w, without CPUs, switches and cooling (PUE)\n";
     out.blocks.emplace_back(std::move(plans));
     out.blocks.emplace_back(certainty_of(said));
     output::Series points;
@@ -375,9 +419,11 @@ output::Document document(const SearchReport& said) {
   if (!said.refined.empty()) out.blocks.emplace_back(refined_of(said));
   out.blocks.emplace_back(counts_of(said));
   if (said.outcome.best.empty()) return out;
-  out.blocks.emplace_back(table_of(said, "front",
-                                   "time against memory: the front of the plans that were replayed",
-                                   front(said.outcome.replayed)));
+  Rows trade =
+      table_of(said, "front", "time against memory: the front of the plans that were replayed",
+               front(said.outcome.replayed));
+  trade.footnote.clear();
+  out.blocks.emplace_back(std::move(trade));
   if (!said.neighbours.empty()) out.blocks.emplace_back(neighbours_of(said));
   if (!said.lifted.empty()) out.blocks.emplace_back(lifted_of(said));
   Rows all = table_of(said, "replayed", "all plans that were replayed", said.outcome.replayed);
@@ -386,106 +432,6 @@ output::Document document(const SearchReport& said) {
   out.blocks.emplace_back(std::move(all));
   if (!said.launches.empty()) out.blocks.emplace_back(launch_of(said));
   return out;
-}
-
-namespace {
-
-// `settings`: of `run`.
-Json plan_json(const SearchReport& said, const Replayed& one, const std::string& settings) {
-  Json json = {{"settings", settings},
-               {"step_time_s", seconds_of(one)},
-               {"tokens_s_gpu", one.tokens_s_gpu},
-               {"tflops_gpu_megatron", one.tflops_gpu},
-               {"mfu", one.mfu},
-               {"bubble", one.bubble},
-               {"peak_reserved_gib", gib_of(one.reserved)},
-               {"capacity_gib", gib_of(one.capacity)}};
-  if (one.likely >= 0) json["fits_probability"] = one.likely;
-  if (one.low_s > 0) json["step_interval_90_s"] = {one.low_s, one.high_s};
-  if (said.price_per_gpu_hour > 0) json["cost_per_million_tokens"] = cost_per_million(said, one);
-  if (said.power_w > 0) json["joules_per_token"] = said.power_w / one.tokens_s_gpu;
-  return json;
-}
-
-Json plan_json(const SearchReport& said, const Replayed& one) {
-  return plan_json(said, one, said.space.words(said.space.cores()[one.core], one.variant));
-}
-
-// The plan that the search starts from, and what the best changes in it.
-Json own_json(const SearchReport& said) {
-  const OwnPlan& own = *said.own;
-  Json json = {{"file", own.path}, {"fits", !own.replayed.accounts.empty()}};
-  if (own.replayed.accounts.empty()) {
-    json["reason"] = own.replayed.reason;
-  } else {
-    json["plan"] = plan_json(said, own.replayed, words_from_own(own, *own.file.plan));
-  }
-  json["changes"] = Json::array();
-  if (said.outcome.best.empty()) return json;
-  for (const Change& one :
-       changes(*own.file.plan, plan_of(said, said.outcome.best.front()), own.said))
-    json["changes"].push_back({{"field", one.field}, {"from", one.from}, {"to", one.to}});
-  return json;
-}
-
-}  // namespace
-
-Json to_json(const SearchReport& said) {
-  const Outcome& outcome = said.outcome;
-  Json json = {{"plans", Json::array()}};
-  for (const Replayed& one : outcome.best) {
-    json["plans"].push_back(plan_json(said, one));
-    json["plans"].back()["proven"] = one.proven;
-  }
-  if (said.own != nullptr) json["own"] = own_json(said);
-  if (outcome.tight) json["tight"] = plan_json(said, *outcome.tight);
-  const Counts& c = outcome.counts;
-  json["space"] = {{"plans", c.plans},
-                   {"impossible", c.impossible},
-                   {"cut_by_time", c.cut_by_time},
-                   {"cut_by_memory", c.cut_by_memory},
-                   {"replayed", c.replayed},
-                   {"left", c.left}};
-  json["complete"] = outcome.complete;
-  if (!outcome.complete) json["least_left_s"] = outcome.least_left_s;
-  json["front"] = Json::array();
-  for (const Replayed& one : front(outcome.replayed)) json["front"].push_back(plan_json(said, one));
-  json["neighbours"] = Json::array();
-  for (const Neighbour& one : said.neighbours)
-    json["neighbours"].push_back(
-        {{"change", one.change},
-         {"fits", one.replayed.fits},
-         {"step_time_s",
-          one.replayed.accounts.empty() ? Json(nullptr) : Json(seconds_of(one.replayed))},
-         {"why", one.why}});
-  if (!said.lifted.empty()) json["constraints"] = Json::array();
-  for (const Lifted& one : said.lifted)
-    json["constraints"].push_back(
-        {{"constraint", one.constraint},
-         {"change", one.change},
-         {"tokens_s_gpu", one.tokens_s_gpu > 0 ? Json(one.tokens_s_gpu) : Json(nullptr)},
-         {"gain", one.tokens_s_gpu > 0 ? Json(gain_of(said, one)) : Json(nullptr)},
-         {"plan", one.plan}});
-  json["refined"] = Json::array();
-  for (const Refined& one : said.refined)
-    json["refined"].push_back({{"plan", one.rank + 1},
-                               {"settings", one.settings},
-                               {"step_time_s", seconds_of(one.replayed)},
-                               {"tokens_s_gpu", one.replayed.tokens_s_gpu},
-                               {"peak_reserved_gib", gib_of(one.replayed.reserved)},
-                               {"capacity_gib", gib_of(one.replayed.capacity)}});
-  json["launch"] = Json::array();
-  for (const LaunchText& one : said.launches)
-    json["launch"].push_back({{"program", one.program},
-                              {"file", one.file},
-                              {"text", one.text},
-                              {"not_said", one.left},
-                              {"settings", said.launched}});
-  if (outcome.complete && outcome.best.empty() && outcome.nearest_known)
-    json["nearest"] = {{"settings", said.space.words(said.space.cores()[outcome.nearest_core], 0)},
-                       {"lacks_gib", gib_of(outcome.nearest_lacks)}};
-  if (!said.relaxed.empty()) json["would_give"] = said.relaxed;
-  return json;
 }
 
 }  // namespace sim::planner

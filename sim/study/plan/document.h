@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/answer/run_cost.h"
 #include "sim/output/document.h"
 #include "sim/study/plan/constraints.h"
 #include "sim/study/plan/launch/launch_writer.h"
@@ -20,14 +21,13 @@ struct SearchReport {
   const Outcome& outcome;
   const Wanted& wanted;
   std::string model, cluster;
-  double price_per_gpu_hour = 0;      // 0: unknown
+  answer::CostBasis cost;
   std::vector<Neighbour> neighbours;  // of the best plan
   std::vector<LaunchText> launches;   // for the plan to launch
   std::string launched;  // settings of the plan to launch: the best plan or its refined form
   std::vector<Refined> refined;      // refined forms of the best few plans
   std::vector<std::string> relaxed;  // no plan fits: a setting whose removal helps, and the result
   std::vector<Lifted> lifted;        // with --constraints: the one worth most first
-  double power_w = 0;                // of a board at its limit; 0: unknown
   const OwnPlan* own = nullptr;      // the plan that the search starts from
 };
 

@@ -12,7 +12,7 @@
 //             conventional plans only, then among all, until no candidate is much faster than the
 //             best
 //     prove   best first, as above. A plan whose bound is above the best replays is not computed
-//     tight   replays plans in full that leave less memory free than is wanted and may be faster
+//     tight   replays plans in full that leave less memory free than is wanted and may be better
 //     list    replays further plans that are likely to fit, until `list` distinct plans are known
 //
 // Invariants

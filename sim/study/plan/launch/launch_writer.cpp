@@ -320,14 +320,9 @@ LaunchText hostfile(const Plan& plan, const topology::Cluster& cluster) {
   return out;
 }
 
-}  // namespace
-
-std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
-                                 const std::string& cluster, const input::Machine& machine,
-                                 const std::vector<std::string>& settings, Launcher launcher,
-                                 const OwnScript* own) {
-  LaunchNodes nodes = launch_nodes(plan, model, machine.cluster.node.gpus, launcher);
-  nodes.cores = machine.cluster.node.cpu_cores;
+// The texts of all programs, not read back. Those that cannot run the plan have none.
+std::vector<LaunchText> written(const Plan& plan, const std::string& model,
+                                const LaunchNodes& nodes, const OwnScript* own) {
   std::vector<LaunchText> all = {megatron(plan, model, nodes, own),
                                  torchtitan(plan, model, nodes),
                                  bridge(plan, model, nodes),
@@ -335,6 +330,28 @@ std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
                                  nemo(plan, megatron_left(plan, Program::nemo_1), nodes),
                                  nanotron(plan, nodes)};
   if (plan.sharding.deepspeed_optimizer) all.push_back(deepspeed(plan));
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> launch_programs(const Plan& plan, const std::string& model,
+                                         const input::Machine& machine) {
+  const LaunchNodes nodes =
+      launch_nodes(plan, model, machine.cluster.node.gpus, Launcher::torchrun);
+  std::vector<std::string> programs;
+  for (LaunchText& one : written(plan, model, nodes, nullptr))
+    if (!one.text.empty()) programs.push_back(std::move(one.program));
+  return programs;
+}
+
+std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
+                                 const std::string& cluster, const input::Machine& machine,
+                                 const std::vector<std::string>& settings, Launcher launcher,
+                                 const OwnScript* own) {
+  LaunchNodes nodes = launch_nodes(plan, model, machine.cluster.node.gpus, launcher);
+  nodes.cores = machine.cluster.node.cpu_cores;
+  std::vector<LaunchText> all = written(plan, model, nodes, own);
   std::vector<std::string> beside = settings;
   beside.push_back("cluster=" + cluster);
   const bool takes_model = own != nullptr && !model.empty();  // the script may not describe it

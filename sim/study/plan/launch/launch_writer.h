@@ -33,4 +33,8 @@ std::vector<LaunchText> launches(const program::Plan& plan, const std::string& m
                                  Launcher launcher = Launcher::torchrun,
                                  const OwnScript* own = nullptr);
 
+// The programs that start the plan: those that `launches` writes a text for, in its order.
+std::vector<std::string> launch_programs(const program::Plan& plan, const std::string& model,
+                                         const input::Machine& machine);
+
 }  // namespace sim::planner

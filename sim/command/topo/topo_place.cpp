@@ -7,7 +7,7 @@
 #include "sim/answer/answer.h"
 #include "sim/answer/evaluate.h"
 #include "sim/command/common/watch.h"
-#include "sim/command/topo.h"
+#include "sim/command/topo/topo.h"
 #include "sim/input/plan/plan.h"
 #include "sim/output/document.h"
 #include "sim/study/tune/place.h"

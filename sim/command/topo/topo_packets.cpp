@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "sim/cluster/network/packet_check.h"
-#include "sim/command/topo.h"
+#include "sim/command/topo/topo.h"
 #include "sim/output/document.h"
 
 namespace sim::command {

@@ -1,6 +1,6 @@
 // topo.cpp — `rehearse topo`: checks a cluster or a network, times its collectives, draws it, and
 // imports descriptions of other tools.
-#include "sim/command/topo.h"
+#include "sim/command/topo/topo.h"
 
 #include <fmt/format.h>
 
@@ -16,6 +16,7 @@
 #include "sim/cluster/topology/draw.h"
 #include "sim/cluster/topology/draw_svg.h"
 #include "sim/cluster/topology/inspect.h"
+#include "sim/command/common/csv_option.h"
 #include "sim/command/common/watch.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/cluster/import_cluster.h"
@@ -40,6 +41,21 @@ bool is_cluster(const std::string& name) {
   if (name.ends_with(".textproto") || name.ends_with(".json")) return true;
   return static_cast<bool>(input::locate(input::Kind::topology, name)) &&
          name.find('/') == std::string::npos && name.find('.') == std::string::npos;
+}
+
+// The plan of --plan: its name or its settings, then settings of the command line.
+input::PlanFile plan_asked(const Options& options) {
+  std::vector<std::string> all = split_settings(options.text("plan"));
+  const bool named = all.front().find('=') == std::string::npos;
+  const std::string path = named ? workload_path(all.front()) : "";
+  if (named) all.erase(all.begin());
+  const Given from = options.named(1);
+  if (!from.name.empty())
+    throw Stop{exit_usage,
+               fmt::format("--plan has its own cluster: leave out '{0}', or write cluster={0}",
+                           from.name)};
+  all.insert(all.end(), from.settings.begin(), from.settings.end());
+  return need(input::load_plan(path, all));
 }
 
 input::Machine machine_of(const Given& from) {
@@ -235,10 +251,34 @@ std::vector<double> drawn_times(const input::Machine& machine, int seeds, answer
   return times;
 }
 
+std::vector<output::Column> time_columns(bool drawn) {
+  using output::Show;
+  std::vector<output::Column> columns = {{"bytes", "size", "", 0, false, "", 1, Show::bytes},
+                                         {"seconds", "time", "us", 1, false, "", 1e6},
+                                         {"algorithm_gb_per_second", "algbw", "GB/s", 2},
+                                         {"bus_gb_per_second", "busbw", "GB/s", 2},
+                                         {"algorithm", "algorithm", "", 0, true},
+                                         {"protocol", "protocol", "", 0, true},
+                                         {"busiest_link", "busiest link", "", 0, true},
+                                         {"busy", "busy", "", 0, false, " %", 100}};
+  if (drawn)
+    columns.insert(columns.end(), {{"mean_s", "mean", "us", 1, false, "", 1e6},
+                                   {"low_s", "90 % from", "us", 1, false, "", 1e6},
+                                   {"high_s", "to", "us", 1, false, "", 1e6}});
+  return columns;
+}
+
 int time(const Options& options, Globals globals) {
-  const input::Machine machine = machine_of(given(options));
+  const input::Machine machine =
+      options.has("plan") ? plan_asked(options).machine : machine_of(given(options));
+  const std::string csv = csv_file(options, globals);
+  if (options.has("compare")) {
+    options.only({"plan", "compare", "csv"});
+    return topo_compare(machine, options, globals);
+  }
   const bool packets = options.choice("network", "isolated", {"isolated", "ns-3"}) == "ns-3";
   const CollectiveAsked asked = asked_of(options, machine.cluster, packets);
+  if (packets && !csv.empty()) throw Stop{exit_usage, "--network ns-3 has no --csv: use --json"};
   if (packets) return topo_packets(machine.cluster, asked, globals);
   const auto [name, kind, all_groups, least, most] = asked;
   const std::vector<int>& ranks = all_groups.front();
@@ -246,26 +286,14 @@ int time(const Options& options, Globals globals) {
   answer::Site& site = *need(sites.of(machine));
   network::Network& network = *site.network;
   const network::Groups groups{all_groups};
-  using output::Show;
+  const int seeds = static_cast<int>(options.number("seeds", 1, 1, 1000));
   output::Rows rows{
       "rows",
       fmt::format(
           "{} of {} GPUs on {}{}", name, ranks.size(), machine.cluster.name,
           all_groups.size() > 1 ? fmt::format(", {} groups at once", all_groups.size()) : ""),
-      {{"bytes", "size", "", 0, false, "", 1, Show::bytes},
-       {"seconds", "time", "us", 1, false, "", 1e6},
-       {"algorithm_gb_per_second", "algbw", "GB/s", 2},
-       {"bus_gb_per_second", "busbw", "GB/s", 2},
-       {"algorithm", "algorithm", "", 0, true},
-       {"protocol", "protocol", "", 0, true},
-       {"busiest_link", "busiest link", "", 0, true},
-       {"busy", "busy", "", 0, false, " %", 100}},
+      time_columns(seeds > 1),
       {}};
-  const int seeds = static_cast<int>(options.number("seeds", 1, 1, 1000));
-  if (seeds > 1)
-    rows.columns.insert(rows.columns.end(), {{"mean_s", "mean", "us", 1, false, "", 1e6},
-                                             {"low_s", "90 % from", "us", 1, false, "", 1e6},
-                                             {"high_s", "to", "us", 1, false, "", 1e6}});
   for (std::int64_t bytes = least; bytes <= most; bytes *= 2) {
     const network::Answer answer = need(network.answer(kind, groups, Bytes{bytes}));
     const double took = seconds(answer.duration);
@@ -287,17 +315,16 @@ int time(const Options& options, Globals globals) {
     }
     if (bytes > most / 2) break;
   }
+  if (!csv.empty()) write_csv(csv, rows);
   output::Document document;
   document.blocks.emplace_back(output::Values{"", {output::value("collective", "", name)}});
   document.blocks.emplace_back(std::move(rows));
-  say(globals, "topo-time", document);
+  if (csv != "-") say(globals, "topo-time", document);
   return exit_yes;
 }
 
-// Use of the links, by number, over a step of a plan on the cluster.
-std::vector<double> heat(const std::string& plan, topology::Cluster& cluster,
-                         const std::vector<std::string>& settings) {
-  const input::PlanFile file = need(input::load_plan(workload_path(plan), settings));
+// Use of the links, by number, over a step of a plan on its cluster.
+std::vector<double> heat(const input::PlanFile& file, topology::Cluster& cluster) {
   answer::Sites sites;
   const answer::CheckedPlan checked_plan = checked(file, sites);
   answer::Site& site = checked_plan.site();
@@ -324,11 +351,10 @@ int export_drawing(const Options& options, Globals globals) {
   topology::Cluster cluster;
   std::vector<double> busy;
   topology::WayLatencies ways;
-  const Given from = given(options);
   if (options.has("plan")) {
-    busy = heat(options.text("plan"), cluster, from.settings);
+    busy = heat(plan_asked(options), cluster);
   } else {
-    const input::Machine machine = machine_of(from);
+    const input::Machine machine = machine_of(given(options));
     if (format == "simgrid") ways = ways_of(machine);
     cluster = machine.cluster;
     const int most = format == "simgrid" ? std::min(cluster.nodes, 8) : cluster.nodes;
@@ -363,8 +389,9 @@ int export_drawing(const Options& options, Globals globals) {
 
 }  // namespace
 
-int run_topo(const Arguments& arguments, Globals globals) {
-  Options options("topo");
+namespace {
+
+void declare_topo(Options& options) {
   options.value("claim", "SHARE", "check: bisection that is claimed, as a share of full (1)")
       .value("collective", "NAME",
              "time: all_reduce (default), all_gather, reduce_scatter, "
@@ -375,13 +402,18 @@ int run_topo(const Arguments& arguments, Globals globals) {
       .value("max", "SIZE", "time: the largest, 1GiB by default")
       .value("seeds", "N",
              "time: draws of the flows' hash (fabric.hash_seed): mean and 90 % range (default 1)")
+      .values("compare", "FILE",
+              "time: a log of nccl-tests or another measured table beside its prediction")
+      .value("csv", "FILE", "time: also the table into FILE; -: on stdout instead of the text")
       .value("like", "CLUSTER",
              "import: what the files do not say, with -o: the GPU, rates, latencies")
       .value("format", "NAME", "export: svg (default), dot, simgrid")
       .value("nodes", "N",
              "export: the first N nodes; by default all, drawn once where they are alike, or 8 "
              "for simgrid")
-      .value("plan", "PLAN", "export: the nodes of this plan, cables coloured by their use in it")
+      .value("plan", "PLAN",
+             "a plan's name, or its settings in quotes; time: its cluster; export: its nodes, "
+             "cables coloured by their use")
       .value("seed", "N", "place: of the search, 1 by default")
       .value("moves", "N", "place: tried by the search; by default as many as take seconds")
       .value("network", "NAME",
@@ -390,8 +422,15 @@ int run_topo(const Arguments& arguments, Globals globals) {
       .output("output,o", "FILE",
               "export: write there instead of stdout; place: the nodes in their new order, a line "
               "each; import: a whole cluster")
-      .words(1, 1000)
-      .parse(arguments, globals);
+      .words(1, 1000);
+}
+
+}  // namespace
+
+int run_topo(const Arguments& arguments, Globals globals) {
+  Options options("topo");
+  declare_topo(options);
+  options.parse(arguments, globals);
   struct Subcommand {
     const char* what;
     const char* of;
@@ -403,7 +442,8 @@ int run_topo(const Arguments& arguments, Globals globals) {
       {"time",
        "cluster",
        time,
-       {"collective", "ranks", "groups", "min", "max", "seeds", "network"}},
+       {"plan", "compare", "csv", "collective", "ranks", "groups", "min", "max", "seeds",
+        "network"}},
       {"place", "plan", topo_place, {"seed", "moves", "network", "output"}},
       {"import", "file", import, {"like", "output"}},
       {"export", "cluster", export_drawing, {"format", "nodes", "plan", "output"}}};
@@ -413,7 +453,7 @@ int run_topo(const Arguments& arguments, Globals globals) {
     all.emplace_back(kind.what);
     if (what != kind.what) continue;
     options.only(kind.options);
-    if (options.words().size() < 2)
+    if (options.words().size() < 2 && !options.has("plan"))
       throw Stop{exit_usage, fmt::format("topo {}: name a {}", what, kind.of)};
     return kind.run(options, globals);
   }

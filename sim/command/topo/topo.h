@@ -7,6 +7,7 @@
 #include "sim/cluster/collective/collective.h"
 #include "sim/cluster/topology/cluster.h"
 #include "sim/command/common/command.h"
+#include "sim/input/cluster/cluster.h"
 
 namespace sim::command {
 
@@ -24,5 +25,8 @@ struct CollectiveAsked {
 
 // Compares a collective by max-min sharing with a packet-level simulation.
 int topo_packets(const topology::Cluster& cluster, const CollectiveAsked& asked, Globals globals);
+
+// Compares measured collectives, the files of --compare, with their predictions on a machine.
+int topo_compare(const input::Machine& machine, const Options& options, Globals globals);
 
 }  // namespace sim::command

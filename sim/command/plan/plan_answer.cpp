@@ -1,0 +1,148 @@
+#include "sim/command/plan/plan_answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/answer/resolve_balanced.h"
+#include "sim/base/text.h"
+#include "sim/command/common/csv_option.h"
+#include "sim/command/common/interrupt.h"
+#include "sim/command/common/session.h"
+#include "sim/command/common/watch.h"
+#include "sim/command/report.h"
+#include "sim/input/cluster/import_text.h"
+#include "sim/input/fields/cluster_fields.h"
+#include "sim/output/json.h"
+#include "sim/output/output.h"
+#include "sim/study/plan/document.h"
+
+namespace sim::command {
+
+namespace {
+
+// Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
+void launch(planner::SearchReport& said, planner::Launcher launcher) {
+  const planner::Replayed& best = said.outcome.best.front();
+  const planner::PlanShape& core = said.space.cores()[best.core];
+  said.launched = said.space.words(core, best.variant);
+  std::int64_t least = best.step_ps;
+  // For other objectives only refined forms of the best plan count.
+  const bool any = said.wanted.objective == planner::Objective::time;
+  for (const planner::Refined& one : said.refined)
+    if ((any || one.rank == 0) && one.replayed.step_ps < least) {
+      least = one.replayed.step_ps;
+      said.launched = one.settings;
+    }
+  const std::vector<std::string_view> launched = input::words_of(said.launched);
+  const std::vector<std::string> words(launched.begin(), launched.end());
+  program::Plan plan = said.space.plan(core, best.variant);
+  input::Machine machine = said.space.bases()[core.base].file.machine;
+  if (least < best.step_ps) {
+    const input::PlanFile file = need(input::load_plan("", words));
+    machine = file.machine;
+    plan = answer::resolve_balanced(checked(file, kept_sites())).plan();
+  }
+  std::vector<std::string> beside = input::cluster_settings_of(words);
+  for (const std::string& one : words)
+    if (said.model.empty() && one.starts_with("architecture.")) beside.push_back(one);
+  const bool script = said.own != nullptr && said.own->script;
+  said.launches = planner::launches(plan, said.model, said.cluster, machine, beside, launcher,
+                                    script ? &*said.own->script : nullptr);
+}
+
+}  // namespace
+
+bool RunningSearch::goes_on() const {
+  const double passed =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  return !interrupted() && (limit_ == 0 || passed < limit_);
+}
+
+bool RunningSearch::show(const planner::Progress& now) {
+  std::string text = now.best_s > 0 ? fmt::format("best {:.3f} s", now.best_s) : "no plan yet";
+  if (now.least_s > 0) text += fmt::format("; nothing can be below {:.3f} s", now.least_s);
+  text += "; " + counted(now.replayed, "replay");
+  progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text,
+                 [&] { return output::line(planner::found(space_, *now.found)); });
+  // A first plan takes few replays: the time limit waits for it.
+  return now.seeking ? !interrupted() : goes_on();
+}
+
+PlanOutput plan_output(const Options& options, const Globals& globals) {
+  return {options.text("output"), options.text("report"), csv_file(options, globals),
+          options.has("overwrite")};
+}
+
+void say_failures(const std::vector<std::string>& failures) {
+  constexpr std::size_t most = 3;
+  if (failures.empty()) return;
+  note(
+      fmt::format("a bug of ours: our program failed {}, and left out what it failed on; please "
+                  "report it",
+                  counted(std::ssize(failures), "time")));
+  for (std::size_t i = 0; i < std::min(most, failures.size()); ++i) note("  " + failures[i]);
+}
+
+int answer_plan(PlanTask& task, const PlanOutput& into, const Globals& globals) {
+  if (task.space.cores().empty()) throw Stop{exit_data, why_impossible(task.space)};
+  answer::Sites& sites = kept_sites();
+  RunningSearch asking(task, globals);
+  const auto shown = [&](const planner::Progress& now) { return asking.show(now); };
+  const auto goes_on = [&] { return asking.goes_on(); };
+  const planner::Space& space = task.space;
+  std::vector<std::string> failures;
+  planner::Wanted wanted = task.wanted;
+  wanted.failures = &failures;
+  if (task.own)
+    task.own->replayed =
+        planner::replayed(checked(task.own->file, sites), task.own->file.framework, wanted);
+  const planner::Outcome outcome = planner::find_best(space, sites, wanted, shown);
+  planner::SearchReport said{
+      space, outcome, wanted, task.question.model, task.question.cluster, task.cost, {}, {}, {},
+      {},    {},      {}};
+  if (task.own) said.own = &*task.own;
+  if (!outcome.best.empty()) {
+    const planner::Replayed& best = outcome.best.front();
+    if (outcome.complete) {
+      said.refined = planner::refined(space, sites, wanted, outcome.best, goes_on);
+      said.neighbours = planner::neighbours(space, sites, wanted, best, goes_on);
+    }
+    if (outcome.complete && task.asks_constraints)
+      said.lifted = planner::lifted_constraints(task.question, space, sites, task.wanted, shown);
+    launch(said, task.launcher);
+  } else if (outcome.complete) {
+    said.relaxed = planner::relaxed(task.question, sites, wanted, shown);
+  }
+  asking.clear();
+  const output::Document document = planner::document(said);
+  const auto json = [&] { return output::document("plan", planner::to_json(said)).dump(2) + "\n"; };
+  if (!into.page.empty()) write_page(into.page, document);
+  if (!into.folder.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(into.folder, error);
+    std::string problem = error ? into.folder + ": " + error.message() : "";
+    if (problem.empty()) problem = output::write_file(into.folder + "/plan.json", json());
+    const output::Rows* found = document.table("plans");
+    const std::string table = found == nullptr ? "" : output::csv(*found);
+    if (problem.empty()) problem = output::write_file(into.folder + "/results.csv", table);
+    if (!problem.empty()) throw Stop{exit_io, problem};
+    std::string names = "plan.json, results.csv";
+    for (const std::string& name :
+         write_launches(into.folder, said.launches, task.earlier, into.overwrite))
+      names += ", " + name;
+    if (!globals.quiet) note(fmt::format("results in {}: {}", into.folder, names));
+  }
+  const output::Rows* plans = document.table("plans");
+  if (!into.csv.empty())
+    write_csv(into.csv, plans == nullptr ? output::Rows{"plans", "", {}, {}} : *plans);
+  if (into.csv != "-") print(globals.json ? json() : output::text(document));
+  say_failures(failures);
+  if (!outcome.complete && interrupted()) return exit_interrupted;
+  if (!failures.empty()) return exit_bug;
+  return outcome.best.empty() ? exit_no : exit_yes;
+}
+
+}  // namespace sim::command
