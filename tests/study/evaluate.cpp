@@ -246,31 +246,32 @@ TEST_CASE("study: the single changes of a plan, in order") {
   using Texts = std::vector<std::string>;
   CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=8", "pp=4", "micro_batch=4",
                "global_batch=32", "sequence=4096", "zero=0"}) ==
-        Texts{"avoid_record_streams=true", expandable, "distributed_optimizer=true",
-              "micro_batch=2", "micro_batch=1", block + "8", "recompute=full",
-              "first_stage_layers=5", "last_stage_layers=5", "zero=2", "zero=3", "tp=2", "cp=2",
-              "pp=8"});
+        Texts{"avoid_record_streams=true", expandable, "attention_mask=false", "cross_entropy=te",
+              "distributed_optimizer=true", "micro_batch=2", "micro_batch=1", block + "8",
+              "recompute=full", "first_stage_layers=5", "last_stage_layers=5", "zero=2", "zero=3",
+              "tp=2", "cp=2", "pp=8"});
   // There are no replicas to trade for other degrees. Chunks have 8 layers; an end stage may give
   // one of its layers to a chunk of the other.
   CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=8", "pp=2", "tp=4", "virtual_stages=2",
                "schedule=interleaved-1f1b", "global_batch=32", "sequence=4096", "attention=unfused",
                "sequence_parallel=false", "avoid_record_streams=true"}) ==
-        Texts{expandable, "sequence_parallel=true", "attention=flash", "recompute=selective",
-              block + "8", "recompute=full", "first_stage_layers=14", "last_stage_layers=14",
-              "virtual_stages=1 schedule=1f1b"});
+        Texts{expandable, "cross_entropy=te", "sequence_parallel=true", "attention=flash",
+              "recompute=selective", block + "8", "recompute=full", "first_stage_layers=14",
+              "last_stage_layers=14", "virtual_stages=1 schedule=1f1b"});
   CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=8", "zero=2", "global_batch=8",
-               "sequence=4096", "recompute=full"}) == Texts{"avoid_record_streams=true", expandable,
-                                                            "fsdp.reshard_after_forward=true",
-                                                            "tp=2", "cp=2", "pp=2"});
+               "sequence=4096", "recompute=full"}) ==
+        Texts{"avoid_record_streams=true", expandable, "cross_entropy=one_kernel",
+              "fsdp.reshard_after_forward=true", "tp=2", "cp=2", "pp=2"});
   // With two layers per stage an end stage cannot give one layer to each of fifteen others. Nor can
   // it with four layers and three others.
   CHECK(texts({"model=llama-2-7b", "cluster=abci-a", "gpus=16", "pp=16", "schedule=zb-h1",
-               "global_batch=32", "sequence=4096"}) == Texts{"avoid_record_streams=true",
-                                                             expandable, block + "2",
-                                                             "recompute=full", "schedule=1f1b"});
+               "global_batch=32", "sequence=4096"}) ==
+        Texts{"avoid_record_streams=true", expandable, "attention_mask=false", "cross_entropy=te",
+              block + "2", "recompute=full", "schedule=1f1b"});
   CHECK(texts({"model=llama-2-7b", "architecture.layers=16", "cluster=abci-a", "gpus=4", "pp=4",
                "global_batch=32", "sequence=4096", "avoid_record_streams=true", expandable}) ==
-        Texts{block + "4", "recompute=full", "first_stage_layers=1", "last_stage_layers=1"});
+        Texts{"attention_mask=false", "cross_entropy=te", block + "4", "recompute=full",
+              "first_stage_layers=1", "last_stage_layers=1"});
 }
 
 TEST_CASE("study: state that is too large for a GPU fits in shards or behind a smaller stage") {

@@ -45,6 +45,15 @@ class Checker {
 
   void run(const v1::Framework& framework) {
     for (const v1::Statement& statement : framework.says()) check(statement);
+    for (int i = 0; i < framework.search_size(); ++i) {
+      const std::string& one = framework.search(i);
+      if (!one.ends_with("=true") || find_plan_field(one.substr(0, one.find('='))) == nullptr)
+        problems_.push_back(
+            {source_.where(framework, "search", i),
+             fmt::format("'{}' turns on no switch of a plan; write for example "
+                         "overlap_grad_reduce=true",
+                         one)});
+    }
   }
 
  private:
@@ -261,6 +270,8 @@ Framework framework_of(const std::string& name, const std::map<std::string, File
     out.files.insert(out.files.begin(), file->message);
     if (out.refused.empty()) out.refused = file->message->refuse();
     if (out.family.empty()) out.family = file->message->family();
+    out.search.insert(out.search.end(), file->message->search().begin(),
+                      file->message->search().end());
     out.one_layer_chunks = out.one_layer_chunks || file->message->one_layer_chunks();
     if (!file->message->has_based_on()) break;
     const std::string& base = file->message->based_on();

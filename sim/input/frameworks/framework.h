@@ -34,8 +34,10 @@ struct Framework {
   std::string family;              // its name in residuals of measured runs
   std::vector<std::string> also;   // other names
   std::vector<std::string> bases;  // base frameworks, nearest first
-  bool one_layer_chunks = false;   // of pipelines whose table leaves the chunks out
-  std::string refused;             // reason why it is not simulated; "": it is
+  std::vector<std::string>
+      search;                     // settings that a search of plans states: "tp_comm_overlap=true"
+  bool one_layer_chunks = false;  // of pipelines whose table leaves the chunks out
+  std::string refused;            // reason why it is not simulated; "": it is
   std::vector<std::shared_ptr<const rehearse::v1::Framework>> files;  // farthest base first
 };
 

@@ -190,6 +190,12 @@ std::vector<Block> estimate_blocks(const answer::Answer& answer) {
                              "does not apply to a mixture of experts"});
     return blocks;
   }
+  if (answer.plan.shards_parameters() || answer.host.optimizer.n + answer.host.activations.n > 0) {
+    blocks.emplace_back(Note{"",
+                             "the closed-form estimate (arXiv 2411.06465) counts whole parameters "
+                             "and nothing on CPUs: it does not apply to this plan"});
+    return blocks;
+  }
   blocks.emplace_back(Note{
       "", fmt::format(
               "closed-form estimate (arXiv 2411.06465, first stage): {:.2f} GiB, {} the 80 % "

@@ -152,8 +152,6 @@ class Space {
   Diagnostics read(const Question& question);
   void read_setting(const std::string& text, std::map<std::string, std::string>& said,
                     std::vector<std::vector<std::string>>& axes, Diagnostics& problems);
-  // The limits of the framework that the settings name, without those that the user waives.
-  std::vector<const Limit*> limits_in(const std::vector<std::string>& settings) const;
   void check_settings(const std::map<std::string, std::string>& said, Diagnostics& problems) const;
   Diagnostics absent_modules() const;
   Diagnostics load_bases(const Question& question,

@@ -12,6 +12,7 @@
 #include "sim/input/fields/cluster_fields.h"
 #include "sim/input/fields/fields.h"
 #include "sim/input/fields/plan_fields.h"
+#include "sim/input/frameworks/framework.h"
 #include "sim/input/plan/draft.h"
 #include "sim/input/plan/whatif.h"
 #include "sim/program/plan/context_plan.h"
@@ -205,13 +206,20 @@ Settings all_settings(const Question& question) {
   return all;
 }
 
+// The stated framework, the first of several; "": none.
+std::string framework_in(const Settings& settings) {
+  constexpr std::string_view key = "framework=";
+  for (const std::string& one : settings)
+    if (one.starts_with(key)) return one.substr(key.size(), one.find(',') - key.size());
+  return "";
+}
+
 // Whether the stated framework uses PyTorch's context_parallel as its only method. `any` is some
 // plan of the model.
 bool shares_as_torch(Settings any, const Settings& settings) {
-  const auto named = std::ranges::find_if(
-      settings, [](const std::string& one) { return one.starts_with("framework="); });
-  if (named == settings.end()) return false;
-  any.push_back(named->substr(0, named->find(',')));  // the first of several values
+  const std::string framework = framework_in(settings);
+  if (framework.empty()) return false;
+  any.push_back("framework=" + framework);
   const Result<input::DraftPlan> file = input::load_draft("", any);
   return file && !program::context_method(file->plan).torch.empty();
 }
@@ -260,13 +268,6 @@ Result<std::vector<Settings>> Space::unsaid_axes(const Question& question) const
   return axes;
 }
 
-std::vector<const Limit*> Space::limits_in(const Settings& settings) const {
-  std::string framework;
-  for (const std::string& one : settings)
-    if (one.starts_with("framework=")) framework = one.substr(10);
-  return limits_of(framework, stated_);
-}
-
 // Loads the bases. `others` has for each base the settings that are not searched.
 Diagnostics Space::load_bases(const Question& question,
                               const std::vector<std::vector<std::string>>& others) {
@@ -286,6 +287,9 @@ Diagnostics Space::load_bases(const Question& question,
         base.shares_sequences |= !domains_.context_said && one.starts_with(unsaid_context);
       }
       if (!domains_.ep_said && gpus % ep != 0) continue;
+      if (const input::Framework* named = input::find_framework(framework_in(settings)))
+        for (const std::string& one : named->search)
+          if (!stated_.contains(one.substr(0, one.find('=')))) settings.push_back(one);
       for (const std::string& one : settings) base.words += (base.words.empty() ? "" : " ") + one;
       const std::string plain = fmt::format("schedule={}", schedule::default_schedule().name);
       for (const char* one : {"tp=1", "cp=1", "pp=1", "micro_batch=1", "virtual_stages=1",
@@ -297,7 +301,7 @@ Diagnostics Space::load_bases(const Question& question,
         return problems;
       }
       base.file = *file;
-      base.limits = limits_in(settings);
+      base.limits = limits_of(framework_in(settings), stated_);
       bases_.push_back(std::move(base));
     }
   return problems;

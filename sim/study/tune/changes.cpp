@@ -97,6 +97,21 @@ void offer_free_changes(Changes& changes) {
     p.environment.allocator_options = with_segments(p);
     return !had;
   });
+  // Fused attention masks by itself; the mask of the data loader is sequence x sequence bytes.
+  changes.offer("attention_mask=false", [](Plan& p) {
+    return p.stack.attention != program::AttentionBackend::unfused &&
+           std::exchange(p.stack.attention_mask, false);
+  });
+  // Losses without an fp32 copy of the logits. TransformerEngine's kernels are Megatron-LM's.
+  changes.offer(changes.plan().shards_parameters() ? "cross_entropy=one_kernel"
+                                                   : "cross_entropy=te",
+                [](Plan& p) {
+                  using program::CrossEntropy;
+                  const auto had = std::exchange(
+                      p.stack.cross_entropy,
+                      p.shards_parameters() ? CrossEntropy::one_kernel : CrossEntropy::te);
+                  return had == CrossEntropy::stepwise || had == CrossEntropy::native;
+                });
   changes.offer("distributed_optimizer=true", [](Plan& p) {
     return !p.shards_parameters() && !std::exchange(p.sharding.distributed_optimizer, true);
   });

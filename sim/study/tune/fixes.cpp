@@ -86,8 +86,9 @@ std::vector<output::Block> fixes_blocks(const Fixes& fixes, const std::string& k
             output::Data{key, Json::array()}};
   }
   const std::string what =
-      fixes.pairs ? "no single change is enough; pairs that are, smallest first, each replayed"
-                  : "single changes of the plan, smallest first, each replayed";
+      fixes.pairs ? "no single change is enough; pairs that are, the least change first, each "
+                    "replayed"
+                  : "single changes of the plan, the least change first, each replayed";
   output::Rows rows{
       key,
       fmt::format("{} (tp, cp, pp: at the same number of GPUs)\n"
