@@ -121,7 +121,8 @@ void fit_network(const input::Machine& machine, const std::vector<CollectiveSamp
 //  - the residual after the fit is above 25 %;
 //  - a level ended at its bound, such as a rate at the peak of the GPU;
 //  - fewer distinct shapes than parameters that moved;
-//  - collectives of fewer than five distinct sizes.
+//  - collectives of fewer than five distinct sizes;
+//  - the rate of products fell by the share of long runs, which the profile counts apart.
 void keep_doubtful(const input::ProfileDraft& base, Fit& fit);
 
 // How a sample's GPU relates to the profile's GPU.

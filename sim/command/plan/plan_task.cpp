@@ -67,7 +67,8 @@ planner::Wanted wanted_of(const Options& options, const input::RunResiduals& res
   if (wanted.objective == Objective::gpus && wanted.tokens_s == 0)
     refuse("--objective gpus: say the rate that they must reach, --rate TOKENS_PER_SECOND");
   if (options.has("headroom")) {
-    const Parsed<Bytes> size = parse_bytes(options.text("headroom"));
+    const std::string text = options.text("headroom");
+    const Parsed<Bytes> size = parse_bytes(text == "0" ? "0B" : text);
     if (const auto* problem = std::get_if<std::string>(&size)) refuse("--headroom: " + *problem);
     wanted.headroom = std::get<Bytes>(size);
   }

@@ -61,9 +61,14 @@ struct Finished {
   Diagnostics problems;
 };
 
-// Precision and attention of a plan that names a framework and leaves them to it.
+// Equal experts, if the plan does not state its routes. Precision and attention of a plan that
+// names a framework and leaves them to it.
 std::vector<std::string> assumed_of(const v1::Plan& plan, const program::Plan& resolved) {
   std::vector<std::string> all;
+  if (resolved.architecture.is_mixture() &&
+      resolved.experts.routing == program::Routing::balanced &&
+      plan.router() == v1::Plan::routing_unset)
+    all.emplace_back("each expert gets as many tokens (router=skewed draws others)");
   if (!plan.has_framework()) return all;
   const auto value = [&](const char* field) {
     return text_of(find_plan_field(field)->place.get(resolved));

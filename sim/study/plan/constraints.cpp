@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
 
 #include "sim/base/text.h"
 
@@ -11,12 +14,32 @@ namespace sim::planner {
 namespace {
 
 constexpr int most_times_gpus = 64;  // up to this multiple is tried if no plan fits
+// Settings that the search does not vary, tried if no plan fits: less memory for the same work, and
+// the optimizer on the CPU.
+constexpr std::array<std::string_view, 3> less_memory = {
+    "avoid_record_streams=true", "attention_mask=false", "cross_entropy=te"};
+constexpr std::array<std::string_view, 1> on_cpu = {"optimizer_cpu_offload=true"};
 
 // Replaces a setting of the question, or adds it.
 void set(Question& question, const std::string& key, const std::string& value) {
   std::erase_if(question.settings,
                 [&](const std::string& one) { return one.starts_with(key + "="); });
   question.settings.push_back(key + "=" + value);
+}
+
+// Adds those of the settings that the question does not state, and returns all that were added.
+std::string add_unsaid(Question& question, std::span<const std::string_view> settings) {
+  std::string added;
+  for (const std::string_view one : settings) {
+    const auto says = [&](const std::string& said) {
+      return said.starts_with(one.substr(0, one.find('=') + 1));
+    };
+    if (std::ranges::any_of(question.settings, says) || std::ranges::any_of(question.job, says))
+      continue;
+    question.settings.emplace_back(one);
+    added += (added.empty() ? "" : " ") + std::string(one);
+  }
+  return added;
 }
 
 struct Constraint {
@@ -100,6 +123,22 @@ std::vector<std::string> relaxed(const Question& question, answer::Sites& sites,
                                 static_cast<double>(best.step_ps) * 1e-12,
                                 space->words(space->cores()[best.core], best.variant)));
   };
+  if (!wanted.headroom || wanted.headroom->n > 0) {
+    const std::optional<Bytes> asked = std::exchange(wanted.headroom, Bytes{});
+    ask(question, "with --headroom 0");
+    wanted.headroom = asked;
+  }
+  Question smaller = question;
+  std::string added;
+  const std::size_t before = found.size();
+  for (const std::span<const std::string_view> settings :
+       {std::span<const std::string_view>(less_memory),
+        std::span<const std::string_view>(on_cpu)}) {
+    const std::string more = add_unsaid(smaller, settings);
+    if (more.empty() || found.size() > before) continue;
+    added += (added.empty() ? "" : " ") + more;
+    ask(smaller, "with " + added);
+  }
   for (std::size_t i = 0; i < question.settings.size(); ++i) {
     const std::string& one = question.settings[i];
     if (one.starts_with("global_batch=") || one.starts_with("sequence=")) continue;

@@ -27,8 +27,8 @@ std::vector<Lifted> lifted_constraints(const Question& question, const Space& sp
                                        answer::Sites& sites, const Wanted& wanted,
                                        const std::function<bool(const Progress&)>& go_on);
 
-// If no plan fits: a setting whose removal helps, or else the number of GPUs that helps, with the
-// best plan then, one line each.
+// If no plan fits: what helps, with the best plan then, one line each. Tried are no headroom,
+// settings that save memory, the removal of each setting, and at last more GPUs.
 std::vector<std::string> relaxed(const Question& question, answer::Sites& sites, Wanted wanted,
                                  const std::function<bool(const Progress&)>& go_on);
 
