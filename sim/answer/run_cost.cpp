@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/plain_number.h"
 #include "sim/base/text.h"
 
 namespace sim::answer {
@@ -21,18 +22,18 @@ std::string cost_text(const CostBasis& basis, double tokens_s_gpu, int gpus) {
   const RunCost all = run_cost(basis, tokens_s_gpu, gpus);
   std::string text;
   if (basis.price_per_gpu_hour > 0)
-    text += fmt::format("cost: {:.4g} per million tokens, at {} per GPU and hour\n",
-                        all.per_million_tokens, shortest(basis.price_per_gpu_hour));
+    text += fmt::format("cost: {} per million tokens, at {} per GPU and hour\n",
+                        plain_number(all.per_million_tokens), shortest(basis.price_per_gpu_hour));
   if (basis.power_w > 0)
     text += fmt::format(
-        "energy: {:.4g} kWh per million tokens: boards at {} W, without CPUs, switches and "
+        "energy: {} kWh per million tokens: boards at {} W, without CPUs, switches and "
         "cooling (PUE)\n",
-        all.kwh_per_million_tokens, shortest(basis.power_w));
+        plain_number(all.kwh_per_million_tokens), shortest(basis.power_w));
   if (basis.tokens > 0) {
-    text += fmt::format("{:.4g} tokens: {:.4g} days on {}", basis.tokens, all.days,
-                        counted(gpus, "GPU"));
-    if (basis.price_per_gpu_hour > 0) text += fmt::format(", cost {:.4g}", all.cost);
-    if (basis.power_w > 0) text += fmt::format(", {:.4g} MWh", all.mwh);
+    text += fmt::format("{} tokens: {} days on {}", plain_number(basis.tokens),
+                        plain_number(all.days), counted(gpus, "GPU"));
+    if (basis.price_per_gpu_hour > 0) text += fmt::format(", cost {}", plain_number(all.cost));
+    if (basis.power_w > 0) text += fmt::format(", {} MWh", plain_number(all.mwh));
     text += "\n";
   }
   return text;

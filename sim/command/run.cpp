@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 
+#include "sim/answer/cluster_notes.h"
 #include "sim/answer/evaluate.h"
 #include "sim/answer/interval.h"
 #include "sim/answer/pass_times.h"
@@ -169,11 +170,21 @@ void add_assumptions(const input::PlanFile& file, const answer::Site& site,
       output::Note{"", fmt::format("assumed: {}", fmt::join(assumed, "; "))});
 }
 
+void add_cluster_notes(const answer::CheckedPlan& plan, output::Document& document) {
+  std::vector<std::string> notes = answer::cluster_notes(plan.site());
+  const std::string paths = answer::paths_note(plan.site().machine.cluster, plan->world());
+  if (!paths.empty()) notes.push_back(paths);
+  if (notes.empty()) return;
+  document.blocks.emplace_back(output::Data{"cluster_notes", output::Json(notes)});
+  document.blocks.emplace_back(output::Note{"", fmt::format("{}", fmt::join(notes, "\n"))});
+}
+
 // The cost, energy and days of the run, where they are known.
 void add_cost(const Options& options, const input::Machine& machine, const answer::Answer& answer,
               output::Document& document) {
-  const answer::CostBasis basis =
-      cost_basis(options, machine.price_per_gpu_hour, machine.gpu.power_w);
+  // The energy of a whole training is of interest without a limit of power as well.
+  const double power_w = options.has("tokens") ? machine.gpu.board_power_w() : machine.gpu.power_w;
+  const answer::CostBasis basis = cost_basis(options, machine.price_per_gpu_hour, power_w);
   const double rate = answer::tokens_per_second_gpu(answer);
   const int gpus = static_cast<int>(answer.plan.world());
   const std::string text = answer::cost_text(basis, rate, gpus);
@@ -249,6 +260,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (fits)
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});
   if (fits) add_cost(options, site.machine, answer, document);
+  add_cluster_notes(plan, document);
   add_assumptions(file, site, document);
   recordings.add_timelines(answer, document);
   recordings.add_kernels(answer, document);

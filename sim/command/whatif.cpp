@@ -62,13 +62,16 @@ std::vector<input::Variant> variants_of(const Options& options, study::WhatifSet
   if (settings.plan.empty() && settings.settings.empty() && settings.launch.empty())
     throw Stop{exit_usage, "name a plan, or --megatron-args"};
   if (!settings.plan.empty()) settings.plan = workload_path(settings.plan);
+  for (const std::string& text : options.list("variant"))
+    variants.push_back(need(input::parse_variant(text)));
   Diagnostics problems;
   std::set<std::string> asked;
   for (const input::Variant& variant : variants)
     for (const std::string& text : variant.settings)
       if (asked.insert(text).second)
-        ask({text, fmt::format("{}, {}", options.text("variants"), text.substr(0, 80))}, settings,
-            problems);
+        ask({text,
+             fmt::format("{}, {}", options.text("variants", "command line"), text.substr(0, 80))},
+            settings, problems);
   std::vector<input::Vary> varies;
   for (const std::string& text : options.list("vary")) {
     const input::Vary& vary = varies.emplace_back(need(input::parse_vary(text)));
@@ -85,7 +88,8 @@ std::vector<input::Variant> variants_of(const Options& options, study::WhatifSet
   const std::vector<input::Variant> more = need(input::combinations(varies));
   variants.insert(variants.end(), more.begin(), more.end());
   if (variants.empty())
-    throw Stop{exit_usage, "nothing varies: --vary KEY=V1,V2 or --variants FILE"};
+    throw Stop{exit_usage,
+               "nothing varies: --vary KEY=V1,V2, --variant 'KEY=VALUE ...' or --variants FILE"};
   return variants;
 }
 
@@ -116,6 +120,9 @@ int run_whatif(const Arguments& arguments, Globals globals) {
       .values("vary", "KEY=V1,V2",
               "a setting of the plan or its cluster; may be given again: all "
               "combinations")
+      .values("variant", "SETTINGS",
+              "one variant with settings of its own: 'cluster=gb200-nvl72 cluster.node.gpus=64'; "
+              "may be given again")
       .value("variants", "FILE", "variants with names, schema whatif.proto")
       .value(
           "price", "NUMBER",
@@ -125,7 +132,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
       .value("network", "NAME", "isolated (default), or coupled: all traffic shares the links")
       .value("seeds", "N",
              "draws of chance per variant: mean and 90 % range over N seeds of flow hashes and of "
-             "jitter (default 1)")
+             "jitter (default 8 where flows are hashed over several leaves, else 1)")
       .value("jobs,j", "N", "worker processes (default: the cores)")
       .words(0, 1000);
   declare_plan(options);
@@ -136,7 +143,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   const std::string csv = csv_file(options, globals);
   study::WhatifSettings settings;
   const std::vector<input::Variant> variants = variants_of(options, settings);
-  settings.seeds = static_cast<int>(options.number("seeds", 1, 1, 1000));
+  settings.seeds = options.has("seeds") ? static_cast<int>(options.number("seeds", 1, 1, 1000)) : 0;
   settings.workers = static_cast<int>(options.number("jobs", cores(), 1, 1024));
   settings.coupled = is_coupled(options);
   settings.memory = detail_of(options, settings.coupled ? "--network coupled" : "");

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "sim/base/plain_number.h"
 #include "sim/base/text.h"
 #include "sim/output/csv.h"
 #include "sim/output/glossary.h"
@@ -229,7 +230,7 @@ std::string number_text(const Column& column, double value) {
   value *= column.scale;
   switch (column.show) {
     case Show::general:
-      return fmt::format("{:.{}g}", value, column.digits);
+      return plain_number(value, column.digits);
     case Show::change:
       return fmt::format("{:+.{}f}", value, column.digits);
     case Show::bytes:

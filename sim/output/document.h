@@ -22,7 +22,7 @@ namespace sim::output {
 // How text shows numbers that are not whole.
 enum class Show {
   fixed,    // `digits` digits after the point
-  general,  // `digits` significant digits: 1.234e+05
+  general,  // `digits` significant digits: 123,400
   change,   // with its sign
   bytes,    // "12.34 GiB"
 };

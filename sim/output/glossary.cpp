@@ -60,8 +60,11 @@ constexpr std::array terms = std::to_array<Term>({
      "Equal-cost multi-path: a switch hashes each flow to one of its uplinks, so flows may "
      "collide; write fabric.kind=leaf_spine, with fabric.hash_seed for another draw."},
     {"energy",
-     "Energy of the GPU boards at their power limit (gpu.power_w), without CPUs, switches and "
+     "Energy of the GPU boards at gpu.power_w, or at their rated power, without CPUs, switches and "
      "cooling (PUE); `plan --objective energy` finds the plan with the least."},
+    {"ethernet",
+     "A network that hashes each flow to one path: write fabric.kind=leaf_spine, and the rate that "
+     "it reaches as transport.bandwidth and transport.message_latency."},
     {"events",
      "Failures of a campaign, of all nodes in the pool: also those that hit a spare, a node in "
      "repair, or a job that is down already."},
@@ -93,9 +96,18 @@ constexpr std::array terms = std::to_array<Term>({
      "Model FLOPs utilisation: the model's FLOP/s over the GPU's peak, recomputation not "
      "counted."},
     {"microbatch", "The sequences that pass through the pipeline together."},
-    {"mtbf", "Mean time between failures."},
+    {"mtbf",
+     "Mean time between failures: `campaign --mtbf` takes that of the whole job, and --gpu-mtbf "
+     "that "
+     "of one GPU, as vendors state it."},
+    {"nvl72",
+     "A rack of 72 GPUs in one NVLink domain, the cluster gb200-nvl72; cluster.node.gpus=64 takes "
+     "64 of each rack, as many jobs do."},
     {"nvls", "NVLink SHARP: an all-reduce whose sums are made in the NVLink switches."},
     {"offload", "Tensors or optimizer state kept in CPU memory."},
+    {"other",
+     "The account of a step's time, or the category of memory, that holds the rest: driver calls, "
+     "the loss over all ranks, tensors of no named kind."},
     {"outside the allocator",
      "Device memory that PyTorch's allocator does not see: the CUDA context, "
      "NCCL's buffers, library workspaces."},
@@ -108,8 +120,8 @@ constexpr std::array terms = std::to_array<Term>({
     {"peak", "The most bytes held at one time during the step."},
     {"pipeline parallelism", "Stages hold consecutive layers and pass microbatches on (pp)."},
     {"power",
-     "Power limit of a GPU board, gpu.power_w of the cluster; with it `run`, `plan` and "
-     "`whatif` print energy (kWh, MWh)."},
+     "Power limit of a GPU board, gpu.power_w; below the board's rated power it slows products in "
+     "proportion, and with it `run` and `plan` print energy."},
     {"price",
      "What one GPU costs per hour, in your currency: price_per_gpu_hour of the cluster, or "
      "--price; with it `run`, `plan`, `whatif` and `campaign` print the cost."},
@@ -131,6 +143,9 @@ constexpr std::array terms = std::to_array<Term>({
     {"retries",
      "Times that a cudaMalloc failed and the allocator gave its cached memory back to the "
      "driver and asked again; the device is idle meanwhile."},
+    {"roce",
+     "RDMA over Converged Ethernet: transport.bandwidth sets the share of a NIC's rate that it "
+     "reaches, transport.message_latency its extra latency; see ethernet."},
     {"segment", "Memory that the caching allocator got from the driver in one call."},
     {"sequence parallelism",
      "Tensor-parallel ranks share the tokens where they do not share the "

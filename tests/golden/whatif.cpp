@@ -155,10 +155,81 @@ TEST_CASE("golden: doc leads from words of an architect to fields") {
   says("cost", "--objective cost");
   says("energy", "gpu.power_w");
   says("power", "gpu.power_w");
+  says("gpu.power_w", "below the board's rated power, products slow");
+  says("mtbf", "--gpu-mtbf");
+  says("roce", "transport.bandwidth");
+  says("ethernet", "fabric.kind=leaf_spine");
+  says("nvl72", "cluster.node.gpus=64");
+  says("transport.name", "they change no time");
+  says("other", "category of memory");
   says("ecmp", "fabric.kind=leaf_spine");
   says("events", "a node in repair");
   says("interruptions", "stop a running job");
   for (const char* kind : {"single_switch", "fat_tree", "rail_optimised", "rail_only",
                            "three_level", "leaf_spine", "dragonfly", "torus"})
     says("fabric.kind", std::string(kind) + ":");
+}
+
+TEST_CASE("golden: a power limit below the rating is named where it costs time") {
+  const std::string folder = golden::scratch("power-limit");
+  const std::string words = "./rehearse run " + plan + "-q ";
+  CHECK(run(words + "gpu.power_w=700", folder).out.find("limited to") == std::string::npos);
+  const golden::Finished limited = run(words + "gpu.power_w=500", folder);
+  INFO(limited.out << limited.err);
+  CHECK(
+      limited.out.find("limited to 500 of 700 W (gpu.power_w): matrix products take 1.40 times as "
+                       "long\n") != std::string::npos);
+  const json notes =
+      json::parse(run(words + "gpu.power_w=500 --json", folder).out)["result"]["cluster_notes"];
+  REQUIRE(notes.size() == 1);
+  const std::string varied = text_of("--vary gpu.power_w=700,500", folder);
+  INFO(varied);
+  CHECK(reason_of(varied, "gpu.power_w=500").find("limited to 500 of 700 W") != std::string::npos);
+  CHECK(reason_of(varied, "gpu.power_w=700").find("limited to") == std::string::npos);
+  // The energy of a whole training needs no limit: boards have their rated power.
+  const std::string whole = run(words + "--tokens 1e12", folder).out;
+  INFO(whole);
+  CHECK(whole.find("1,000,000,000,000 tokens: ") != std::string::npos);
+  CHECK(whole.find("boards at 700 W") != std::string::npos);
+}
+
+TEST_CASE("golden: whatif has no cost without a price, and one variant may have its own settings") {
+  const std::string folder = golden::scratch("whatif-variant");
+  const std::string command =
+      "--vary cluster=dgx-h100,dgx-h200 --price dgx-h100=2,base=2 --tokens 1e12 ";
+  const std::string text = text_of(command, folder);
+  INFO(text);
+  CHECK(text.find("No price: cluster=dgx-h200; write --price NAME=NUMBER for each") !=
+        std::string::npos);
+  const json rows = json::parse(text_of(command + "--json", folder))["result"];
+  CHECK(rows[1]["cost"].is_number());
+  CHECK(rows[2]["cost"].is_null());
+  CHECK(rows[2]["cost_per_million_tokens"].is_null());
+  CHECK(rows[2]["energy_mwh"].is_number());
+  const std::string racks = text_of(
+      "gpus=128 --vary cluster=dgx-b200,gb200-nvl72 --variant 'cluster=gb200-nvl72 "
+      "cluster.node.gpus=64' --variant 'cluster=dgx-b200 cluster.node.gpus=64'",
+      folder);
+  INFO(racks);
+  CHECK(racks.find("A setting for one variant alone: --variant 'cluster=gb200-nvl72 "
+                   "SETTING=VALUE'") != std::string::npos);
+  CHECK(reason_of(racks, "cluster=gb200-nvl72").find("impossible") != std::string::npos);
+  CHECK(reason_of(racks, "cluster=gb200-nvl72 cluster.node.gpus=64").find("step ") !=
+        std::string::npos);
+  CHECK(reason_of(racks, "cluster=dgx-b200 cluster.node.gpus=64")
+            .find("dgx-b200 describes nodes of 8") != std::string::npos);
+}
+
+TEST_CASE("golden: hashed paths are several draws in whatif, and one in run, which says so") {
+  const std::string folder = golden::scratch("hashed-paths");
+  const std::string hashed =
+      "fabric.kind=leaf_spine fabric.nodes_per_leaf=1 fabric.oversubscription=2 ";
+  const std::string one = run("./rehearse run " + plan + hashed + "-q", folder).out;
+  INFO(one);
+  CHECK(one.find("one draw of the paths: the hash of fabric.hash_seed=0") != std::string::npos);
+  const json rows =
+      json::parse(text_of(hashed + "--vary fabric.hash_seed=0,1 --json", folder))["result"];
+  CHECK(rows[0]["draws"] == 8);
+  const std::string single = text_of(hashed + "--vary fabric.hash_seed=1 --seeds 1", folder);
+  CHECK(reason_of(single, "fabric.hash_seed=1").find("one draw of the paths") != std::string::npos);
 }

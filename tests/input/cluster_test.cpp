@@ -260,3 +260,29 @@ TEST_CASE("input: what a file says of a node and of a fabric arrives, field by f
   CHECK(f.leaf_hop.ps == 0);
   CHECK(f.spine_hop.ps == 700'000);
 }
+
+TEST_CASE("input: a power limit above the rated power of the board is refused") {
+  const std::string path = support::in_repository("topologies/dgx-b200.textproto");
+  CHECK(problems(load_cluster(path, {"gpu.power_w=1000"})).empty());
+  CHECK(contains(problems(load_cluster(path, {"gpu.power_w=2000"})),
+                 "2000 W is above the 1000 W that the board is rated for (gpu.rated_power_w); "
+                 "write 1000 or less"));
+  CHECK(problems(load_cluster(path, {"gpu.power_w=2000", "gpu.rated_power_w=2000"})).empty());
+}
+
+TEST_CASE("input: settings that no node of the file has, or that change no time, are noted") {
+  const auto notes = [](const char* cluster, const std::vector<std::string>& settings) {
+    const auto machine = load_cluster(
+        support::in_repository("topologies/" + std::string(cluster) + ".textproto"), settings);
+    REQUIRE(machine);
+    std::string all;
+    for (const std::string& note : machine->notes) all += note + "\n";
+    return all;
+  };
+  CHECK(notes("gb200-nvl72", {"node.gpus=64"}).empty());
+  CHECK(contains(notes("dgx-b200", {"node.gpus=64"}),
+                 "node.gpus=64: dgx-b200 describes nodes of 8; check that a node of 64 GPUs with 8 "
+                 "NICs exists"));
+  CHECK(
+      contains(notes("dgx-b200", {"transport.name=roce"}), "transport.name=roce changes no time"));
+}

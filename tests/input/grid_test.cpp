@@ -108,6 +108,12 @@ TEST_CASE("input: mistakes in a grid are reported at their place") {
   CHECK(contains(with("families", again + "families"), "two points 'f/gpus8-tp4-pp2-mbs1'"));
 }
 
+TEST_CASE("input: a setting of the cluster does not vary in a grid; whatif varies it") {
+  CHECK(contains(with("keys: \"tp", "keys: \"fabric.oversubscription tp"),
+                 "'fabric.oversubscription' is a setting of the cluster, and a grid varies plans; "
+                 "write `rehearse whatif PLAN --vary fabric.oversubscription="));
+}
+
 TEST_CASE("input: a grid's name is one folder's, not a way out of the one that is there") {
   for (const char* name : {"../../x", "..", ".", "/tmp/x", "a/b", "a\\nb"}) {
     CAPTURE(name);

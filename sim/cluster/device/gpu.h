@@ -22,8 +22,11 @@ struct Gpu {
   double fp4_flops = 0;         // 0: not supported
   int compute_capability = 80;  // 80, 90, 100
   double power_w = 0;           // limit that the site sets for a board, W; 0: none
+  double rated_power_w = 0;     // of a board by its data sheet, W; 0: not known
 
   bool operator==(const Gpu&) const = default;
+  // The watts that a board is billed for; 0: not known.
+  double board_power_w() const { return power_w > 0 ? power_w : rated_power_w; }
   double peak(model::Precision p) const {
     switch (p) {
       case model::Precision::fp16:

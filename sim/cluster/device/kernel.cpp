@@ -48,8 +48,7 @@ double hbm_seconds(double bytes, const Gpu& gpu, double fraction) {
 
 // Share of the rate that the power limit leaves to long work.
 double long_rate(const Gpu& gpu, const GemmProfile& gemm) {
-  const bool capped = gpu.power_w > 0 && gemm.power_w > 0;
-  return gemm.throttled * (capped ? std::min(1.0, gpu.power_w / gemm.power_w) : 1.0);
+  return gemm.throttled / power_slowdown(gpu, gemm);
 }
 
 // Monotone: the factor never falls as the product gets longer.
@@ -204,6 +203,16 @@ double memory_seconds(const Operation& o, const Gpu& gpu, const Profile& profile
 
 bool supports(const Gpu& gpu, const Profile& profile, model::Precision precision) {
   return gpu.peak(precision) > 0 && peak_fraction(profile.gemm, precision) > 0;
+}
+
+double measured_power_w(const Gpu& gpu, const GemmProfile& gemm) {
+  if (gpu.rated_power_w <= 0) return gemm.power_w;
+  return gemm.power_w > 0 ? std::min(gemm.power_w, gpu.rated_power_w) : gpu.rated_power_w;
+}
+
+double power_slowdown(const Gpu& gpu, const GemmProfile& gemm) {
+  const double measured = measured_power_w(gpu, gemm);
+  return gpu.power_w > 0 && measured > 0 ? std::max(1.0, measured / gpu.power_w) : 1.0;
 }
 
 Duration time(const model::Operation& operation, const Gpu& gpu, const Profile& profile) {

@@ -24,12 +24,12 @@
 // P f e r c is multiplied by `misaligned` if the rows of an operand are not a multiple of 16 bytes
 // (n or k; for a weight gradient n or m).
 //
-// The power limit divides main by c' = throttled x min(1, W / W'), W the site's limit and W' that
-// of the profile. A kernel that is timed alone hits the limit only after `boost`: main / (1 - (1 -
-// c') share), with share = main / boost - 1 between 0 and 1. Measured: on B200 the clock falls
-// after 5 ms of work without pauses (flashinfer pull 2899), far less than a layer; capped boards
-// reach about as many FLOPs per watt (GB300: 1.23 TFLOP/s a watt at 500 W, 1.15-1.55 at 1,400 W;
-// facebookexperimental/triton pull 2023).
+// The power limit divides main by c' = throttled x min(1, W / W'), W the site's limit and W' the
+// smaller of the profile's and the board's rated power. A kernel that is timed alone hits the limit
+// only after `boost`: main / (1 - (1 - c') share), with share = main / boost - 1 between 0 and 1.
+// Measured: on B200 the clock falls after 5 ms of work without pauses (flashinfer pull 2899), far
+// less than a layer; capped boards reach about as many FLOPs per watt (GB300: 1.23 TFLOP/s a watt
+// at 500 W, 1.15-1.55 at 1,400 W; facebookexperimental/triton pull 2023).
 //
 // Fused attention. A thread block computes block_queries rows (backward: keys) against all others.
 // K is the number of others, halved under a causal mask, and d is the head size. There are 2
@@ -58,6 +58,13 @@ namespace sim::device {
 
 // Whether the GPU and the profile have this precision for matrix products.
 bool supports(const Gpu& gpu, const Profile& profile, model::Precision precision);
+
+// The power of a board from which on a limit slows nothing, W: the power that the products were
+// measured at, or the rated power if that is less or alone known. 0: not known.
+double measured_power_w(const Gpu& gpu, const GemmProfile& gemm);
+
+// How many times as long matrix products take under the site's limit of power; 1: as measured.
+double power_slowdown(const Gpu& gpu, const GemmProfile& gemm);
 
 // REQUIRES: check(profile) is empty; gpu has SMs and HBM; supports(operation.precision) for
 // matrix products and attention.

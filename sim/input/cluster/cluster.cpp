@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "sim/base/machine_error.h"
+#include "sim/base/text.h"
 #include "sim/input/cluster/hardware.h"
 #include "sim/input/cluster/hosts.h"
 #include "sim/input/cluster/node_rates.h"
@@ -186,6 +187,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   for (const std::string& one : overrides)
     settings.push_back({one, fmt::format("command line, {}", one.substr(0, 80))});
   const std::vector<std::string> conditions = places_of_conditions(cluster, source, settings);
+  const int described = cluster.node().gpus();
   problems = apply(settings, cluster, source);
   if (!problems.empty()) return problems;
 
@@ -224,6 +226,18 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
     machine.aliases.push_back({alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb,
                                alias.memory_only(), alias.gpus_per_node()});
   }
+  if (described > 0 && cluster.node().gpus() > described)
+    machine.notes.push_back(
+        fmt::format("node.gpus={}: {} describes nodes of {}; check that a node of {} GPUs with "
+                    "{} exists",
+                    cluster.node().gpus(), cluster.name(), described, cluster.node().gpus(),
+                    counted(cluster.node().nics(), "NIC")));
+  for (const std::string& one : overrides)
+    if (one.starts_with("transport.name=") || one.starts_with("cluster.transport.name="))
+      machine.notes.push_back(
+          fmt::format("{} changes no time: it names the network in tables of measurements; set "
+                      "transport.bandwidth and transport.message_latency",
+                      one.substr(0, 80)));
   machine.site = cluster.site();
   add_sources("cluster", cluster.source(), machine.sources);
   add_sources("GPU", cluster.gpu().source(), machine.sources);

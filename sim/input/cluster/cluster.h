@@ -30,6 +30,7 @@ struct Machine {
   std::vector<GpuAlias> aliases;
   std::string site;                  // name of the site in tables of measurements
   std::vector<std::string> sources;  // sources: "node: ABCI system overview"
+  std::vector<std::string> notes;    // what the settings make of the file's nodes
   std::string path;
   std::string text;  // canonical text of all fields; part of an answer's digest
 };

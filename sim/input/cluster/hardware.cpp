@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/text.h"
 #include "sim/input/cluster/spines.h"
 #include "sim/input/text/rules.h"
 
@@ -227,6 +228,13 @@ device::Gpu read_gpu(const v1::Gpu& from, HardwareLoad& load) {
   to.hbm = to_bandwidth(from.memory_bandwidth());
   to.sms = from.sms();
   to.power_w = from.power_w();
+  to.rated_power_w = from.rated_power_w();
+  if (to.rated_power_w > 0 && to.power_w > to.rated_power_w)
+    load.add(
+        from, "power_w",
+        fmt::format("{} W is above the {} W that the board is rated for "
+                    "(gpu.rated_power_w); write {} or less",
+                    shortest(to.power_w), shortest(to.rated_power_w), shortest(to.rated_power_w)));
   to.bf16_flops = to_flop_rate(from.bf16());
   to.tf32_flops = to_flop_rate(from.tf32());
   to.fp32_flops = to_flop_rate(from.fp32());

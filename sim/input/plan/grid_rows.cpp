@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/input/fields/cluster_fields.h"
 #include "sim/input/fields/plan_fields.h"
 
 namespace sim::input {
@@ -62,7 +63,12 @@ class AxisReader {
   Axis run() {
     for (const std::string& key : split(vary_.keys(), " \t")) {
       const FieldName name = plan_field(key);
-      if (!name.problem.empty())
+      if (is_cluster_setting(key + "="))
+        problem("keys", 0,
+                fmt::format("'{}' is a setting of the cluster, and a grid varies plans; write "
+                            "`rehearse whatif PLAN --vary {}={}`",
+                            key.substr(0, 80), key.substr(0, 80), values_text()));
+      else if (!name.problem.empty())
         problem("keys", 0, name.problem);
       else
         axis_.fields.push_back(name.field);
@@ -77,6 +83,12 @@ class AxisReader {
   void problem(const char* field, int index, std::string message) {
     good_ = false;
     problems_.push_back({source_.where(vary_, field, index), std::move(message)});
+  }
+
+  // The values of a block with one key: "1,2,4".
+  std::string values_text() const {
+    return vary_.rows_size() == 0 ? "V1,V2"
+                                  : fmt::format("{}", fmt::join(vary_.rows(), ",")).substr(0, 80);
   }
 
   void row(int index) {

@@ -49,6 +49,33 @@ Result<Vary> parse_vary(const std::string& text) {
   return vary;
 }
 
+Result<Variant> parse_variant(const std::string& text) {
+  Variant variant{"", {""}};
+  int depth = 0;
+  bool quoted = false;
+  for (const char c : text) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted) depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+    if (c != ' ' || depth != 0 || quoted)
+      variant.settings.back() += c;
+    else if (!variant.settings.back().empty())
+      variant.settings.emplace_back();
+  }
+  if (variant.settings.back().empty()) variant.settings.pop_back();
+  for (const std::string& setting : variant.settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == setting.size())
+      return Diagnostics{{fmt::format("command line, {}", text.substr(0, 80)),
+                          fmt::format("'{}' is not a setting; a variant is key=value key=value",
+                                      setting.substr(0, 80))}};
+    variant.name += (variant.name.empty() ? "" : " ") + setting;
+  }
+  if (variant.settings.empty())
+    return Diagnostics{
+        {"command line, --variant", "a variant is key=value key=value; it is empty"}};
+  return variant;
+}
+
 Result<std::vector<Variant>> combinations(const std::vector<Vary>& varies) {
   std::size_t count = varies.empty() ? 0 : 1;
   for (const Vary& vary : varies) {

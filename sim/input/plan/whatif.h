@@ -34,6 +34,10 @@ Result<WhatifFile> load_whatif(const std::string& path);
 // Parses "key=v1,v2". Commas inside brackets or quotes do not separate values.
 Result<Vary> parse_vary(const std::string& text);
 
+// Parses "key=value key=value", a variant that is named after its settings. Blanks inside brackets
+// or quotes do not separate settings.
+Result<Variant> parse_variant(const std::string& text);
+
 // All combinations; the first key changes slowest. A variant is named after its settings: "tp=4
 // pp=2".
 Result<std::vector<Variant>> combinations(const std::vector<Vary>& varies);

@@ -193,6 +193,7 @@ std::vector<Column> columns(const Shown& show) {
                              {"links", ""},
                              {"", "fabric link", ""}};
   all.push_back({"bound", ""});
+  all.push_back({"notes", ""});
   if (show.days) all.push_back({"days", "days", "", 1});
   if (show.cost) all.push_back({"cost", "cost", "", 4, false, "", 1, Show::general});
   if (show.energy) all.push_back({"energy_mwh", "energy", "MWh", 1});
@@ -210,6 +211,8 @@ std::vector<Column> columns(const Shown& show) {
 // Cells of a variant; values that exist only for variants that fit are null otherwise.
 std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, const Shown& show) {
   const auto fitting = [&](double value) { return row.fits ? Json(value) : Json(nullptr); };
+  // 0: the price, the power or the tokens are not known.
+  const auto known = [&](double value) { return value > 0 ? fitting(value) : Json(nullptr); };
   const auto running = [&](double value) {
     return row.problem.empty() ? Json(value) : Json(nullptr);
   };
@@ -226,7 +229,7 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, const Shown
                            change_text,
                            fitting(row.tokens_gpu),
                            fitting(row.tflops_gpu),
-                           fitting(row.cost_per_million_tokens),
+                           known(row.cost_per_million_tokens),
                            fitting(row.bubble),
                            accounts_json(row.accounts),
                            stages_json(row),
@@ -244,9 +247,10 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, const Shown
                    : link == nullptr ? "none"
                                      : fmt::format("{} {:.1f} %", link->kind, 100 * link->busy));
   all.emplace_back(row.bound);
-  if (show.days) all.push_back(fitting(row.days));
-  if (show.cost) all.push_back(fitting(row.cost));
-  if (show.energy) all.push_back(fitting(row.energy_mwh));
+  all.emplace_back(row.notes);
+  if (show.days) all.push_back(known(row.days));
+  if (show.cost) all.push_back(known(row.cost));
+  if (show.energy) all.push_back(known(row.energy_mwh));
   if (show.drawn) {
     all.emplace_back(row.draws);
     all.push_back(fitting(row.step_low));
@@ -271,7 +275,40 @@ std::string reason(const WhatifRow& row, const WhatifRow& base) {
   if (!row.problem.empty()) return text + "impossible: " + row.problem + "\n";
   if (!row.fits) return text + "out of memory: " + row.reason + more_outside(row, base) + "\n";
   if (&row != &base && base.fits) text += cause(row, base) + "\n  ";
-  return text + links_text(row, base) + "\n";
+  text += links_text(row, base) + "\n";
+  for (const std::string& note : row.notes) text += "  " + note + "\n";
+  return text;
+}
+
+// The names of variants that fit and lack a value that others have: "base, cluster=dgx-b200".
+std::string lacking(const std::vector<WhatifRow>& rows, double WhatifRow::*value) {
+  std::string names;
+  for (const WhatifRow& row : rows)
+    if (row.fits && row.*value <= 0) names += (names.empty() ? "" : ", ") + row.name;
+  return names;
+}
+
+// A line for each empty cell of the cost and of the energy.
+std::string missing(const std::vector<WhatifRow>& rows, const Shown& show) {
+  std::string text;
+  if (show.priced)
+    if (const std::string names = lacking(rows, &WhatifRow::cost_per_million_tokens);
+        !names.empty())
+      text += fmt::format("No price: {}; write --price NAME=NUMBER for each\n", names);
+  if (show.energy)
+    if (const std::string names = lacking(rows, &WhatifRow::energy_mwh); !names.empty())
+      text += fmt::format(
+          "No power: {}; write gpu.rated_power_w=WATTS, of a board by its data sheet\n", names);
+  return text;
+}
+
+// How to give one variant a setting that the others must not have.
+std::string setting_of_one(const std::vector<WhatifRow>& rows) {
+  for (const WhatifRow& row : rows)
+    if (!row.problem.empty() && !row.settings.empty())
+      return fmt::format("\nA setting for one variant alone: --variant '{} SETTING=VALUE'\n",
+                         fmt::join(row.settings, " "));
+  return "";
 }
 
 }  // namespace
@@ -310,6 +347,7 @@ WhatifRow whatif_row(const Json& json) {
   row.capacity_gib = number("capacity_gib");
   if (json.contains("reserved_most_gib")) row.reserved_most_gib = number("reserved_most_gib");
   row.bound = json.at("bound");
+  for (const Json& note : json.at("notes")) row.notes.push_back(note);
   for (const auto& [key, value] :
        {std::pair{"days", &row.days}, {"cost", &row.cost}, {"energy_mwh", &row.energy_mwh}})
     if (json.contains(key)) *value = number(key);
@@ -338,10 +376,17 @@ Document whatif_document(const std::vector<WhatifRow>& rows) {
       "TP, CP, DP, PP: seconds of the step that wait for that communication; mean of the ranks.\n"
       "Fabric link: the busiest outside of the nodes, as a share of the step\n";
   if (show.energy)
-    table.footnote += "Energy: boards at gpu.power_w, without CPUs, switches and cooling (PUE)\n";
+    table.footnote +=
+        "Energy: boards at gpu.power_w, or at their rated power, without CPUs, switches and "
+        "cooling (PUE)\n";
+  if (show.drawn)
+    table.footnote +=
+        "Step: mean over draws of chance (paths of hashed flows, jitter); --seeds N takes N "
+        "draws\n";
+  table.footnote += missing(rows, show);
   Document document;
   document.blocks.emplace_back(std::move(table));
-  document.blocks.emplace_back(Note{"", reasons});
+  document.blocks.emplace_back(Note{"", reasons + setting_of_one(rows)});
   return document;
 }
 

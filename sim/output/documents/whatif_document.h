@@ -41,6 +41,8 @@ struct WhatifRow {
   double step_low = 0, step_high = 0;
   // Why a changed setting may change nothing, or `same_as_base`; "": no rule applies.
   std::string bound;
+  // What a reader must know about the variant's cluster (answer/cluster_notes.h).
+  std::vector<std::string> notes;
 };
 
 Json to_json(const WhatifRow& row);

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "sim/answer/cluster_notes.h"
 #include "sim/answer/evaluate.h"
 #include "sim/answer/run_cost.h"
 #include "sim/base/drawn_range.h"
@@ -137,9 +138,11 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
   how.couple = settings.coupled;
   how.memory = settings.memory;
   const answer::Answer answer = answer::evaluate(*plan, how);
+  const device::Gpu& gpu = file->machine.gpu;
   const answer::CostBasis basis = {price_of_variant(variant, file->machine, settings),
-                                   file->machine.gpu.power_w, settings.tokens};
+                                   gpu.board_power_w(), settings.tokens};
   output::WhatifRow row = row_of(variant, answer, settings.memory, basis);
+  row.notes = answer::cluster_notes(**found);
   if (!row.fits) return row;
   const std::vector<LinkUse> uses = link_use(*plan, answer.run.step_time);
   if (!uses.empty()) {
@@ -178,18 +181,24 @@ output::WhatifRow whatif_row(const input::Variant& variant, const WhatifSettings
   std::vector<std::string> all = settings.settings;
   all.insert(all.end(), variant.settings.begin(), variant.settings.end());
   output::WhatifRow row = draw_row(variant, all, settings, sites);
-  if (settings.seeds <= 1 || !row.fits) return row;
   const Result<input::PlanFile> file = loaded(settings, all);
+  if (!file || !row.fits) return row;
+  const topology::Cluster& cluster = file->machine.cluster;
+  const bool paths = answer::draws_paths(cluster, file->plan->world());
+  const int seeds = settings.seeds > 0 ? settings.seeds : paths ? draws_of_paths : 1;
   std::vector<double> steps = {row.step};
-  for (int draw = 1; file && draw < settings.seeds; ++draw) {
-    const std::vector<std::string> drawn = settings_of_draw(file->machine.cluster, draw);
+  for (int draw = 1; draw < seeds; ++draw) {
+    const std::vector<std::string> drawn = settings_of_draw(cluster, draw);
     if (drawn.empty()) break;
     std::vector<std::string> with = all;
     with.insert(with.end(), drawn.begin(), drawn.end());
     const output::WhatifRow other = draw_row(variant, with, settings, sites);
     if (other.fits) steps.push_back(other.step);
   }
-  if (steps.size() > 1) set_range(std::move(steps), row);
+  if (steps.size() > 1)
+    set_range(std::move(steps), row);
+  else if (paths)
+    row.notes.push_back(answer::paths_note(cluster, file->plan->world()));
   return row;
 }
 

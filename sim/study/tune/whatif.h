@@ -20,6 +20,9 @@ namespace sim::study {
 // The most GPUs of a run on a coupled network. Above it a run takes a minute and over 2 GB.
 constexpr int most_coupled_gpus = 1 << 18;
 
+// Draws of the hash of flows per variant by default.
+constexpr int draws_of_paths = 8;
+
 struct WhatifSettings {
   std::string plan;                   // path; "": settings only
   std::string launch;                 // path of a launch script of Megatron-LM in place of a plan
@@ -33,8 +36,9 @@ struct WhatifSettings {
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   int workers = 1;
   // Random draws per variant. Draw i adds i to two seeds of the cluster: the ECMP hash of flows
-  // (fabric.hash_seed) and the differences of GPU speed (jitter.seed).
-  int seeds = 1;
+  // (fabric.hash_seed) and the differences of GPU speed (jitter.seed). 0: draws_of_paths where flows
+  // are hashed (leaf_spine, more than one leaf), else 1.
+  int seeds = 0;
 };
 
 // Replays one variant of settings.plan. An impossible variant has its reason.

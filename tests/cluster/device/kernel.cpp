@@ -53,6 +53,29 @@ TEST_CASE("device: a power limit slows runs in proportion, and kernels alone aft
   CHECK(us() == Approx(8192 / 0.8 + 2));
 }
 
+TEST_CASE("device: a power limit counts against the power of the board and of its profile") {
+  GemmProfile gemm;
+  Gpu gpu = sample::gpu();
+  const auto slowdown = [&](double limit, double rated, double measured) {
+    gpu.power_w = limit;
+    gpu.rated_power_w = rated;
+    gemm.power_w = measured;
+    return power_slowdown(gpu, gemm);
+  };
+  CHECK(slowdown(0, 1000, 1000) == 1);
+  CHECK(slowdown(750, 1000, 1000) == Approx(4.0 / 3));
+  CHECK(slowdown(1000, 1000, 1000) == 1);
+  CHECK(slowdown(400, 400, 700) == 1);  // a board of less power with a borrowed profile
+  CHECK(slowdown(200, 400, 700) == 2);
+  CHECK(slowdown(1000, 1100, 1000) == 1);
+  CHECK(slowdown(300, 400, 0) == Approx(4.0 / 3));
+  CHECK(slowdown(300, 0, 0) == 1);  // no power is known
+  CHECK(gpu.board_power_w() == 300);
+  gpu.power_w = 0;
+  gpu.rated_power_w = 400;
+  CHECK(gpu.board_power_w() == 400);
+}
+
 TEST_CASE("device: an fp32 weight gradient pays its role and part of the accumulation") {
   // The block time above over 0.9; the result, 12800 x 25600, read and written as fp32 is
   // 2.62144e9 bytes at 0.8 TB/s = 3276.8 us, half of it exposed.
