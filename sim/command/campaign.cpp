@@ -57,13 +57,14 @@ void describe(Options& options) {
       .value("gpus", "N", "of the job, beside --step-time")
       .value("gpus-per-node", "N", "beside --step-time (default 8)")
       .value("mtbf", "TIME", "mean time between failures of the whole job, or")
+      .value("gpu-mtbf", "TIME", "of one GPU, as vendors state it: the job's is this over its GPUs")
       .value("failures", "NAME", "a table of workloads/failures: what fails how often")
       .value("trace", "FILE", "a CSV of failures that happened, of the kinds of that table")
       .value("checkpoint-interval", "TIME", "of training between saves (default: the best)")
       .value("checkpoint-write", "TIME", "in which a save stops the job")
       .value("checkpoint-background", "TIME", "asynchronous: after it a save is complete")
       .value("storage", "RATE", "of the file system, for the size of the plan's own state")
-      .flag("asynchronous", "the job stands only while its state moves to the host")
+      .flag("asynchronous", "the job stops only while its state moves to the host")
       .value("detection", "TIME", "from a failure to the decision what to do")
       .value("restart", "TIME", "from there to training again, with the load of the checkpoint")
       .value("repair", "TIME",
@@ -172,8 +173,19 @@ Setup setup_of(const Options& options) {
     file.failures.clear();
     if (!(file.mtbf > 0)) refuse("mtbf", "the mean time between failures must be positive");
   }
-  if (options.has("failures") && options.has("mtbf"))
-    throw Stop{exit_usage, "--failures and --mtbf: one of them"};
+  if (options.has("gpu-mtbf")) {
+    setup.gpu_mtbf = span_option(options, "gpu-mtbf", 0);
+    file.mtbf = -1;
+    file.failures.clear();
+    if (!(setup.gpu_mtbf > 0))
+      refuse("gpu-mtbf", "the mean time between failures must be positive");
+    if (options.has("mtbf"))
+      throw Stop{exit_usage,
+                 "--mtbf is of the whole job, --gpu-mtbf of one GPU: write one of them"};
+  }
+  for (const char* mean : {"mtbf", "gpu-mtbf"})
+    if (options.has("failures") && options.has(mean))
+      throw Stop{exit_usage, fmt::format("--failures and --{}: one of them", mean)};
   const std::string beside = options.has("failures") ? "" : file.path;
   file.failures = options.text("failures", file.failures);
   if (options.has("failures")) file.mtbf = -1;

@@ -80,6 +80,23 @@ TEST_CASE("golden: an option of a campaign stands instead of what its file says,
   CHECK(result_of(other, "--spares 1")["restart_s"] == table["restart_s"]);
 }
 
+TEST_CASE("golden: --gpu-mtbf is that of the job times its GPUs, and a rare failure is doubted") {
+  const std::string folder = with_file("campaign-gpu-mtbf");
+  CHECK(result_of(folder, "--gpu-mtbf 192h") == result_of(folder, "--mtbf 3h"));
+  const auto text = [&](const std::string& options) {
+    return run("./rehearse campaign ./stated.textproto --seeds 2 " + options, folder).out;
+  };
+  const std::string of_gpu = text("--gpu-mtbf 192h");
+  INFO(of_gpu);
+  CHECK(of_gpu.find("mean time between failures of the job 3.0 h: that of a GPU, 8.0 d, over 64 "
+                    "GPUs\n") != std::string::npos);
+  const std::string rare = text("--mtbf 50000h");
+  INFO(rare);
+  CHECK(rare.find("0.0043 interruptions are expected: --mtbf is that of the whole job; write "
+                  "--gpu-mtbf") != std::string::npos);
+  CHECK(text("--gpu-mtbf 50000h").find("are expected") == std::string::npos);
+}
+
 TEST_CASE("golden: an option of a campaign that says nothing possible is refused by its name") {
   const std::string folder = with_file("campaign-refused");
   const auto refused = [&](const std::string& options, int code, const std::string& said) {
@@ -101,6 +118,10 @@ TEST_CASE("golden: an option of a campaign that says nothing possible is refused
   refused("--step-time 0 --gpus 64 --mtbf 3h", 65, "its time must be positive");
   refused(file + "--price 2x", 65, "'2x' is not a price");
   refused(file + "--failures rsc-1 --mtbf 3h", 64, "--failures and --mtbf: one of them");
+  refused(file + "--failures rsc-1 --gpu-mtbf 3h", 64, "--failures and --gpu-mtbf: one of them");
+  refused(file + "--mtbf 3h --gpu-mtbf 3h", 64,
+          "--mtbf is of the whole job, --gpu-mtbf of one GPU");
+  refused(file + "--gpu-mtbf 0", 65, "--gpu-mtbf: error: ");
   refused(file + "--step-time 10", 64, "--step-time and a plan: one of them");
   refused("tp=2 --step-time 10", 64, "--step-time and a plan: one of them");
   refused("--seeds 2", 64, "name a campaign or a plan, or give --step-time");

@@ -48,6 +48,9 @@ struct Builder {
   double reshard_of(const std::vector<std::string>& from, const std::vector<std::string>& to,
                     int lost) const;
   void slow_down(JobShape& shape, const Base& base);
+  int job_gpus(const Base& base) const;
+  // Of the whole job, from --mtbf or --gpu-mtbf; 0: neither is given.
+  double mtbf_of(const Base& base) const;
   void add_kinds(const Base& base, int nodes);
   void add_tiers(const Base& base);
   void add_phases(const Base& base);
@@ -224,6 +227,14 @@ double parts_of(input::PartOf part, const Base& base, int nodes) {
   return 1;
 }
 
+int Builder::job_gpus(const Base& base) const {
+  return steps != nullptr ? static_cast<int>(base.degrees.gpus()) : setup.gpus;
+}
+
+double Builder::mtbf_of(const Base& base) const {
+  return setup.gpu_mtbf > 0 ? setup.gpu_mtbf / job_gpus(base) : or_zero(setup.file.mtbf);
+}
+
 void Builder::add_kinds(const Base& base, int nodes) {
   Spec& spec = built.spec;
   const input::CampaignFile& file = setup.file;
@@ -231,17 +242,18 @@ void Builder::add_kinds(const Base& base, int nodes) {
   if (setup.kinds.empty()) {
     FailureKind any;
     any.name = "any failure";
-    any.life = {find_law("exponential"), or_zero(file.mtbf)};
+    const double mtbf = mtbf_of(base);
+    any.life = {find_law("exponential"), mtbf};
     any.detection = span(or_zero(file.restart.detection));
     if (setup.repair > 0) {
-      // `mtbf` holds for the job's own nodes. Spares fail as often.
+      // The rate holds for the job's own nodes. Spares fail as often.
       any.life.mean *= base.nodes;
       any.parts = nodes;
       any.takes = Takes::node;
       any.repair = {find_law("exponential"), setup.repair};
     }
     spec.kinds.push_back(any);
-    rate = in_use = file.mtbf > 0 ? 1 / file.mtbf : 0;
+    rate = in_use = mtbf > 0 ? 1 / mtbf : 0;
     detection = or_zero(file.restart.detection);
   }
   for (const input::FailureFields& from : setup.kinds) {
@@ -400,11 +412,11 @@ void Builder::check_rates(const Base& base) {
   const input::CampaignFile& file = setup.file;
   if (!(file.length > 0)) refuse(where(), "the campaign has no length; write for example 54 days");
   if (file.length > 3.1e9) refuse(where(), "the campaign lasts longer than a century");
-  const bool rates = file.mtbf > 0 || !setup.kinds.empty();
+  const bool rates = file.mtbf > 0 || setup.gpu_mtbf > 0 || !setup.kinds.empty();
   if (!rates)
     refuse(where(),
-           "nothing fails: give the mean time between failures (mtbf) or a table "
-           "of failures");
+           "nothing fails: give the mean time between failures of the job (--mtbf) or of a GPU "
+           "(--gpu-mtbf), or a table of failures");
   if (!(base.step.seconds > 0)) refuse(where(), "a step takes no time; its time must be positive");
   if (rates && built.costs.mtbf > 0 && built.costs.mtbf < base.step.seconds)
     refuse(where(),
@@ -468,7 +480,9 @@ Result<Built> build(const Setup& setup, Steps& steps) {
         for (JobShape& shape : shapes) shape.nodes = 0;
   built.memoryless = built.memoryless && spec.tiers.front().background.ns == 0;
   built.name = setup.file.name.empty() ? base.name : setup.file.name;
-  built.job_gpus = builder.steps != nullptr ? base.degrees.gpus() : setup.gpus;
+  built.job_gpus = builder.job_gpus(base);
+  built.gpu_mtbf = setup.gpu_mtbf;
+  built.table = !setup.kinds.empty();
   built.gpus = built.job_gpus + (nodes ? setup.file.spares * base.gpus_per_node : 0);
   built.gpus_per_node = base.gpus_per_node;
   built.tokens_per_step = builder.steps != nullptr ? base.step.tokens : 0;

@@ -22,7 +22,9 @@ struct Setup {
   std::string plan;                         // path; "": settings only
   std::vector<std::string> settings;        // from the command line
   std::vector<input::FailureFields> kinds;  // empty: use file.mtbf
-  // With file.mtbf: a failure takes a node for this mean time; 0: it takes none.
+  // Mean time between failures of one GPU, in place of file.mtbf; 0: not given.
+  double gpu_mtbf = 0;
+  // Without a table: a failure takes a node for this mean time; 0: it takes none.
   double repair = 0;
   bool load_in_restart = false;  // the stated restart contains the load of the checkpoint
   std::vector<input::TraceRow> trace;
@@ -59,6 +61,8 @@ struct Built {
   double price_per_gpu_hour = 0;
   int job_gpus = 0;         // without spares
   Costs costs;              // for the formulas
+  double gpu_mtbf = 0;      // of one GPU, if the user stated it; costs.mtbf is that of the job
+  bool table = false;       // failures come from a table
   bool memoryless = false;  // the renewal formula applies
   double least_interval = 0;
   double usual_interval = 0;

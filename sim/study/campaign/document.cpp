@@ -228,7 +228,7 @@ Rows copy_rows(const Built& built) {
             "copies of the state",
             {{"copy", "copy", "", 0, true},
              {"every_s", "every", "s", 2},
-             {"stands_s", "the job stands", "s", 3},
+             {"stands_s", "the job stops", "s", 3},
              {"complete_s", "complete after", "s", 3},
              {"load_s", "load", "s", 3},
              {"survives_nodes", "survives the loss of nodes", "", 0}},

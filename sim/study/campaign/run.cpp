@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/plain_number.h"
+#include "sim/base/text.h"
 #include "sim/output/table.h"
 
 namespace sim::campaign {
@@ -100,11 +102,31 @@ output::Json to_json(const Summary& summary, const Built& built) {
   return json;
 }
 
+namespace {
+
+// Which job a stated mean time between failures makes, and a doubt if it is hardly interrupted.
+std::string failures_text(const Summary& summary, const Built& built) {
+  std::string all;
+  if (built.gpu_mtbf > 0)
+    all += fmt::format("mean time between failures of the job {}: that of a GPU, {}, over {}\n",
+                       human_span(built.costs.mtbf), human_span(built.gpu_mtbf),
+                       counted(built.job_gpus, "GPU"));
+  const double expected = summary.days * seconds_per_day / built.costs.mtbf;
+  if (!built.table && built.gpu_mtbf == 0 && built.costs.mtbf > 0 && expected < 0.1)
+    all += fmt::format(
+        "{} interruptions are expected: --mtbf is that of the whole job; write --gpu-mtbf for "
+        "that of one GPU\n",
+        plain_number(expected, 2));
+  return all;
+}
+
+}  // namespace
+
 std::string text(const Summary& summary, const Built& built, const std::string& strip) {
-  std::string all = text(summary);
+  std::string all = text(summary) + failures_text(summary, built);
   all += fmt::format("\nseed {}  {}\n        = trains, - in a smaller shape, x down, w waits\n",
                      summary.first_seed, strip);
-  output::Table tiers({"<copy", "every", "stands", "complete after", "load", "<survives"});
+  output::Table tiers({"<copy", "every", "job stops", "complete after", "load", "<survives"});
   for (const Tier& tier : built.spec.tiers)
     tiers.row({tier.name, human_span(seconds(tier.interval)), human_span(seconds(tier.blocking)),
                human_span(seconds(tier.background)),

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/plain_number.h"
 #include "sim/base/text.h"
 #include "sim/output/table.h"
 
@@ -220,11 +221,11 @@ std::string sentences(const Summary& summary) {
                   percent(good.high), summary.interruptions.low, summary.interruptions.high);
   if (summary.renewal) text += fmt::format("renewal formula: {}\n", percent(*summary.renewal));
   if (summary.tokens_per_step > 0)
-    text += fmt::format("{:.4g} tokens, {} of what the undisturbed job would train\n",
-                        tokens(summary), percent(summary.effective.mean));
+    text += fmt::format("{} tokens, {} of what the undisturbed job would train\n",
+                        plain_number(tokens(summary)), percent(summary.effective.mean));
   if (summary.price_per_gpu_hour > 0)
-    text += fmt::format("{:.4g} GPU hours cost {:.4g}\n", summary.gpu_hours,
-                        summary.gpu_hours * summary.price_per_gpu_hour);
+    text += fmt::format("{} GPU hours cost {}\n", plain_number(summary.gpu_hours),
+                        plain_number(summary.gpu_hours * summary.price_per_gpu_hour));
   if (std::abs(summary.slowed) > 0.5e-6 * summary.wall.mean)
     text +=
         fmt::format("stragglers and other shapes {} {} of the kept time\n",

@@ -28,6 +28,7 @@ std::string set_interval(Setup& setup, const std::string& value) {
 
 std::string set_mtbf(Setup& setup, const std::string& value) {
   if (!setup.kinds.empty()) return "mtbf: a table of failures is given; their rates hold";
+  setup.gpu_mtbf = 0;
   return take_span(value, setup.file.mtbf);
 }
 
@@ -51,6 +52,7 @@ std::string set_rate(Setup& setup, const std::string& value) {
     return fmt::format("rate: '{}' is not a factor above 0", value);
   for (input::FailureFields& kind : setup.kinds) kind.life.mean /= factor;
   if (setup.kinds.empty()) setup.file.mtbf /= factor;
+  setup.gpu_mtbf /= factor;
   return "";
 }
 
