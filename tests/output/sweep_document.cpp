@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -46,6 +47,36 @@ TEST_CASE("output: a sweep ends with counts and best points and reasons and the 
   const output::Json json = result(output::sweep_answer(records));
   CHECK(json["oom"] == 1);
   CHECK(json["rule_80_percent"]["says_fits_replay_oom"] == 1);
+}
+
+TEST_CASE("output: the best of a sweep are one for each world size and each global batch") {
+  answer::Answer wide = sample::fits(), large = sample::fits();
+  wide.plan.mesh.dp = 4;
+  wide.plan.batch.global_batch = 32;
+  large.plan.batch.global_batch = 32;
+  const std::vector<output::Json> records = {
+      output::record({"00000000000000a0", "toy/a", "toy"}, sample::fits()),
+      output::record({"00000000000000b0", "toy/b", "toy"}, wide),
+      output::record({"00000000000000c0", "toy/c", "toy"}, large)};
+  const std::string said = text(output::sweep_answer(records));
+  INFO(said);
+  CHECK(said.find("fastest of each world size and global batch (per GPU") != std::string::npos);
+  CHECK(said.find("seq  GPUs  batch  TP") != std::string::npos);
+  const output::Json best = result(output::sweep_answer(records))["best"];
+  REQUIRE(best.size() == 3);
+  CHECK(best[0]["gbs"] == 16);
+  CHECK(best[1]["gbs"] == 32);
+  CHECK(best[2]["gpus"] == 16);
+  // A page draws the throughput over GPUs where they vary.
+  const auto scales = [](const std::vector<output::Json>& of) {
+    const output::Document page = output::sweep_document("toy", of);
+    return std::ranges::any_of(page.blocks, [](const output::Block& block) {
+      const auto* series = std::get_if<output::Series>(&block);
+      return series != nullptr && series->x == "gpus";
+    });
+  };
+  CHECK(scales(records));
+  CHECK(!scales({records[0], records[2]}));
 }
 
 TEST_CASE("output: the page of a sweep is as it was, and draws reasons only where there are any") {

@@ -49,23 +49,24 @@ TwoByTwo rule_against_replay(const std::vector<Json>& records) {
   return table;
 }
 
-// The fastest point per model, cluster, sequence and world size; no rows if nothing fits. A page
-// has room for more columns than a terminal.
+// The fastest point per model, cluster, sequence, world size and global batch; no rows if nothing
+// fits. The batch is a column where it varies. A page has room for more columns than a terminal.
 Rows best_rows(const std::vector<Json>& records, bool of_page) {
-  using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
+  static constexpr std::string_view world_size = "fastest of each world size";
+  using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::int64_t>;
   std::map<Key, const Json*> best;
   const std::string throughput = throughput_column(records);
   for (const Json& record : records) {
     if (!has_outcome(record, "fits") && !has_outcome(record, not_asked)) continue;
     const Key key = {text_of(record, "model"), text_of(record, "cluster"), record.at("seq"),
-                     record.at("gpus")};
+                     record.at("gpus"), record.at("gbs")};
     const Json*& there = best[key];
     if (there == nullptr || number_of(record, throughput) > number_of(*there, throughput)) {
       there = &record;
     }
   }
   Rows rows{"best",
-            fmt::format("fastest of each world size (per GPU; TFLOP/s {})",
+            fmt::format("{} (per GPU; TFLOP/s {})", world_size,
                         throughput == "tflops_gpu_paper" ? "by the paper's formula"
                                                          : "as Megatron-LM counts them"),
             {{"model", "model", "", 0, true},
@@ -93,6 +94,12 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
                                          {"schedule", "schedule", "", 0, true},
                                          {"recompute", "recompute", "", 0, true}};
     rows.columns.insert(std::next(column("mbs")), further.begin(), further.end());
+  }
+  std::set<std::int64_t> batches;
+  for (const auto& [key, record] : best) batches.insert(std::get<4>(key));
+  if (batches.size() > 1) {
+    rows.title.insert(world_size.size(), " and global batch");
+    rows.columns.insert(column("tp"), Column{"gbs", "batch", ""});
   }
   const bool asked = count(records, not_asked) == 0;
   if (!asked) rows.columns.resize(rows.columns.size() - 2);
@@ -222,6 +229,27 @@ Series throughput_against_memory(const std::vector<Json>& records) {
   return series;
 }
 
+// The best plans over their numbers of GPUs: weak or strong scaling. REQUIRES: a table `best`.
+Series throughput_over_gpus() {
+  Series series;
+  series.title = "throughput per GPU over GPUs: the fastest plan of each world size";
+  series.table = "best";
+  series.x = "gpus";
+  series.y = {"tokens_s_gpu"};
+  series.group = "model";
+  series.label = "cluster";
+  return series;
+}
+
+// Whether a table has several values in a column.
+bool varies(const Rows& rows, const char* key) {
+  const auto column = static_cast<std::size_t>(std::ranges::find(rows.columns, key, &Column::key) -
+                                               rows.columns.begin());
+  return std::ranges::any_of(rows.cells, [&](const std::vector<Json>& cells) {
+    return cells[column] != rows.cells.front()[column];
+  });
+}
+
 // Chart with the capacities of the GPUs as lines, and 80 % of their nominal memory.
 Series estimate_against_replay(const std::vector<Json>& records) {
   Series series;
@@ -282,7 +310,9 @@ Document sweep_document(const std::string& name, const std::vector<Json>& record
     return rows != nullptr && rows->name == "best";
   });
   if (best != tables.end()) {
+    const bool scales = varies(std::get<Rows>(*best), "gpus");
     document.blocks.push_back(std::move(*best));
+    if (scales) document.blocks.emplace_back(throughput_over_gpus());
     tables.erase(best);
   }
   document.blocks.emplace_back(Heatmap{
