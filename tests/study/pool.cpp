@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <stdexcept>
@@ -100,4 +101,21 @@ TEST_CASE("study: a stopped run finishes what is under way and hands out no more
 
 TEST_CASE("study: nothing to do is done at once") {
   CHECK(run(0, 2, [](std::size_t) { return std::string(); }).all);
+}
+
+TEST_CASE("study: a stopped pool that abandons its items ends at once") {
+  const auto begin = std::chrono::steady_clock::now();
+  PoolCalls calls;
+  calls.answer = [](std::size_t item) {
+    if (item > 0) ::sleep(30);
+    return std::string("done");
+  };
+  std::size_t answered = 0;
+  calls.answered = [&](std::size_t, const std::string&) { return ++answered > 0; };
+  calls.failed = [](std::size_t, const std::string&) { return true; };
+  calls.go_on = [&] { return answered == 0; };
+  calls.abandon = true;
+  CHECK(!run_pool({0, 1, 2, 3}, 2, calls));
+  CHECK(answered == 1);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }

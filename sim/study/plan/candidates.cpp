@@ -17,6 +17,8 @@ constexpr float step = 0.04F, emptiest = 0.6F;
 constexpr int most_bounds_of_degrees = 48;
 // Bounds before a plan is replayed although others may be faster.
 constexpr int longest_wait = 192;
+// In a hurry: entries at once, and entries among which one with a second bound is looked for.
+constexpr std::size_t together_in_hurry = 2, looked_through = 4096;
 
 bool is_ready(const Entry& entry) {
   return entry.known == Known::third_bound;
@@ -104,7 +106,57 @@ bool Candidates::passed_over(const Entry& entry) {
               .second;
 }
 
-std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
+// Of the best entries, the first that has a second bound; nothing: none has.
+std::optional<Entry> Candidates::take_bounded() {
+  std::vector<Estimated> passed;
+  std::optional<Entry> found;
+  while (!queue_.empty() && !found && passed.size() < looked_through) {
+    if (queue_.top().entry.known >= Known::second_bound)
+      found = queue_.top().entry;
+    else
+      passed.push_back(queue_.top());
+    queue_.pop();
+  }
+  for (const Estimated& one : passed) queue_.push(one);
+  return found;
+}
+
+std::vector<Entry> Candidates::next_in_hurry() {
+  std::vector<Entry> taken;
+  while (taken.size() < together_in_hurry && left_.bounds > 0 && left_.replays > 0 &&
+         !(queue_.empty() && ready_.empty())) {
+    const bool replay = !ready_.empty();
+    Entry entry;
+    if (replay) {
+      entry = ready_.top();
+      ready_.pop();
+    } else if (const std::optional<Entry> bounded = take_bounded()) {
+      entry = *bounded;
+    } else {
+      entry = queue_.top().entry;
+      queue_.pop();
+    }
+    if (!passed_over(entry)) taken.push_back(sought(entry, replay));
+  }
+  return taken;
+}
+
+Entry Candidates::sought(Entry entry, bool replay) {
+  entry.sought = true;
+  waited_ = replay ? 0 : waited_ + 1;
+  if (replay) {
+    // Expandable segments, the last option, leave the least memory unused.
+    entry.variant = static_cast<std::uint16_t>(entry.variant + space_.allocators() - 1);
+    --left_.replays;
+  } else {
+    entry.known = std::max(entry.known, Known::waiting);
+    --left_.bounds;
+  }
+  return entry;
+}
+
+std::vector<Entry> Candidates::next(const std::optional<Score>& limit, bool hurry) {
+  if (hurry) return next_in_hurry();
   std::vector<Entry> taken;
   std::set<Degrees> together;
   std::size_t bounds = 0, replays = 0;
@@ -133,19 +185,8 @@ std::vector<Entry> Candidates::next(const std::optional<Score>& limit) {
       continue;
     }
     if (passed_over(entry)) continue;
-    entry.sought = true;
-    waited_ = replay ? 0 : waited_ + 1;
-    if (replay) {
-      // Expandable segments, the last option, leave the least memory unused.
-      entry.variant = static_cast<std::uint16_t>(entry.variant + space_.allocators() - 1);
-      --left_.replays;
-      ++replays;
-    } else {
-      entry.known = std::max(entry.known, Known::waiting);
-      --left_.bounds;
-      ++bounds;
-    }
-    taken.push_back(entry);
+    ++(replay ? replays : bounds);
+    taken.push_back(sought(entry, replay));
   }
   return taken;
 }

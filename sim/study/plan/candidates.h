@@ -64,8 +64,9 @@ class Candidates {
   void restart(std::vector<Entry> entries, Work work, bool distinct);
 
   // The next entries to compute: bounds, and replays (Known::third_bound). Empty: no plan is better
-  // than `limit`, or the work is spent.
-  std::vector<Entry> next(const std::optional<Score>& limit);
+  // than `limit`, or the work is spent. `hurry`: few, and those
+  // that lack the fewest bounds before their replay.
+  std::vector<Entry> next(const std::optional<Score>& limit, bool hurry = false);
   // Puts an entry back with a bound that next() asked for. It is left out if it is too full.
   void put_back(const Entry& entry);
   // The second bound of a plan of these degrees, `step_ps`, and its first bound.
@@ -99,6 +100,10 @@ class Candidates {
   };
   Score estimate(const Entry& entry) const;
   void correct_front();
+  std::optional<Entry> take_bounded();
+  // Replays, or the next bounds on the way to them. A wave of few ends soon.
+  std::vector<Entry> next_in_hurry();
+  Entry sought(Entry entry, bool replay);
 
   const Space& space_;
   const Wanted& wanted_;

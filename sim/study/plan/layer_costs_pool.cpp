@@ -57,6 +57,7 @@ bool find_layer_costs(const Space& space, answer::Sites& sites,
     return true;
   };
   pool.go_on = [&] { return goes_on = goes_on && calls.go_on(); };
+  pool.abandon = true;
   return study::run_pool(items, calls.workers, pool) && goes_on;
 }
 

@@ -245,6 +245,7 @@ std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, cons
     return true;
   };
   calls.go_on = go_on;
+  calls.abandon = true;
   study::run_pool(items, wanted.workers, calls);
   std::vector<Neighbour> found;
   for (std::size_t i = 0; i < all.size(); ++i)

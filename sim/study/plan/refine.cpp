@@ -96,8 +96,8 @@ class Refining {
   void take(Try& other, answer::Site& site, Try& best) {
     const Result<answer::CheckedPlan> plan = answer::check(other.plan, site);
     if (!plan) return;
-    other.replayed = replayed(*plan, space_.bases()[core_.base].file.framework, wanted_,
-                              Extent::while_it_fits);
+    other.replayed =
+        replayed(*plan, space_.bases()[core_.base].file.framework, wanted_, Extent::while_it_fits);
     other.replayed.core = one_.core;
     other.replayed.variant = one_.variant;
     if (other.replayed.fits && other.replayed.step_ps < best.replayed.step_ps) best = other;
@@ -137,6 +137,7 @@ std::vector<Refined> refined(const Space& space, answer::Sites& sites, const Wan
     return true;
   };
   calls.go_on = go_on;
+  calls.abandon = true;
   study::run_pool(items, wanted.workers, calls);
   std::vector<Refined> found;
   for (Refined& one : all)

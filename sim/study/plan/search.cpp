@@ -57,6 +57,7 @@ bool Search::run_waves() {
   bool goes_on = true;
   calls.go_on = [&] { return goes_on = goes_on && go_on_(progress()); };
   calls.more = [this] { return next_wave(); };
+  calls.abandon = true;  // one item may take minutes
   return study::run_pool(next_wave(), wanted_.workers, calls) && goes_on;
 }
 
@@ -142,7 +143,8 @@ bool Search::bound_all() {
 
 std::vector<std::size_t> Search::candidates_wave(const std::optional<Score>& limit) {
   for (;;) {
-    const std::vector<Entry> entries = candidates_.next(limit);
+    const bool hurry = phase_ == Phase::seek && !best_.score && wanted_.hurry && wanted_.hurry();
+    const std::vector<Entry> entries = candidates_.next(limit, hurry);
     std::vector<std::size_t> items;
     for (const Entry& entry : entries) {
       const bool replay = entry.known == Known::third_bound;

@@ -72,6 +72,9 @@ struct Wanted {
   int workers = 1;
   const input::RunResiduals* residuals = nullptr;  // for intervals
   const Sharing* sharing = nullptr;
+  // Whether the time for a first plan runs out: then plans are replayed before all candidates have
+  // their bounds. nullptr: never.
+  std::function<bool()> hurry = nullptr;
   std::vector<std::string>* failures = nullptr;  // receives plans on which the simulator fails
 };
 

@@ -118,7 +118,10 @@ class Pool {
       for (int i = 0; i < ahead * workers; ++i) ranks_->send(0, "want");
     }
     for (Worker& worker : workers_) hand_out(worker);
-    while (busy() || more_to_come() || refilled()) wait_for_answers();
+    while (busy() || more_to_come() || refilled()) {
+      wait_for_answers();
+      if (stopped_ && calls_.abandon) abandon();
+    }
     for (Worker& worker : workers_) bury(worker);
     if (helps()) ranks_->send(0, "bye");
     ::sigaction(SIGPIPE, &before, nullptr);
@@ -288,6 +291,14 @@ class Pool {
       if (waiting[i].revents != 0) receive(*whose[i]);
     }
     if (ranks_ != nullptr) listen_to_ranks();
+  }
+
+  void abandon() {
+    for (Worker& worker : workers_) {
+      if (!worker.item) continue;
+      ::kill(worker.process, SIGKILL);
+      bury(worker);
+    }
   }
 
   void receive(Worker& worker) {

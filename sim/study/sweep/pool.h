@@ -3,7 +3,7 @@
 //
 // Invariants
 // (1) Every item is answered exactly once or reported as failed exactly once, unless the run was
-//     stopped. A worker that dies affects only its own item.
+//     stopped (`abandon`: its running items are lost). A worker that dies affects only its own item.
 // (2) The answer to an item does not depend on the number of workers.
 //
 // Workers are processes instead of threads: SimGrid allows one engine per process, and a crash must
@@ -43,11 +43,13 @@ struct PoolCalls {
   // stop.
   std::function<bool(std::size_t item, const std::string& why)> failed;
   // Runs in the parent between answers, at least ten times a second. False: no new items are
-  // started; running ones are still answered.
+  // started; running ones are still answered, except with `abandon`.
   std::function<bool()> go_on;
   // Runs in the parent when all items are answered: returns further items, or none to end. May be
   // nullptr. Not used with ranks.
   std::function<std::vector<std::size_t>()> more = nullptr;
+  // Whether running items are ended unanswered once go_on returns false. Not used with ranks.
+  bool abandon = false;
   // Runs in the parent if the worker was killed from outside on this item. Return false to stop. If
   // nullptr, the pool stops and throws Killed.
   std::function<bool(std::size_t item, const std::string& why)> killed = nullptr;

@@ -456,3 +456,26 @@ TEST_CASE("planner: a lifted constraint is searched again, with what it gains") 
   // The job has one node, which has all its GPUs already.
   CHECK(gains.at("GPUs of a node") == Approx(1).epsilon(0.02));
 }
+
+TEST_CASE("study: a search in a hurry has a plan after fewer bounds, and proves the same best") {
+  const planner::Space space = sample::space(sample::question(
+      "llama-3.1-8b", "dgx-h100", 16, 32, 8192, {"zero=1", "recompute=none", "tp=1,2,4"}));
+  answer::Sites sites;
+  for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
+  const auto best = [&](bool hurry, std::int64_t& bounds_of_first) {
+    planner::Wanted how = wanted(1);
+    how.hurry = [hurry] { return hurry; };
+    bounds_of_first = -1;
+    const planner::Outcome found =
+        planner::find_best(space, sites, how, [&](const planner::Progress& now) {
+          if (now.best_s > 0 && bounds_of_first < 0) bounds_of_first = now.bounded;
+          return true;
+        });
+    REQUIRE(found.complete);
+    REQUIRE(!found.best.empty());
+    return found.best.front().step_ps;
+  };
+  std::int64_t calm = 0, hurried = 0;
+  CHECK(best(false, calm) == best(true, hurried));
+  CHECK(hurried < calm);
+}
