@@ -53,7 +53,7 @@ TEST_CASE("golden: plan starts from a launch file, and says what to change in it
   CHECK(best == Approx(step_of(words, folder)));
   const golden::Finished text = run(ask, folder);
   CHECK(text.out.find("your plan (train.sh): step ") == 0);
-  CHECK(text.out.find("\nchanges: tp 8 -> ") != std::string::npos);
+  CHECK(text.out.find("\nagainst your plan: tp 8 -> ") != std::string::npos);
   CHECK(text.out.find("\n--megatron-args train.sh cluster=dgx-h100 tp=") != std::string::npos);
   CHECK(text.out.find("your plan, train.sh") != std::string::npos);
   // The launch files describe the network, which has no name.

@@ -58,7 +58,7 @@ void declare_prices(Options& options) {
 void declare_tokens(Options& options) {
   options.value("tokens", "NUMBER",
                 "of the whole training, such as 1e12: its days, and its cost and energy where the "
-                "price and gpu.power_w are known");
+                "price and the power of the boards are known");
 }
 
 double positive(const Options& options, const char* name, double most) {

@@ -23,6 +23,9 @@ namespace sim::command {
 
 namespace {
 
+// Seconds that a search without a plan goes on after its time limit, and that it has at least.
+constexpr double after_limit = 2, first_plan = 10;
+
 // Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
 void launch(planner::SearchReport& said, planner::Launcher launcher) {
   const planner::Replayed& best = said.outcome.best.front();
@@ -55,10 +58,12 @@ void launch(planner::SearchReport& said, planner::Launcher launcher) {
 
 }  // namespace
 
+double RunningSearch::passed() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+}
+
 bool RunningSearch::goes_on() const {
-  const double passed =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-  return !interrupted() && (limit_ == 0 || passed < limit_);
+  return !interrupted() && (limit_ == 0 || passed() < limit_);
 }
 
 bool RunningSearch::show(const planner::Progress& now) {
@@ -67,8 +72,9 @@ bool RunningSearch::show(const planner::Progress& now) {
   text += "; " + counted(now.replayed, "replay");
   progress_.show(static_cast<std::size_t>(std::min(now.decided, plans_)), text,
                  [&] { return output::line(planner::found(space_, *now.found)); });
-  // A first plan takes few replays: the time limit waits for it.
-  return now.seeking ? !interrupted() : goes_on();
+  // A first plan takes few replays: the time limit waits for it, but not for long.
+  const double most = std::max(limit_ + after_limit, first_plan);
+  return now.seeking ? !interrupted() && (limit_ == 0 || passed() < most) : goes_on();
 }
 
 PlanOutput plan_output(const Options& options, const Globals& globals) {
@@ -96,6 +102,7 @@ int answer_plan(PlanTask& task, const PlanOutput& into, const Globals& globals) 
   std::vector<std::string> failures;
   planner::Wanted wanted = task.wanted;
   wanted.failures = &failures;
+  wanted.hurry = [&] { return asking.hurry(); };
   if (task.own)
     task.own->replayed =
         planner::replayed(checked(task.own->file, sites), task.own->file.framework, wanted);

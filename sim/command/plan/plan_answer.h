@@ -16,18 +16,23 @@ class RunningSearch {
       : space_(task.space),
         plans_(task.space.plans()),
         limit_(task.limit),
+        began_(std::chrono::steady_clock::now() - task.took),
         progress_("plan", static_cast<std::size_t>(plans_), globals.quiet) {}
 
   bool goes_on() const;
+  // Half of the time limit is over.
+  bool hurry() const { return limit_ > 0 && passed() > limit_ / 2; }
   // False: the search ends.
   bool show(const planner::Progress& now);
   void clear() { progress_.clear(); }
 
  private:
+  double passed() const;  // seconds
+
   const planner::Space& space_;
   std::int64_t plans_;
   double limit_;
-  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point began_;
   Progress progress_;
 };
 

@@ -51,9 +51,11 @@ planner::BestOfCluster best_of(PlanTask& task, const std::string& cluster, const
   }
   RunningSearch asking(task, globals);
   task.wanted.failures = &failures;
+  task.wanted.hurry = [&] { return asking.hurry(); };
   const planner::Outcome outcome =
       planner::find_best(task.space, kept_sites(), task.wanted,
                          [&](const planner::Progress& now) { return asking.show(now); });
+  task.wanted.hurry = nullptr;  // it ends with the running search
   asking.clear();
   planner::read_best(task.space, outcome, found);
   return found;

@@ -88,7 +88,10 @@ answer::CostBasis basis_of(const Options& options, const planner::Question& ques
   const input::Machine& machine = space.bases().front().file.machine;
   const Prices prices = prices_of(options);
   const double price = prices.of(question.cluster);
-  const answer::CostBasis basis{price > 0 ? price : machine.price_per_gpu_hour, machine.gpu.power_w,
+  // Boards draw their rated power where the energy is asked for and no limit is set.
+  const bool energy = wanted.objective == Objective::energy || options.has("tokens");
+  const answer::CostBasis basis{price > 0 ? price : machine.price_per_gpu_hour,
+                                energy ? machine.gpu.board_power_w() : machine.gpu.power_w,
                                 positive(options, "tokens", 1e18)};
   if (wanted.objective == Objective::cost && basis.price_per_gpu_hour == 0)
     refuse(
@@ -112,7 +115,7 @@ void declare_plan_search(Options& options) {
       .value("sequence", "S", "tokens of a sequence")
       .value("objective", "NAME",
              "time (default): the shortest step; cost: tokens for the money; gpus: the fewest that "
-             "reach --rate; energy: tokens for the power that the cluster gives (gpu.power_w)")
+             "reach --rate; energy: tokens for the power of the boards (gpu.power_w, or rated)")
       .value("rate", "TOKENS", "tokens per second that the job must reach")
       .value("headroom", "SIZE",
              "memory that must stay free: 4GiB, 0; by default 2 %, or what 95 % probability needs")
@@ -121,7 +124,8 @@ void declare_plan_search(Options& options) {
           "constraints",
           "search again with twice the memory, the GPUs of a node, or the batch: which gains most")
       .value("launcher", "NAME", "how Megatron-LM starts: torchrun (default), or slurm")
-      .value("time-limit", "SECONDS", "then print the best so far")
+      .value("time-limit", "SECONDS",
+             "then print the best so far; a first plan may take up to 10 s")
       .value("output,o", "FOLDER",
              "where plan.json, results.csv and the launch files go; with --shard the shares "
              "(results-plan)")
@@ -156,6 +160,7 @@ PlanArguments plan_arguments(const Arguments& arguments, Globals& globals) {
 }
 
 PlanTask plan_task(const PlanArguments& all, const Globals& globals) {
+  const auto began = std::chrono::steady_clock::now();
   const Options& options = *all.options;
   std::optional<planner::OwnPlan> own = starting_plan(options, globals);
   const planner::Question question = own ? question_from(*own, options) : question_of(options);
@@ -166,8 +171,11 @@ PlanTask plan_task(const PlanArguments& all, const Globals& globals) {
   planner::Space space = made(question, places);
   if (space.bases().empty()) throw Stop{exit_data, why_impossible(space)};
   const answer::CostBasis cost = basis_of(options, question, space, wanted);
-  if (wanted.objective == Objective::energy && space.bases().front().file.machine.gpu.power_w == 0)
-    refuse("--objective energy: the cluster gives no power; write gpu.power_w=700");
+  if (wanted.objective == Objective::energy && cost.power_w == 0)
+    refuse(
+        fmt::format("--objective energy: the power of {} is not known; write "
+                    "gpu.rated_power_w=WATTS, of a board by its data sheet",
+                    space.bases().front().file.machine.gpu.name));
   for (const planner::Base& base : space.bases()) need(kept_sites().of(base.file.machine));
   const bool slurm = options.choice("launcher", "torchrun", {"torchrun", "slurm"}) == "slurm";
   return {std::move(own),
@@ -178,7 +186,8 @@ PlanTask plan_task(const PlanArguments& all, const Globals& globals) {
           limit,
           slurm ? planner::Launcher::slurm : planner::Launcher::torchrun,
           options.has("constraints"),
-          all.earlier};
+          all.earlier,
+          std::chrono::steady_clock::now() - began};
 }
 
 std::string why_impossible(const planner::Space& space) {

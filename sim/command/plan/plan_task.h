@@ -3,6 +3,7 @@
 // run_plan (plan.cpp) calls it for one search, plan_clusters.cpp once for each cluster.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,6 +44,7 @@ struct PlanTask {
   planner::Launcher launcher = planner::Launcher::torchrun;
   bool asks_constraints = false;
   LaunchFiles earlier;
+  std::chrono::steady_clock::duration took{};  // to make the task; part of the time limit
 };
 
 // Stops if the question is invalid. A space without a possible plan is a task too.

@@ -134,7 +134,10 @@ output::Document clusters_document(const std::string& job,
   if (std::ranges::any_of(found, [](const BestOfCluster& one) {
         return one.cost.tokens > 0 && one.cost.power_w > 0;
       }))
-    rows.footnote = "Energy: boards at gpu.power_w, without CPUs, switches and cooling (PUE)\n";
+    rows.footnote =
+        "Energy: boards at gpu.power_w, or at their rated power, without CPUs, switches and "
+        "cooling "
+        "(PUE)\n";
   output::Document document;
   document.title = "plan: " + job;
   document.blocks.emplace_back(output::Note{"", summary(found), true});

@@ -78,7 +78,7 @@ std::vector<Json> plan_cells(const SearchReport& said, const Replayed& one) {
   std::vector<Json> cells = {output::rounded(seconds_of(one), 4)};
   for (const double bound : {one.low_s, one.high_s})
     cells.push_back(bound > 0 ? Json(output::rounded(bound, 3)) : Json());
-  cells.emplace_back(output::rounded(one.tokens_s_gpu, 1));
+  cells.emplace_back(output::rounded(one.tokens_s_gpu, 2));
   cells.emplace_back(output::rounded(one.tflops_gpu, 2));
   cells.emplace_back(output::rounded(100 * one.bubble, 2));
   cells.emplace_back(output::rounded(gib_of(one.reserved), 2));
@@ -153,12 +153,12 @@ std::string gain_over_own(const SearchReport& said, const Replayed& best) {
   return fmt::format(" ({:+.1f} %)", 100 * (seconds_of(best) / seconds_of(said.own->replayed) - 1));
 }
 
-// "changes: tp 8 -> 4, ...", and a remark if the search found nothing faster.
+// "against your plan: tp 8 -> 4, ...", and a remark if the search found nothing faster.
 std::string changes_of(const SearchReport& said, const Replayed& best) {
   if (said.own == nullptr) return "";
   std::string text;
   for (const Change& one : changes(*said.own->file.plan, plan_of(said, best), said.own->said))
-    text += fmt::format("{}{} {} -> {}", text.empty() ? "\nchanges: " : ", ", one.field,
+    text += fmt::format("{}{} {} -> {}", text.empty() ? "\nagainst your plan: " : ", ", one.field,
                         one.from.empty() ? "unset" : one.from, one.to.empty() ? "unset" : one.to);
   if (text.empty()) return "\nyour plan is the best of the space";
   const Replayed& own = said.own->replayed;
@@ -317,8 +317,8 @@ Rows neighbours_of(const SearchReport& said) {
 
 Rows refined_of(const SearchReport& said) {
   Rows rows{"refined",
-            "the best few with layers where the times of their blocks ask for them, and nodes "
-            "where the links between them do",
+            "the best plans, refined: layers dealt to stages by the times of their blocks, nodes "
+            "ordered by their links",
             {{"rank", "of", "", 0},
              {"step_time_s", "step", "s", 3},
              {"against_plan", "against", "%", 1},
@@ -404,7 +404,10 @@ output::Document document(const SearchReport& said) {
       plans.cells.back().back() = "your plan, " + said.own->path;
     }
     if (said.cost.tokens > 0 && said.cost.power_w > 0)
-      plans.footnote += "Energy: boards at gpu.power_w, without CPUs, switches and cooling (PUE)\n";
+      plans.footnote +=
+          "Energy: boards at gpu.power_w, or at their rated power, without CPUs, switches and "
+          "cooling "
+          "(PUE)\n";
     out.blocks.emplace_back(std::move(plans));
     out.blocks.emplace_back(certainty_of(said));
     output::Series points;
