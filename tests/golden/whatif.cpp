@@ -191,6 +191,13 @@ TEST_CASE("golden: a power limit below the rating is named where it costs time")
   INFO(whole);
   CHECK(whole.find("1,000,000,000,000 tokens: ") != std::string::npos);
   CHECK(whole.find("boards at 700 W") != std::string::npos);
+  // A board of unknown power has no energy.
+  const golden::Finished unknown = run(
+      "./rehearse plan llama-3.1-8b alps --gpus 8 --batch 8 --sequence 2048 --objective energy",
+      folder);
+  CHECK(unknown.code == 64);
+  CHECK(unknown.err.find("--objective energy: the power of GH200-96GB is not known; write "
+                         "gpu.rated_power_w=") != std::string::npos);
 }
 
 TEST_CASE("golden: whatif has no cost without a price, and one variant may have its own settings") {
