@@ -161,13 +161,9 @@ void take_repair(const Options& options, Setup& setup) {
   if (!takes) refuse("repair", "no failure of the table takes a node; leave it out");
 }
 
-Setup setup_of(const Options& options) {
-  Setup setup;
-  take_plan(options, setup);
+// A mean time between failures, of the job or of one GPU, or a table of failures.
+void take_failures(const Options& options, Setup& setup) {
   input::CampaignFile& file = setup.file;
-  take_checkpoint(options, file);
-  take_restart(options, setup);
-  file.length = span_option(options, "days", file.length > 0 ? file.length : 54 * 86400.0, 86400);
   if (options.has("mtbf")) {
     file.mtbf = span_option(options, "mtbf", 0);
     file.failures.clear();
@@ -190,6 +186,16 @@ Setup setup_of(const Options& options) {
   file.failures = options.text("failures", file.failures);
   if (options.has("failures")) file.mtbf = -1;
   if (!file.failures.empty()) setup.kinds = need(input::load_failures(file.failures, beside)).kinds;
+}
+
+Setup setup_of(const Options& options) {
+  Setup setup;
+  take_plan(options, setup);
+  input::CampaignFile& file = setup.file;
+  take_checkpoint(options, file);
+  take_restart(options, setup);
+  file.length = span_option(options, "days", file.length > 0 ? file.length : 54 * 86400.0, 86400);
+  take_failures(options, setup);
   take_repair(options, setup);
   if (options.has("step-time") && setup.takes_nodes() && setup.gpus > setup.gpus_per_node &&
       setup.gpus % setup.gpus_per_node != 0)

@@ -192,9 +192,9 @@ TEST_CASE("golden: a power limit below the rating is named where it costs time")
   CHECK(whole.find("1,000,000,000,000 tokens: ") != std::string::npos);
   CHECK(whole.find("boards at 700 W") != std::string::npos);
   // A board of unknown power has no energy.
-  const golden::Finished unknown = run(
-      "./rehearse plan llama-3.1-8b alps --gpus 8 --batch 8 --sequence 2048 --objective energy",
-      folder);
+  const golden::Finished unknown =
+      run("./rehearse plan llama-3.1-8b alps --gpus 8 --batch 8 --sequence 2048 --objective energy",
+          folder);
   CHECK(unknown.code == 64);
   CHECK(unknown.err.find("--objective energy: the power of GH200-96GB is not known; write "
                          "gpu.rated_power_w=") != std::string::npos);
@@ -225,6 +225,8 @@ TEST_CASE("golden: whatif has no cost without a price, and one variant may have 
         std::string::npos);
   CHECK(reason_of(racks, "cluster=dgx-b200 cluster.node.gpus=64")
             .find("dgx-b200 describes nodes of 8") != std::string::npos);
+  CHECK(run("./rehearse topo check dgx-b200 cluster.node.gpus=64", folder)
+            .out.find("dgx-b200 describes nodes of 8") != std::string::npos);
 }
 
 TEST_CASE("golden: hashed paths are several draws in whatif, and one in run, which says so") {

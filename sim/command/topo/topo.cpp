@@ -106,7 +106,11 @@ int check(const Options& options, Globals globals) {
   const double claim = share_of(options, "claim");
   if (is_cluster(from.name)) {
     const input::Machine machine = machine_of(from);
-    return show(machine.cluster.name, topology::inspect(machine.cluster, claim), "", globals);
+    std::vector<topology::Finding> findings;
+    for (const std::string& note : machine.notes) findings.push_back({false, note});
+    for (topology::Finding& finding : topology::inspect(machine.cluster, claim))
+      findings.push_back(std::move(finding));
+    return show(machine.cluster.name, findings, "", globals);
   }
   const input::Imported read = need(input::import_topology(from.name));
   return show(fmt::format("{} ({})", from.name, read.format), findings_of(read, claim), "",

@@ -175,6 +175,25 @@ void add_sources(std::string_view block,
   for (const std::string& source : from) to.push_back(fmt::format("{}: {}", block, source));
 }
 
+// Notes on settings: a node that is larger than those that the file describes, and a name that
+// changes no time.
+std::vector<std::string> notes_of(const v1::Cluster& cluster, int described,
+                                  const std::vector<std::string>& overrides) {
+  std::vector<std::string> notes;
+  const int gpus = cluster.node().gpus();
+  if (described > 0 && gpus > described)
+    notes.push_back(fmt::format(
+        "node.gpus={}: {} describes nodes of {}; check that a node of {} GPUs with {} exists", gpus,
+        cluster.name(), described, gpus, counted(cluster.node().nics(), "NIC")));
+  for (const std::string& one : overrides)
+    if (one.starts_with("transport.name=") || one.starts_with("cluster.transport.name="))
+      notes.push_back(
+          fmt::format("{} changes no time: it names the network in tables of measurements; set "
+                      "transport.bandwidth and transport.message_latency",
+                      one.substr(0, 80)));
+  return notes;
+}
+
 // `with_others`: false to load only the cluster's own GPU. `text`: replaces the file's contents.
 Result<Machine> load_machine(const std::string& path, const std::vector<std::string>& overrides,
                              bool with_others, const std::string* text) {
@@ -226,18 +245,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
     machine.aliases.push_back({alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb,
                                alias.memory_only(), alias.gpus_per_node()});
   }
-  if (described > 0 && cluster.node().gpus() > described)
-    machine.notes.push_back(
-        fmt::format("node.gpus={}: {} describes nodes of {}; check that a node of {} GPUs with "
-                    "{} exists",
-                    cluster.node().gpus(), cluster.name(), described, cluster.node().gpus(),
-                    counted(cluster.node().nics(), "NIC")));
-  for (const std::string& one : overrides)
-    if (one.starts_with("transport.name=") || one.starts_with("cluster.transport.name="))
-      machine.notes.push_back(
-          fmt::format("{} changes no time: it names the network in tables of measurements; set "
-                      "transport.bandwidth and transport.message_latency",
-                      one.substr(0, 80)));
+  machine.notes = notes_of(cluster, described, overrides);
   machine.site = cluster.site();
   add_sources("cluster", cluster.source(), machine.sources);
   add_sources("GPU", cluster.gpu().source(), machine.sources);

@@ -3,7 +3,8 @@
 //
 // Invariants
 // (1) Every item is answered exactly once or reported as failed exactly once, unless the run was
-//     stopped (`abandon`: its running items are lost). A worker that dies affects only its own item.
+//     stopped (`abandon`: its running items are lost). A worker that dies affects only its own
+//     item.
 // (2) The answer to an item does not depend on the number of workers.
 //
 // Workers are processes instead of threads: SimGrid allows one engine per process, and a crash must

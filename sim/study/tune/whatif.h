@@ -36,8 +36,8 @@ struct WhatifSettings {
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
   int workers = 1;
   // Random draws per variant. Draw i adds i to two seeds of the cluster: the ECMP hash of flows
-  // (fabric.hash_seed) and the differences of GPU speed (jitter.seed). 0: draws_of_paths where flows
-  // are hashed (leaf_spine, more than one leaf), else 1.
+  // (fabric.hash_seed) and the differences of GPU speed (jitter.seed). 0: draws_of_paths where
+  // flows are hashed (leaf_spine, more than one leaf), else 1.
   int seeds = 0;
 };
 
