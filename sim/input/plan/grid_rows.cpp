@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstdint>
@@ -73,7 +74,7 @@ class AxisReader {
       else
         axis_.fields.push_back(name.field);
     }
-    if (axis_.fields.empty()) problem("keys", 0, "'keys' names no setting");
+    if (good_ && axis_.fields.empty()) problem("keys", 0, "'keys' names no setting");
     if (!good_) return {};
     for (int i = 0; i < vary_.rows_size() && good_; ++i) row(i);
     return std::move(axis_);
@@ -87,8 +88,10 @@ class AxisReader {
 
   // The values of a block with one key: "1,2,4".
   std::string values_text() const {
-    return vary_.rows_size() == 0 ? "V1,V2"
-                                  : fmt::format("{}", fmt::join(vary_.rows(), ",")).substr(0, 80);
+    if (vary_.rows_size() != 1 || vary_.keys().find(' ') != std::string::npos) return "V1,V2";
+    std::string text = vary_.rows(0).substr(0, 80);
+    std::ranges::replace(text, '|', ',');
+    return text;
   }
 
   void row(int index) {

@@ -108,13 +108,13 @@ namespace {
 std::string failures_text(const Summary& summary, const Built& built) {
   std::string all;
   if (built.gpu_mtbf > 0)
-    all += fmt::format("mean time between failures of the job {}: that of a GPU, {}, over {}\n",
+    all += fmt::format("\nmean time between failures of the job {}: that of a GPU, {}, over {}\n",
                        human_span(built.costs.mtbf), human_span(built.gpu_mtbf),
                        counted(built.job_gpus, "GPU"));
   const double expected = summary.days * seconds_per_day / built.costs.mtbf;
   if (!built.table && built.gpu_mtbf == 0 && built.costs.mtbf > 0 && expected < 0.1)
     all += fmt::format(
-        "{} interruptions are expected: --mtbf is that of the whole job; write --gpu-mtbf for "
+        "\n{} interruptions are expected: --mtbf is that of the whole job; write --gpu-mtbf for "
         "that of one GPU\n",
         plain_number(expected, 2));
   return all;
