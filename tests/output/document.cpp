@@ -76,8 +76,8 @@ TEST_CASE("output: what is said once is text by its words and JSON by its keys")
   document.blocks.emplace_back(rows);
   CHECK(text(document) ==
         "only words\n\nboth\n\n  memory  12.35 GiB\n  seen    3\n\n##\n\n"
-        "     size  time us  change       rate\n"
-        "  1.0 MiB      1.5  +5.0 %  1.235e+05\n");
+        "     size  time us  change     rate\n"
+        "  1.0 MiB      1.5  +5.0 %  123,500\n");
   CHECK(line(result(document)) ==
         R"({"said":"both","gib":12.345,"fits":true,"deep":{"a":1},)"
         R"("rows":[{"bytes":1048576,"seconds":1.5e-06,"hidden":"x","rate":123456.0}]})");

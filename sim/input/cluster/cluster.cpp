@@ -175,6 +175,14 @@ void add_sources(std::string_view block,
   for (const std::string& source : from) to.push_back(fmt::format("{}: {}", block, source));
 }
 
+void add_aliases(const v1::Gpu& gpu, Machine& machine) {
+  for (const v1::Alias& alias : gpu.alias()) {
+    const double own = static_cast<double>(to_bytes(alias.memory()).n) / 1e9;
+    machine.aliases.push_back({alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb,
+                               alias.memory_only(), alias.gpus_per_node()});
+  }
+}
+
 // Notes on settings: a node that is larger than those that the file describes, and a name that
 // changes no time.
 std::vector<std::string> notes_of(const v1::Cluster& cluster, int described,
@@ -240,11 +248,7 @@ Result<Machine> load_machine(const std::string& path, const std::vector<std::str
   if (state.problems.empty()) check_shape(cluster, conditions, machine.cluster, state);
   if (!state.problems.empty()) return state.problems;
 
-  for (const v1::Alias& alias : cluster.gpu().alias()) {
-    const double own = static_cast<double>(to_bytes(alias.memory()).n) / 1e9;
-    machine.aliases.push_back({alias.name(), own > 0 ? own : machine.gpu.memory_marketing_gb,
-                               alias.memory_only(), alias.gpus_per_node()});
-  }
+  add_aliases(cluster.gpu(), machine);
   machine.notes = notes_of(cluster, described, overrides);
   machine.site = cluster.site();
   add_sources("cluster", cluster.source(), machine.sources);
