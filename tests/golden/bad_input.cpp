@@ -105,7 +105,7 @@ TEST_CASE("golden: a file that cannot be read exits 66") {
 
 TEST_CASE("golden: hostile fabrics are refused in bounded time and memory") {
   const std::string folder = golden::scratch("hostile");
-  const std::string limited = golden::sanitized ? "./rehearse " : "ulimit -v 4000000; ./rehearse ";
+  const std::string limited = golden::limit_address_space + "./rehearse ";
   golden::write(folder + "/cycle.conf",
                 "SwitchName=a Switches=b\nSwitchName=b Switches=c\nSwitchName=c Switches=a\n");
   says(refused(limited + "topo check cycle.conf", folder), "cycle.conf:");

@@ -59,8 +59,8 @@ void stays_within(const std::string& folder, const std::vector<std::string>& wor
   INFO(line);
   const std::vector<int> answers = {0, 2, 64, 65, 66};
   CHECK(std::count(answers.begin(), answers.end(), used.code) == 1);
-  CHECK(used.mib < 2048 * (golden::sanitized ? 4 : 1));
-  CHECK(used.seconds < seconds_most * (golden::sanitized ? 10 : 1));
+  CHECK(used.mib < 2048 * golden::memory_factor);
+  CHECK(used.seconds < seconds_most * golden::cpu_time_factor);
 }
 
 }  // namespace
@@ -123,8 +123,8 @@ TEST_CASE("golden: questions of tens of thousands of values are refused at once"
     const Used used = use(folder, {"plan", "question.textproto"});
     INFO(key);
     CHECK(used.code == 65);
-    CHECK(used.mib < 256 * (golden::sanitized ? 4 : 1));
-    CHECK(used.seconds < 2 * (golden::sanitized ? 10 : 1));
+    CHECK(used.mib < 256 * golden::memory_factor);
+    CHECK(used.seconds < 2 * golden::cpu_time_factor);
     const golden::Finished said = golden::run("./rehearse plan question.textproto", folder);
     CHECK(said.err.size() < 10'000);
     return said.err;

@@ -45,6 +45,7 @@ struct Axis {
 }  // namespace
 
 TEST_CASE("golden: the work of a run grows at most linearly with the job") {
+  if (golden::skipped_when_sanitized("valgrind")) return;
   const std::string folder = golden::scratch("growth");
   if (golden::run("command -v valgrind && command -v taskset", folder).code != 0) {
     WARN("not tested: valgrind is not installed");

@@ -60,6 +60,11 @@ Finished run(const std::string& command, const std::string& folder) {
   return finished;
 }
 
+bool skipped_when_sanitized(std::string_view what) {
+  if (sanitized) WARN("not tested: " << what << " is not possible with " << REHEARSE_SANITIZE);
+  return sanitized;
+}
+
 bool has_python(const std::string& folder) {
   const std::string import = python + "-c 'import rehearse, numpy'";
   if (run(import, folder).code == 0) return true;

@@ -90,7 +90,7 @@ TEST_CASE("golden: serve answers a plan as run does, and ends cleanly on SIGTERM
 }
 
 TEST_CASE("golden: serve stops a request that takes too long or too much memory, and goes on") {
-  if (golden::sanitized) return;  // no address space that a worker needs stays within a limit
+  if (golden::skipped_when_sanitized("limit")) return;
   Server server(golden::scratch("serve-limits"), "--quiet --time-limit 1 --memory-limit 600MiB");
   if (!has("python3", server.folder())) return;
   const std::string large = server.post(
