@@ -128,7 +128,9 @@ std::string bounds(const Case& one, const RunReport& exact) {
     return fmt::format("bounds: class {}: {} is not from {} to {}", c, a.peak_reserved.n,
                        b.peak_reserved.n, b.reserved_most.n);
   }
-  return part.step_time <= exact.step_time ? "" : "bounds: a longer step";
+  if (part.step_time <= exact.step_time) return "";
+  return fmt::format("bounds: a step of {} ps is longer than {} ps", part.step_time.ps,
+                     exact.step_time.ps);
 }
 
 }  // namespace
