@@ -29,7 +29,8 @@ bool is_quoted(const std::string& argument) {
 bool is_plan(const std::string& argument) {
   if (is_quoted(argument)) return true;
   const Result<std::string> path = input::locate(input::Kind::workload, argument);
-  return path && calibrate::reader_of(*path) == nullptr;
+  return path && calibrate::reader_of(*path) == nullptr &&
+         (path->ends_with(".textproto") || input::named_as_launch(*path));
 }
 
 struct Side {

@@ -120,7 +120,7 @@ TEST_CASE("golden: what a command lacks is named") {
   const std::string folder = golden::scratch("lacking");
   for (const auto& [command, words] :
        {std::pair{"schedule --stages 4 --microbatches 8", "`rehearse schedule` needs NAME"},
-        {"compare", "`rehearse compare` needs LOG PLAN"},
+        {"compare", "`rehearse compare` needs LOG PLAN | PLAN PLAN"},
         {"merge", "`rehearse merge` needs FOLDER ..."},
         {"plan",
          "name a model and a cluster: rehearse plan llama-3.1-70b dgx-h100 --gpus 512 --batch "

@@ -26,7 +26,7 @@ const std::vector<Command>& commands() {
       {"topo", "check|time|place|import|export", "a cluster: what is wrong, how fast, its drawing",
        "check dgx-h100", run_topo},
       {"memory", "estimate PLAN | replay FILE",
-       "the closed form; a snapshot replayed, also under other options", "estimate llama-2-7b-64",
+       "the closed form; replay of a snapshot or a trace", "estimate llama-2-7b-64",
        run_memory},
       {"calibrate", "SOURCE ...", "fit a profile to measurements: traces, logs, tables",
        "nccl.csv --profile a100-80", run_calibrate},

@@ -31,19 +31,13 @@ void launch(planner::SearchReport& said, planner::Launcher launcher) {
   const planner::Replayed& best = said.outcome.best.front();
   const planner::PlanShape& core = said.space.cores()[best.core];
   said.launched = said.space.words(core, best.variant);
-  std::int64_t least = best.step_ps;
-  // For other objectives only refined forms of the best plan count.
-  const bool any = said.wanted.objective == planner::Objective::time;
-  for (const planner::Refined& one : said.refined)
-    if ((any || one.rank == 0) && one.replayed.step_ps < least) {
-      least = one.replayed.step_ps;
-      said.launched = one.settings;
-    }
+  const planner::Refined* form = planner::launched_form(said);
+  if (form != nullptr) said.launched = form->settings;
   const std::vector<std::string_view> launched = input::words_of(said.launched);
   const std::vector<std::string> words(launched.begin(), launched.end());
   program::Plan plan = said.space.plan(core, best.variant);
   input::Machine machine = said.space.bases()[core.base].file.machine;
-  if (least < best.step_ps) {
+  if (form != nullptr) {
     const input::PlanFile file = need(input::load_plan("", words));
     machine = file.machine;
     plan = answer::resolve_balanced(checked(file, kept_sites())).plan();

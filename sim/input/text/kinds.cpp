@@ -57,7 +57,7 @@ std::string kind_of_fields(const std::set<std::string>& names) {
   if (has("objective") || (has("batch") && has("model"))) return "search";
   if (has("kind") || has("watched")) return "failures";
   if (has("rates") && has("ratio")) return "codec";
-  if (has("sign") || (has("line") && has("key"))) return "launcher";
+  if (has("sign") || has("preset") || (has("line") && has("key"))) return "launcher";
   if (has("type") && (has("field") || has("refuse") || has("based_on"))) return "family";
   if (has("says") || has("based_on") || (has("line") && has("source"))) return "framework";
   if (has("tokenizer")) return "tokenizers";

@@ -31,6 +31,10 @@ struct SearchReport {
   const OwnPlan* own = nullptr;      // the plan that the search starts from
 };
 
+// The refined form that is launched in the place of the best plan; nullptr: the best plan itself.
+// REQUIRES: a plan was found.
+const Refined* launched_form(const SearchReport& said);
+
 // The fastest plans of `replayed` that fit: what a search has found so far.
 output::Json found(const Space& space, const std::vector<Replayed>& replayed);
 
