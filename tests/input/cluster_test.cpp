@@ -133,7 +133,7 @@ TEST_CASE("input: a bare number says which units there are") {
   const std::string text = replaced(dgx(), "nic_bandwidth: \"400Gb/s\"", "nic_bandwidth: 400");
   const std::string all = problems(load_cluster(scratch.write("x.textproto", text)));
   CHECK(contains(all,
-                 "x.textproto:32:18: 'nic_bandwidth': bandwidth \"400\" has no unit; write "
+                 "x.textproto:34:18: 'nic_bandwidth': bandwidth \"400\" has no unit; write "
                  "one of "));
 }
 
