@@ -24,7 +24,7 @@ namespace sim::command {
 namespace {
 
 // Seconds that a search without a plan goes on after its time limit, and that it has at least.
-constexpr double after_limit = 2, first_plan = 10;
+constexpr double after_limit = 2, first_plan = 60;
 
 // Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
 void launch(planner::SearchReport& said, planner::Launcher launcher) {

@@ -125,7 +125,7 @@ void declare_plan_search(Options& options) {
           "search again with twice the memory, the GPUs of a node, or the batch: which gains most")
       .value("launcher", "NAME", "how Megatron-LM starts: torchrun (default), or slurm")
       .value("time-limit", "SECONDS",
-             "then print the best so far; a first plan may take up to 10 s")
+             "then print the best so far; a first plan may take up to a minute")
       .value("output,o", "FOLDER",
              "where plan.json, results.csv and the launch files go; with --shard the shares "
              "(results-plan)")

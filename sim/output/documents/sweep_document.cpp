@@ -50,7 +50,8 @@ TwoByTwo rule_against_replay(const std::vector<Json>& records) {
 }
 
 // The fastest point per model, cluster, sequence, world size and global batch; no rows if nothing
-// fits. The batch is a column where it varies. A page has room for more columns than a terminal.
+// fits. The batch is a column where it varies for one sequence length. A page has room for more
+// columns than a terminal.
 Rows best_rows(const std::vector<Json>& records, bool of_page) {
   static constexpr std::string_view world_size = "fastest of each world size";
   using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::int64_t>;
@@ -95,9 +96,12 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
                                          {"recompute", "recompute", "", 0, true}};
     rows.columns.insert(std::next(column("mbs")), further.begin(), further.end());
   }
-  std::set<std::int64_t> batches;
-  for (const auto& [key, record] : best) batches.insert(std::get<4>(key));
-  if (batches.size() > 1) {
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::set<std::int64_t>> batches;
+  for (const auto& [key, record] : best) {
+    const auto& [model, cluster, sequence, gpus, batch] = key;
+    batches[{model, cluster, sequence}].insert(batch);
+  }
+  if (std::ranges::any_of(batches, [](const auto& one) { return one.second.size() > 1; })) {
     rows.title.insert(world_size.size(), " and global batch");
     rows.columns.insert(column("tp"), Column{"gbs", "batch", ""});
   }

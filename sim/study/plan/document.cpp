@@ -14,6 +14,7 @@ namespace sim::planner {
 
 const Refined* launched_form(const SearchReport& said) {
   const Refined* form = nullptr;
+  if (said.own != nullptr) return form;  // the changes of the user's plan are those of the best
   std::int64_t least = said.outcome.best.front().step_ps;
   // For other objectives only refined forms of the best plan count.
   const bool any = said.wanted.objective == Objective::time;
