@@ -35,7 +35,7 @@ const std::vector<Command>& commands() {
       {"validate", "RUNS.csv ...", "predicted against measured, for tables of measured runs",
        "runs.csv", run_validate},
       {"compare", "LOG PLAN | PLAN PLAN",
-       "logs beside the prediction, or two plans: why they differ", "train.log llama-2-7b-64",
+       "logs beside the prediction, or two plans: what differs", "train.log llama-2-7b-64",
        run_compare},
       {"report", "FOLDER|PLAN ... [-o FILE]", "sweeps, searches, runs or plans as one page (HTML)",
        "llama-2-7b-64 -o run.html", run_report},

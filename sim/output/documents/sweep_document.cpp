@@ -49,18 +49,32 @@ TwoByTwo rule_against_replay(const std::vector<Json>& records) {
   return table;
 }
 
+// Points by model, cluster, sequence, world size and global batch.
+using BestPoints =
+    std::map<std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::int64_t>,
+             const Json*>;
+
+// Whether runs of one model, cluster and sequence have several global batches.
+bool batch_varies(const BestPoints& points) {
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::set<std::int64_t>> batches;
+  for (const auto& [key, record] : points) {
+    const auto& [model, cluster, sequence, gpus, batch] = key;
+    batches[{model, cluster, sequence}].insert(batch);
+  }
+  return std::ranges::any_of(batches, [](const auto& one) { return one.second.size() > 1; });
+}
+
 // The fastest point per model, cluster, sequence, world size and global batch; no rows if nothing
 // fits. The batch is a column where it varies for one sequence length. A page has room for more
 // columns than a terminal.
 Rows best_rows(const std::vector<Json>& records, bool of_page) {
   static constexpr std::string_view world_size = "fastest of each world size";
-  using Key = std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::int64_t>;
-  std::map<Key, const Json*> best;
+  BestPoints best;
   const std::string throughput = throughput_column(records);
   for (const Json& record : records) {
     if (!has_outcome(record, "fits") && !has_outcome(record, not_asked)) continue;
-    const Key key = {text_of(record, "model"), text_of(record, "cluster"), record.at("seq"),
-                     record.at("gpus"), record.at("gbs")};
+    const BestPoints::key_type key = {text_of(record, "model"), text_of(record, "cluster"),
+                                      record.at("seq"), record.at("gpus"), record.at("gbs")};
     const Json*& there = best[key];
     if (there == nullptr || number_of(record, throughput) > number_of(*there, throughput)) {
       there = &record;
@@ -96,12 +110,7 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
                                          {"recompute", "recompute", "", 0, true}};
     rows.columns.insert(std::next(column("mbs")), further.begin(), further.end());
   }
-  std::map<std::tuple<std::string, std::string, std::int64_t>, std::set<std::int64_t>> batches;
-  for (const auto& [key, record] : best) {
-    const auto& [model, cluster, sequence, gpus, batch] = key;
-    batches[{model, cluster, sequence}].insert(batch);
-  }
-  if (std::ranges::any_of(batches, [](const auto& one) { return one.second.size() > 1; })) {
+  if (batch_varies(best)) {
     rows.title.insert(world_size.size(), " and global batch");
     rows.columns.insert(column("tp"), Column{"gbs", "batch", ""});
   }
