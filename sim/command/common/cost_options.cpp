@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
+
+#include "sim/base/split.h"
 
 namespace sim::command {
 
@@ -30,17 +31,13 @@ double Prices::of(const std::string& name) const {
 Prices prices_of(const Options& options) {
   Prices prices;
   if (!options.has("price")) return prices;
-  const std::string text = options.text("price");
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string one = text.substr(at, end - at);
+  for (const std::string& one : split(options.text("price"))) {
     // The name of a variant has "=" itself: "cluster=dgx-h100".
     const std::size_t equals = one.rfind('=');
     if (equals == std::string::npos)
       prices.each = price_of(one);
     else
       prices.named[one.substr(0, equals)] = price_of(one.substr(equals + 1));
-    at = end + 1;
   }
   return prices;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/outputs.h"
+#include "sim/base/split.h"
 #include "sim/base/text.h"
 #include "sim/output/record.h"
 
@@ -30,8 +31,7 @@ std::vector<output::Column> columns_named(const std::string& list) {
   std::vector<output::Column> all = output::record_columns();
   all.push_back(output::cost_column());
   std::vector<output::Column> columns;
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::string name = list.substr(at, list.find(',', at) - at);
+  for (const std::string& name : split(list)) {
     const auto found = std::ranges::find(all, column_of(name), &output::Column::key);
     if (found == all.end()) {
       std::vector<std::string> names;
@@ -42,7 +42,6 @@ std::vector<output::Column> columns_named(const std::string& list) {
                       near.empty() ? fmt::format("; columns: {}", fmt::join(names, ", ")) : near));
     }
     columns.push_back(*found);
-    at += name.size() + 1;
   }
   return columns;
 }

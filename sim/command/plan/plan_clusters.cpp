@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/base/split.h"
 #include "sim/base/text.h"
 #include "sim/command/common/csv_option.h"
 #include "sim/command/common/interrupt.h"
@@ -66,16 +67,15 @@ planner::BestOfCluster best_of(PlanTask& task, const std::string& cluster, const
 std::vector<std::string> clusters_of(const Options& options) {
   std::vector<std::string> clusters;
   const std::string list = cluster_list(options);
-  for (std::size_t at = 0; !list.empty() && at <= list.size();) {
-    const std::size_t end = std::min(list.find(',', at), list.size());
-    clusters.push_back(list.substr(at, end - at));
-    if (clusters.back().empty())
+  if (list.empty()) return clusters;
+  for (const std::string& name : split(list)) {
+    clusters.push_back(name);
+    if (name.empty())
       throw Stop{exit_usage, fmt::format("'{}': a name is empty; write for example "
                                          "dgx-h100,dgx-a100",
                                          list)};
-    if (std::ranges::count(clusters, clusters.back()) > 1)
-      throw Stop{exit_usage, fmt::format("'{}' names {} twice", list, clusters.back())};
-    at = end + 1;
+    if (std::ranges::count(clusters, name) > 1)
+      throw Stop{exit_usage, fmt::format("'{}' names {} twice", list, name)};
   }
   return clusters;
 }

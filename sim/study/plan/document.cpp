@@ -208,24 +208,20 @@ Note answer_of(const SearchReport& said) {
     return {"", text, true};
   }
   const Replayed& best = outcome.best.front();
-  if (const Refined* form = launched_form(said)) {
-    const Replayed& one = form->replayed;
-    return {"",
-            fmt::format("{}{}: step {:.3f} s{}, {:.0f} tokens/s/GPU, {}\n{}\nIt is plan {} below "
-                        "({:.3f} s) with layers moved between stages, or nodes in another order.{}",
-                        own_plan_of(said), best.proven ? "best" : "best so far", seconds_of(one),
-                        gain_over_own(said, one), one.tokens_s_gpu, memory_text(one),
-                        form->settings, form->rank + 1, seconds_of(outcome.best[form->rank]),
-                        tight_of(said) + cost_of(said, one)),
-            true};
-  }
-  return {
-      "",
-      fmt::format("{}{}: step {:.3f} s{}, {:.0f} tokens/s/GPU, {}{}\n{}{}", own_plan_of(said),
-                  best.proven ? "best" : "best so far", seconds_of(best), gain_over_own(said, best),
-                  best.tokens_s_gpu, memory_text(best), changes_of(said, best),
-                  words_of(said, best), tight_of(said) + cost_of(said, best)),
-      true};
+  const Refined* form = launched_form(said);
+  const Replayed& shown = form != nullptr ? form->replayed : best;
+  std::string words = form != nullptr ? form->settings : words_of(said, best);
+  if (form != nullptr)
+    words += fmt::format(
+        "\nIt is plan {} below ({:.3f} s) with layers moved between stages, or nodes in another "
+        "order.",
+        form->rank + 1, seconds_of(outcome.best[form->rank]));
+  return {"",
+          fmt::format("{}{}: step {:.3f} s{}, {:.0f} tokens/s/GPU, {}{}\n{}{}", own_plan_of(said),
+                      best.proven ? "best" : "best so far", seconds_of(shown),
+                      gain_over_own(said, shown), shown.tokens_s_gpu, memory_text(shown),
+                      changes_of(said, shown), words, tight_of(said) + cost_of(said, shown)),
+          true};
 }
 
 // "Started by Megatron-LM, NeMo 2: plans 1, 3; by torchtitan: plan 2": plans with the same programs
@@ -431,8 +427,7 @@ output::Document document(const SearchReport& said) {
     if (said.cost.tokens > 0 && said.cost.power_w > 0)
       plans.footnote +=
           "Energy: boards at gpu.power_w, or at their rated power, without CPUs, switches and "
-          "cooling "
-          "(PUE)\n";
+          "cooling (PUE)\n";
     out.blocks.emplace_back(std::move(plans));
     out.blocks.emplace_back(certainty_of(said));
     output::Series points;

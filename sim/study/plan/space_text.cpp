@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "sim/base/split.h"
 #include "sim/base/text.h"
 #include "sim/input/fields/cluster_fields.h"
 #include "sim/input/fields/fields.h"
@@ -35,11 +36,7 @@ constexpr std::size_t most_problems = 20;  // for the values of a question
 program::RecomputeModules modules_named(std::string_view list) {
   program::RecomputeModules modules;
   modules.core_attention = false;
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::string_view name = list.substr(at, list.find(',', at) - at);
-    program::add_recompute_module(modules, name);
-    at += name.size() + 1;
-  }
+  for (const std::string& name : split(list)) program::add_recompute_module(modules, name);
   return modules;
 }
 
@@ -287,7 +284,8 @@ Diagnostics Space::load_bases(const Question& question,
         base.shares_sequences |= !domains_.context_said && one.starts_with(unsaid_context);
       }
       if (!domains_.ep_said && gpus % ep != 0) continue;
-      if (const input::Framework* named = input::find_framework(framework_in(settings)))
+      const std::string framework = framework_in(settings);
+      if (const auto* named = framework.empty() ? nullptr : input::find_framework(framework))
         for (const std::string& one : named->search)
           if (!stated_.contains(one.substr(0, one.find('=')))) settings.push_back(one);
       for (const std::string& one : settings) base.words += (base.words.empty() ? "" : " ") + one;
@@ -301,7 +299,7 @@ Diagnostics Space::load_bases(const Question& question,
         return problems;
       }
       base.file = *file;
-      base.limits = limits_of(framework_in(settings), stated_);
+      base.limits = limits_of(framework, stated_);
       bases_.push_back(std::move(base));
     }
   return problems;
