@@ -210,9 +210,17 @@ TEST_CASE("nonsense: fewer than five distinct shapes, however often they were me
   const Calibration few = fitted_to(products(sizes, [](std::size_t) { return 1.2; }));
   CHECK(fitted(few) == 0);
   CHECK_FALSE(doubts(few).empty());
-  const Calibration many = fitted_to(products(many_sizes, [](std::size_t) { return 1.1; }));
+  const Calibration many = fitted_to(products(many_sizes, [](std::size_t) { return 1.2; }));
   CHECK(fitted(many) > 0);
   CHECK(doubts(many).empty());
+}
+
+TEST_CASE("nonsense: products measured so long that the clock fell") {
+  const double sustained = input::ProfileDraft::load(from_a100().base)->get("gemm.sustained");
+  const Calibration warm =
+      fitted_to(products(many_sizes, [&](std::size_t) { return 1 / sustained; }));
+  CHECK(fitted(warm) == 0);
+  CHECK(says(doubts(warm), "as clocks do in long runs"));
 }
 
 TEST_CASE("nonsense: milliseconds for microseconds, and times below the peak of the GPU") {
