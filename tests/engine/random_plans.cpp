@@ -101,8 +101,10 @@ TEST_CASE("engine: plans that broke a law once break none") {
   // cycle ended at no cut. A step was validated after work that waited for its validation. Ranks
   // waited for each other's memory without need. Driver calls were needed only by the layout after
   // a decided outcome. Reserved memory of a small model grew by more than a tenth and one segment.
+  // Bounded memory ended at a steady step with one driver call of 0.05 % of the step.
   for (const std::uint64_t number :
-       {101'119, 101'200, 100'024, 105'919, 109'889, 108'333, 101'367, 105'508, 106'398}) {
+       {101'119, 101'200, 100'024, 105'919, 109'889, 108'333, 101'367, 105'508, 106'398,
+        200'501}) {
     INFO("draw " << number);
     CHECK(sample::broken_law(sample::draw_legal(number), launch_us(number),
                              static_cast<unsigned>(number)) == "");
