@@ -32,6 +32,8 @@ constexpr Unit duration_units[] = {
 constexpr Unit span_units[] = {
     {"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
 constexpr Unit flop_units[] = {{"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
+constexpr Unit count_units[] = {{"K", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12},
+                                {"k", 1e3}, {"m", 1e6}, {"b", 1e9}, {"t", 1e12}};
 constexpr Unit frequency_units[] = {{"Hz", 1.0}, {"kHz", 1e3}, {"MHz", 1e6}, {"GHz", 1e9}};
 
 std::string examples(std::string_view number, std::span<const Unit> units) {
@@ -89,6 +91,19 @@ Parsed<double> parse_span(std::string_view text) {
 
 Parsed<double> parse_flop_rate(std::string_view text) {
   return parse("compute rate", text, flop_units);
+}
+
+Parsed<double> parse_count(std::string_view text) {
+  double value = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  const std::string_view name = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (error == std::errc{} && std::isfinite(value) && value > 0) {
+    if (name.empty()) return value;
+    for (const Unit& unit : count_units)
+      if (unit.name == name) return value * unit.scale;
+  }
+  return fmt::format("'{}' is no number above 0; write for example 300B, 1.5T or 2e12", text);
 }
 
 Parsed<double> parse_frequency(std::string_view text) {

@@ -1,4 +1,5 @@
-// check.cpp — `rehearse check`: reports every problem of input files of any kind.
+// check.cpp — `rehearse check`: reports every problem of input files of any kind, and of a plan in
+// words.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "sim/allocator/recorded/replay.h"
 #include "sim/allocator/recorded/snapshot.h"
 #include "sim/answer/interval.h"
+#include "sim/base/text.h"
 #include "sim/calibrate/readers/reader.h"
 #include "sim/calibrate/tables/measured_table.h"
 #include "sim/calibrate/tables/timings.h"
@@ -189,6 +191,80 @@ std::string borrowed(const std::string& path) {
   return text.empty() ? "" : "; " + text;
 }
 
+// A file to check, or a plan in words: name (or none) and settings.
+struct Subject {
+  std::string path;                   // "": everything is in the settings
+  std::vector<std::string> settings;  // "tp=8"
+  std::string kind;
+  std::string shown;
+};
+
+constexpr std::array named_kinds = {input::Kind::workload, input::Kind::topology,
+                                    input::Kind::model, input::Kind::profile};
+
+// The path of a name in the folders of data; a word that is no name is a path.
+std::string path_of(const std::string& word) {
+  std::error_code unreadable;
+  if (std::filesystem::exists(word, unreadable)) return word;
+  for (const input::Kind kind : named_kinds)
+    if (const Result<std::string> path = input::locate(kind, word)) return *path;
+  return word;
+}
+
+// Splits the words into files and the settings of one plan. Settings make one plan of all words.
+std::vector<Subject> subjects_of(const std::vector<std::string>& words, const std::string& wanted) {
+  std::vector<std::string> names, settings;
+  for (const std::string& word : words) {
+    std::error_code unreadable;
+    const bool is_file =
+        word.find('=') == std::string::npos || std::filesystem::exists(word, unreadable);
+    (is_file ? names : settings).push_back(word);
+  }
+  const auto kind_at = [&](const std::string& path) {
+    return wanted.empty() ? kind_of(path) : wanted;
+  };
+  std::vector<Subject> subjects;
+  for (const std::string& name : names)
+    subjects.push_back({path_of(name), settings, kind_at(path_of(name)), name});
+  if (settings.empty()) return subjects;
+  if (names.size() > 1)
+    throw Stop{exit_usage, fmt::format("{} changes one plan, and these are {} files: check one "
+                                       "with settings at a time",
+                                       settings.front(), names.size())};
+  if (names.empty()) subjects.push_back({"", settings, wanted.empty() ? "plan" : wanted, ""});
+  Subject& plan = subjects.front();
+  if (plan.kind != "plan" && plan.kind != "launch-script")
+    throw Stop{exit_usage, fmt::format("{} changes a plan or a launch script, not a {}",
+                                       settings.front(), plan.kind)};
+  plan.shown = fmt::format("{}{}{}", plan.shown, plan.shown.empty() ? "" : " ",
+                           fmt::join(settings, " "));
+  return subjects;
+}
+
+// Says that a word is neither a file nor a name. Empty for files, names and paths.
+std::string unknown_name(const std::string& path) {
+  std::error_code unreadable;
+  if (path.find_first_of("/.") != std::string::npos || std::filesystem::exists(path, unreadable))
+    return "";
+  std::vector<std::string> names;
+  for (const input::Kind kind : named_kinds)
+    for (std::string& name : input::names(kind)) names.push_back(std::move(name));
+  return fmt::format("there is no such file, and no plan, cluster, model or profile of this name{}",
+                     did_you_mean(path, names));
+}
+
+Diagnostics problems_of_subject(const Subject& subject) {
+  if (!subject.path.empty())
+    if (std::string unknown = unknown_name(subject.path); !unknown.empty())
+      return {{subject.path, std::move(unknown), Fault::missing}};
+  if (subject.path.empty() || !subject.settings.empty())
+    return problems_of(subject.kind == "launch-script"
+                           ? input::load_megatron(subject.path, subject.settings)
+                           : input::load_plan(subject.path, subject.settings));
+  const auto kind = std::ranges::find(kinds, subject.kind, &Kind::name);
+  return kind->problems(subject.path);
+}
+
 }  // namespace
 
 int run_check(const Arguments& arguments, Globals globals) {
@@ -202,15 +278,12 @@ int run_check(const Arguments& arguments, Globals globals) {
   Diagnostics all;
   std::string good;
   output::Rows files{output::whole, "", {{"file", ""}, {"kind", ""}, {"problems", ""}}, {}, true};
-  for (const std::string& path : options.words()) {
-    const std::string name = wanted.empty() ? kind_of(path) : wanted;
-    const auto kind = std::find_if(kinds.begin(), kinds.end(),
-                                   [&](const Kind& candidate) { return name == candidate.name; });
-    const Diagnostics problems = kind->problems(path);
-    files.cells.push_back({path, name, problems_json(problems)});
+  for (const Subject& subject : subjects_of(options.words(), wanted)) {
+    const Diagnostics problems = problems_of_subject(subject);
+    files.cells.push_back({subject.shown, subject.kind, problems_json(problems)});
     if (problems.empty())
-      good += fmt::format("{}: {}, no problems{}\n", path, name,
-                          name == "cluster" ? borrowed(path) : "");
+      good += fmt::format("{}: {}, no problems{}\n", subject.shown, subject.kind,
+                          subject.kind == "cluster" ? borrowed(subject.path) : "");
     all.insert(all.end(), problems.begin(), problems.end());
   }
   output::Document document;

@@ -150,7 +150,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   const Prices prices = prices_of(options);
   settings.price_per_gpu_hour = prices.each;
   settings.prices = prices.named;
-  settings.tokens = positive(options, "tokens", 1e18);
+  settings.tokens = tokens_of(options);
 
   catch_interrupts();
   Progress progress("whatif", variants.size() + 1, globals.quiet);

@@ -27,6 +27,20 @@ TEST_CASE("base: sizes, rates and times are read with their units") {
   CHECK(std::get<double>(parse_frequency("1980MHz")) == 1980e6);
 }
 
+TEST_CASE("base: counts are read with K, M, B and T, or bare") {
+  CHECK(std::get<double>(parse_count("1T")) == 1e12);
+  CHECK(std::get<double>(parse_count("1.5T")) == 1.5e12);
+  CHECK(std::get<double>(parse_count("300B")) == 300e9);
+  CHECK(std::get<double>(parse_count("300b")) == 300e9);
+  CHECK(std::get<double>(parse_count("2.5M")) == 2.5e6);
+  CHECK(std::get<double>(parse_count("4k")) == 4e3);
+  CHECK(std::get<double>(parse_count("2e12")) == 2e12);
+  for (const char* text : {"", "T", "0", "-1T", "nan", "inf", "1 T", "1TB", "1X", "many"}) {
+    INFO(text);
+    CHECK(message(parse_count(text)).find("write for example 300B") != std::string::npos);
+  }
+}
+
 TEST_CASE("base: a bare number is refused and the message writes it with units") {
   CHECK(message(parse_bytes("94")).find("\"94GB\"") != std::string::npos);
   CHECK(message(parse_bandwidth("400")).find("\"400Gb/s\"") != std::string::npos);

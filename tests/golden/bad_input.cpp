@@ -161,6 +161,27 @@ TEST_CASE("golden: check knows every input of the repository and finds nothing w
         std::string::npos);
 }
 
+TEST_CASE("golden: check takes a plan in words, a plan with settings and names") {
+  const std::string folder = golden::scratch("check-words");
+  const std::string words =
+      "model=llama-2-7b cluster=dgx-h100 gpus=64 tp=8 micro_batch=1 global_batch=64 sequence=4096";
+  for (const std::string& typed : {words, "'" + words + "'"}) {
+    const golden::Finished good = run("./rehearse check --wide " + typed, folder);
+    CHECK(good.code == 0);
+    CHECK(good.out == words + ": plan, no problems\n");
+  }
+  says(refused("./rehearse check model=llama-2-7b cluster=dgx-h100 gpus=64 tp=8", folder),
+       "needs the field 'global_batch'");
+  says(run("./rehearse check llama-2-7b-64 tp=4", folder).out,
+       "llama-2-7b-64 tp=4: plan, no problems");
+  says(refused("./rehearse check llama-2-7b-64 tp=3", folder), "tp 3 does not divide");
+  says(run("./rehearse check dgx-h100 llama-2-7b", folder).out,
+       "dgx-h100: cluster, no problems\nllama-2-7b: model, no problems\n");
+  says(refused("./rehearse check dgx-h100 tp=8", folder, 64), "not a cluster");
+  says(refused("./rehearse check llama-2-7b-64 dgx-h100 tp=8", folder, 64), "2 files");
+  says(refused("./rehearse check dgx-h10", folder, 66), "did you mean 'dgx-h100'?");
+}
+
 TEST_CASE("golden: a measured cell that is no number of zero or more names its line and column") {
   const std::string folder = golden::scratch("cells");
   const auto with = [&](const std::string& table, const std::string& from, const std::string& to) {

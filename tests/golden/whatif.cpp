@@ -109,6 +109,8 @@ TEST_CASE("golden: run and plan print cost, days and energy where they are known
   CHECK(result["run_cost"]["energy_mwh"].get<double>() == Approx(700 * hours / 1e6));
   CHECK(result["run_cost"]["days"].get<double>() == Approx(hours / 16 / 24));
   CHECK(run(words + "--tokens many", folder).code == 64);
+  CHECK(run(words + "--price 2 gpu.power_w=700 --tokens 1T --json", folder).out ==
+        run(words + "--price 2 gpu.power_w=700 --tokens 1e12 --json", folder).out);
 
   const std::string search =
       "./rehearse plan llama-3.1-8b dgx-h100 --gpus 8,16 --batch 16 --sequence 4096 zero=1 cp=1 "

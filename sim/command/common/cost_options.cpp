@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "sim/base/quantity.h"
 #include "sim/base/split.h"
 
 namespace sim::command {
@@ -54,8 +55,8 @@ void declare_prices(Options& options) {
 
 void declare_tokens(Options& options) {
   options.value("tokens", "NUMBER",
-                "of the whole training, such as 1e12: its days, and its cost and energy where the "
-                "price and the power of the boards are known");
+                "of the whole training, such as 15T, 300B or 2e12: its days, and its cost and "
+                "energy where the price and the power of the boards are known");
 }
 
 double positive(const Options& options, const char* name, double most) {
@@ -69,9 +70,24 @@ double positive(const Options& options, const char* name, double most) {
   return value;
 }
 
+double count(const Options& options, const char* name, double most) {
+  if (!options.has(name)) return 0;
+  const Parsed<double> value = parse_count(options.text(name));
+  if (const auto* problem = std::get_if<std::string>(&value))
+    throw Stop{exit_usage, fmt::format("--{}: {}", name, *problem)};
+  if (std::get<double>(value) > most)
+    throw Stop{exit_usage, fmt::format("--{}: '{}' is above the limit of {:g}", name,
+                                       options.text(name), most)};
+  return std::get<double>(value);
+}
+
+double tokens_of(const Options& options) {
+  return count(options, "tokens", 1e18);
+}
+
 answer::CostBasis cost_basis(const Options& options, double cluster_price, double power_w) {
   const double said = positive(options, "price", 1e6);
-  return {said > 0 ? said : cluster_price, power_w, positive(options, "tokens", 1e18)};
+  return {said > 0 ? said : cluster_price, power_w, tokens_of(options)};
 }
 
 }  // namespace sim::command

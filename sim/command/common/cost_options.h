@@ -28,6 +28,11 @@ void declare_tokens(Options& options);
 // The number of an option, above 0 and at most `most`; 0 if it is not given. Stops at another text.
 double positive(const Options& options, const char* name, double most);
 
+// A count of an option with K, M, B or T, above 0 and at most `most`; 0 if it is not given.
+double count(const Options& options, const char* name, double most);
+// --tokens; 0 if it is not given.
+double tokens_of(const Options& options);
+
 // The basis of a cost: --price in place of the cluster's, --tokens, and the cluster's power limit.
 answer::CostBasis cost_basis(const Options& options, double cluster_price, double power_w);
 

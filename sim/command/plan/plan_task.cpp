@@ -63,7 +63,7 @@ planner::Wanted wanted_of(const Options& options, const input::RunResiduals& res
                                         : Objective::time;
   wanted.best = static_cast<int>(options.number("best", 1, 1, 1000));
   wanted.list = options.has("best") ? wanted.best : plans_listed;
-  wanted.tokens_s = positive(options, "rate", 1e15);
+  wanted.tokens_s = count(options, "rate", 1e15);
   if (wanted.objective == Objective::gpus && wanted.tokens_s == 0)
     refuse("--objective gpus: say the rate that they must reach, --rate TOKENS_PER_SECOND");
   if (options.has("headroom")) {
@@ -92,7 +92,7 @@ answer::CostBasis basis_of(const Options& options, const planner::Question& ques
   const bool energy = wanted.objective == Objective::energy || options.has("tokens");
   const answer::CostBasis basis{price > 0 ? price : machine.price_per_gpu_hour,
                                 energy ? machine.gpu.board_power_w() : machine.gpu.power_w,
-                                positive(options, "tokens", 1e18)};
+                                tokens_of(options)};
   if (wanted.objective == Objective::cost && basis.price_per_gpu_hour == 0)
     refuse(
         fmt::format("--objective cost: the cluster {0} has no price; write --price "
@@ -116,7 +116,7 @@ void declare_plan_search(Options& options) {
       .value("objective", "NAME",
              "time (default): the shortest step; cost: tokens for the money; gpus: the fewest that "
              "reach --rate; energy: tokens for the power of the boards (gpu.power_w, or rated)")
-      .value("rate", "TOKENS", "tokens per second that the job must reach")
+      .value("rate", "TOKENS", "tokens per second that the job must reach, such as 2.5M")
       .value("headroom", "SIZE",
              "memory that must stay free: 4GiB, 0; by default 2 %, or what 95 % probability needs")
       .value("best", "N", "plans to prove; by default 1, and 9 other good plans are listed")
