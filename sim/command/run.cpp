@@ -110,7 +110,9 @@ class Recordings {
       const answer::TimedJob job = answer::timed_job(plan, options.has("all-ranks"));
       watch_ = std::make_unique<Watch>(options, *job);
       if (watch_->observer() != nullptr) all_.all.push_back(watch_->observer());
-      if (options.has("kernels")) kernels_ = std::make_unique<output::KernelTables>(job);
+      if (options.has("kernels"))
+        kernels_ = std::make_unique<output::KernelTables>(
+            job, plan.site().profile.device.overlap.arrival);
       if (kernels_) all_.all.push_back(&kernels_->observer());
     }
     if (options.has("report")) {

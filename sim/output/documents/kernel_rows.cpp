@@ -117,8 +117,16 @@ void describe(const program::Program& program, const StepOperation& o, KernelRow
     row.bytes += static_cast<double>(message.bytes.n);
 }
 
-StageTables tables_of(const program::Program& program,
-                      const std::vector<StepOperation>& operations) {
+// The part of an operation's own time in which its ranks arrive (engine/price/price.cpp).
+Duration arriving(const program::Program& program, const StepOperation& o, Duration arrival) {
+  if (o.op == Op::kernel) return {};
+  if (o.op == Op::exchange) return std::min(o.own(), arrival);
+  const program::Transfer& transfer = program.transfers[o.index];
+  return transfer.followed ? Duration{} : std::min(o.own(), Duration{arrival.ps / transfer.pieces});
+}
+
+StageTables tables_of(const program::Program& program, const std::vector<StepOperation>& operations,
+                      Duration arrival) {
   const std::vector<Interval> busy = busy_times(operations);
   std::map<std::tuple<program::Stream, std::string, program::PassKind, Op>, KernelRow> rows;
   for (const StepOperation& o : operations) {
@@ -128,7 +136,7 @@ StageTables tables_of(const program::Program& program,
     describe(program, o, row);
     ++row.calls;
     row.total += o.end - o.start;
-    row.waiting += o.met - o.start;
+    row.waiting += o.met - o.start + arriving(program, o, arrival);
     if (o.op != Op::kernel) row.exposed += exposed_time(o, busy);
   }
   StageTables tables;
@@ -205,7 +213,8 @@ Form kernels_form() {
 
 Form collectives_form() {
   return {"collectives",
-          "collectives and messages of the step (total with waiting; exposed: no kernel runs)",
+          "collectives and messages of the step (total with waiting for ranks that come later; "
+          "exposed: no kernel runs)",
           {{"operation", "operation", "", 0, true},
            {"kind", "", "", 0, true},
            {"pass", "pass", "", 0, true},
@@ -243,8 +252,8 @@ std::vector<int> first_classes(const mesh::Mesh& mesh) {
 
 }  // namespace
 
-KernelTables::KernelTables(std::shared_ptr<const program::Job> job)
-    : job_(std::move(job)), classes_(first_classes(job_->mesh)), recorder_(classes_) {}
+KernelTables::KernelTables(std::shared_ptr<const program::Job> job, Duration arrival)
+    : job_(std::move(job)), arrival_(arrival), classes_(first_classes(job_->mesh)), recorder_(classes_) {}
 
 std::vector<Block> KernelTables::blocks(const answer::Answer& answer) const {
   const double step = answer::step_seconds(answer);
@@ -258,7 +267,7 @@ std::vector<Block> KernelTables::blocks(const answer::Answer& answer) const {
   }
   for (const int rank_class : classes_) {
     const program::Program& program = job_->classes[static_cast<std::size_t>(rank_class)];
-    const StageTables tables = tables_of(program, recorder_.operations(rank_class, program));
+    const StageTables tables = tables_of(program, recorder_.operations(rank_class, program), arrival_);
     const int rank = job_->mesh.ranks_of(rank_class).front();
     for (std::size_t f = 0; f < all.size(); ++f) {
       Rows rows = rows_of(forms[f], tables.*forms[f].rows, step);

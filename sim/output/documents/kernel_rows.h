@@ -18,7 +18,9 @@ namespace sim::output {
 // stage's first rank.
 class KernelTables {
  public:
-  explicit KernelTables(std::shared_ptr<const program::Job> job);
+  // `arrival`: time between the arrivals of the ranks of a collective or message, which its time
+  // holds (cluster/device/profile.h). The tables show it as waiting.
+  KernelTables(std::shared_ptr<const program::Job> job, Duration arrival);
 
   engine::Observer& observer() { return recorder_; }
   // For text, tables of each stage with the longest rows; for programs, "kernels" and
@@ -27,6 +29,7 @@ class KernelTables {
 
  private:
   std::shared_ptr<const program::Job> job_;
+  Duration arrival_;
   std::vector<int> classes_;  // by stage
   answer::StepRecorder recorder_;
 };

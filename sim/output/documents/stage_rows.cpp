@@ -30,7 +30,8 @@ std::vector<std::vector<const ClassReport*>> stages(const engine::RunReport& run
 }
 
 // Mean over the ranks of a stage.
-double mean(const std::vector<const ClassReport*>& stage, double (*value)(const ClassReport&)) {
+template <class Value>
+double mean(const std::vector<const ClassReport*>& stage, const Value& value) {
   double sum = 0;
   double ranks = 0;
   for (const ClassReport* who : stage) {
@@ -80,39 +81,51 @@ Rows step_rows(const answer::Answer& answer) {
 }
 
 Rows stage_time_rows(const answer::Answer& answer) {
+  struct Time {
+    const char* key;
+    const char* heading;
+    std::vector<Account> accounts;
+  };
+  const Column bubble{"bubble", "bubble", "", 1, false, " %", 100};
+  const std::vector<Time> exposed = {{"exposed_tp_s", "TP", {Account::tp_exposed}},
+                                     {"exposed_cp_s", "CP", {Account::cp_exposed}},
+                                     {"exposed_ep_s", "EP", {Account::ep_exposed}},
+                                     {"exposed_dp_s", "DP", {Account::dp_exposed}}};
+  const std::vector<Account> pp_wait = {Account::pp_fill_drain, Account::pp_imbalance,
+                                        Account::pp_transfer};
+  const std::vector<Account> host = {Account::host, Account::data};
+  const bool experts = answer.plan.architecture.is_mixture();
   const auto time = [](const char* key, const char* heading) {
     return Column{key, heading, "s", 4};
   };
   Rows rows{"stage_times",
             "time by stage (mean over its ranks; communication that nothing hides)",
-            {{"stage", "stage"},
-             {"ranks", "ranks"},
-             time("busy_s", "busy"),
-             time("exposed_tp_s", "TP"),
-             time("exposed_cp_s", "CP"),
-             time("exposed_dp_s", "DP"),
-             time("pp_wait_s", "PP wait"),
-             {"bubble", "bubble", "", 1, false, " %", 100},
-             time("host_s", "host")},
+            {{"stage", "stage"}, {"ranks", "ranks"}, time("busy_s", "busy")},
             {}};
+  for (const Time& one : exposed) {
+    const bool shown = experts || one.accounts[0] != Account::ep_exposed;
+    rows.columns.push_back(shown ? time(one.key, one.heading) : Column{one.key, ""});
+  }
+  rows.columns.insert(rows.columns.end(),
+                      {time("pp_wait_s", "PP wait"), bubble, time("host_s", "host")});
   for (const auto& stage : stages(answer.run)) {
     int ranks = 0;
     for (const ClassReport* who : stage) ranks += who->ranks;
-    rows.cells.push_back(
-        {stage[0]->stage, ranks,
-         mean(stage, [](const ClassReport& who) { return seconds(who.busy); }),
-         mean(stage, [](const ClassReport& who) { return account(who, Account::tp_exposed); }),
-         mean(stage, [](const ClassReport& who) { return account(who, Account::cp_exposed); }),
-         mean(stage, [](const ClassReport& who) { return account(who, Account::dp_exposed); }),
-         mean(stage,
-              [](const ClassReport& who) {
-                return account(who, Account::pp_fill_drain) + account(who, Account::pp_imbalance) +
-                       account(who, Account::pp_transfer);
-              }),
-         mean(stage, [](const ClassReport& who) { return who.bubble; }),
-         mean(stage, [](const ClassReport& who) {
-           return account(who, Account::host) + account(who, Account::data);
-         })});
+    const auto sum = [&](const std::vector<Account>& accounts) {
+      return mean(stage, [&](const ClassReport& who) {
+        double all = 0;
+        for (const Account a : accounts) all += account(who, a);
+        return all;
+      });
+    };
+    std::vector<Json> cells = {
+        stage[0]->stage, ranks,
+        mean(stage, [](const ClassReport& who) { return seconds(who.busy); })};
+    for (const Time& one : exposed) cells.emplace_back(sum(one.accounts));
+    cells.emplace_back(sum(pp_wait));
+    cells.emplace_back(mean(stage, [](const ClassReport& who) { return who.bubble; }));
+    cells.emplace_back(sum(host));
+    rows.cells.push_back(std::move(cells));
   }
   return rows;
 }

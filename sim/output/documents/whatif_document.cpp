@@ -150,7 +150,7 @@ Json stages_json(const WhatifRow& row) {
 
 // Further columns that the table has.
 struct Shown {
-  bool priced = false, drawn = false;
+  bool priced = false, drawn = false, experts = false;
   bool days = false, cost = false, energy = false;  // of the whole training
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
 };
@@ -160,6 +160,7 @@ Shown shown(const std::vector<WhatifRow>& rows) {
   Shown all;
   all.priced = any([](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
   all.drawn = any([](const WhatifRow& row) { return row.draws > 1; });
+  all.experts = any([](const WhatifRow& row) { return row.fits && of(row, Account::ep_exposed) > 0; });
   all.days = any([](const WhatifRow& row) { return row.days > 0; });
   all.cost = any([](const WhatifRow& row) { return row.cost > 0; });
   all.energy = any([](const WhatifRow& row) { return row.energy_mwh > 0; });
@@ -192,6 +193,8 @@ std::vector<Column> columns(const Shown& show) {
                              {"capacity_gib", "of", "", 1},
                              {"links", ""},
                              {"", "fabric link", ""}};
+  const auto dp = std::ranges::find(all, "DP", &Column::heading);
+  if (show.experts) all.insert(dp, {"", "EP", "s", 3});
   all.push_back({"bound", ""});
   all.push_back({"notes", ""});
   if (show.days) all.push_back({"days", "days", "", 1});
@@ -234,9 +237,10 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, const Shown
                            accounts_json(row.accounts),
                            stages_json(row),
                            running(row.outside_gib)};
-  for (const Account a :
-       {Account::tp_exposed, Account::cp_exposed, Account::dp_exposed, Account::pp_transfer})
-    all.push_back(row.fits ? Json(of(row, a)) : Json(nullptr));
+  for (const Account a : {Account::tp_exposed, Account::cp_exposed, Account::ep_exposed,
+                          Account::dp_exposed, Account::pp_transfer})
+    if (a != Account::ep_exposed || show.experts)
+      all.push_back(row.fits ? Json(of(row, a)) : Json(nullptr));
   all.push_back(asked ? running(row.reserved_gib) : Json(nullptr));
   all.push_back(running(row.capacity_gib));
   all.push_back(links_json(row));
@@ -373,7 +377,7 @@ Document whatif_document(const std::vector<WhatifRow>& rows) {
     reasons += reason(row, base);
   }
   table.footnote =
-      "TP, CP, DP, PP: seconds of the step that wait for that communication; mean of the ranks.\n"
+      "TP, CP, EP, DP, PP: seconds of the step that wait for that communication; mean of the ranks.\n"
       "Fabric link: the busiest outside of the nodes, as a share of the step\n";
   if (show.energy)
     table.footnote +=
