@@ -111,8 +111,8 @@ class Recordings {
       watch_ = std::make_unique<Watch>(options, *job);
       if (watch_->observer() != nullptr) all_.all.push_back(watch_->observer());
       if (options.has("kernels"))
-        kernels_ = std::make_unique<output::KernelTables>(
-            job, plan.site().profile.device.overlap.arrival);
+        kernels_ =
+            std::make_unique<output::KernelTables>(job, plan.site().profile.device.overlap.arrival);
       if (kernels_) all_.all.push_back(&kernels_->observer());
     }
     if (options.has("report")) {

@@ -128,8 +128,8 @@ std::string bounds(const Case& one, const RunReport& exact) {
     return fmt::format("bounds: class {}: {} is not from {} to {}", c, a.peak_reserved.n,
                        b.peak_reserved.n, b.reserved_most.n);
   }
-  // Driver calls of a steady step delay it by at most 0.1 % (rank/steadiness.h). With bounded memory
-  // step 2 may be steady in this way, where the exact replay goes on to a step without a call.
+  // Driver calls of a steady step delay it by at most 0.1 % (rank/steadiness.h). With bounded
+  // memory step 2 may be steady in this way, where the exact replay goes on to a step without one.
   if (part.step_time.ps <= exact.step_time.ps + exact.step_time.ps / 1000) return "";
   return fmt::format("bounds: a step of {} ps is longer than {} ps", part.step_time.ps,
                      exact.step_time.ps);

@@ -253,7 +253,10 @@ std::vector<int> first_classes(const mesh::Mesh& mesh) {
 }  // namespace
 
 KernelTables::KernelTables(std::shared_ptr<const program::Job> job, Duration arrival)
-    : job_(std::move(job)), arrival_(arrival), classes_(first_classes(job_->mesh)), recorder_(classes_) {}
+    : job_(std::move(job)),
+      arrival_(arrival),
+      classes_(first_classes(job_->mesh)),
+      recorder_(classes_) {}
 
 std::vector<Block> KernelTables::blocks(const answer::Answer& answer) const {
   const double step = answer::step_seconds(answer);
@@ -267,7 +270,8 @@ std::vector<Block> KernelTables::blocks(const answer::Answer& answer) const {
   }
   for (const int rank_class : classes_) {
     const program::Program& program = job_->classes[static_cast<std::size_t>(rank_class)];
-    const StageTables tables = tables_of(program, recorder_.operations(rank_class, program), arrival_);
+    const StageTables tables =
+        tables_of(program, recorder_.operations(rank_class, program), arrival_);
     const int rank = job_->mesh.ranks_of(rank_class).front();
     for (std::size_t f = 0; f < all.size(); ++f) {
       Rows rows = rows_of(forms[f], tables.*forms[f].rows, step);

@@ -118,9 +118,9 @@ Rows stage_time_rows(const answer::Answer& answer) {
         return all;
       });
     };
-    std::vector<Json> cells = {
-        stage[0]->stage, ranks,
-        mean(stage, [](const ClassReport& who) { return seconds(who.busy); })};
+    std::vector<Json> cells = {stage[0]->stage, ranks, mean(stage, [](const ClassReport& who) {
+                                 return seconds(who.busy);
+                               })};
     for (const Time& one : exposed) cells.emplace_back(sum(one.accounts));
     cells.emplace_back(sum(pp_wait));
     cells.emplace_back(mean(stage, [](const ClassReport& who) { return who.bubble; }));

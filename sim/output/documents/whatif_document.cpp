@@ -160,7 +160,8 @@ Shown shown(const std::vector<WhatifRow>& rows) {
   Shown all;
   all.priced = any([](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
   all.drawn = any([](const WhatifRow& row) { return row.draws > 1; });
-  all.experts = any([](const WhatifRow& row) { return row.fits && of(row, Account::ep_exposed) > 0; });
+  all.experts =
+      any([](const WhatifRow& row) { return row.fits && of(row, Account::ep_exposed) > 0; });
   all.days = any([](const WhatifRow& row) { return row.days > 0; });
   all.cost = any([](const WhatifRow& row) { return row.cost > 0; });
   all.energy = any([](const WhatifRow& row) { return row.energy_mwh > 0; });
@@ -377,7 +378,8 @@ Document whatif_document(const std::vector<WhatifRow>& rows) {
     reasons += reason(row, base);
   }
   table.footnote =
-      "TP, CP, EP, DP, PP: seconds of the step that wait for that communication; mean of the ranks.\n"
+      "TP, CP, EP, DP, PP: seconds of the step that wait for that communication; mean of the "
+      "ranks.\n"
       "Fabric link: the busiest outside of the nodes, as a share of the step\n";
   if (show.energy)
     table.footnote +=

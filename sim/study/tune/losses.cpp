@@ -72,8 +72,9 @@ void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
                                    output::percent(share));
     if (cause == Cause::tensor_parallel) text += sequence_parallel_text(answer.plan);
     if (cause == Cause::expert_parallel && answer.plan.draws_routes())
-      text += "; it holds the wait for the ranks whose experts get the most tokens, which "
-              "router=balanced leaves out";
+      text +=
+          "; it holds the wait for the ranks whose experts get the most tokens, which "
+          "router=balanced leaves out";
     all.push_back({cause, share, std::move(text)});
   }
   std::stable_sort(all.begin() + first, all.end(),
