@@ -1,11 +1,13 @@
 // doc.cpp — `rehearse doc NAME`: explains a field of a plan or a cluster (unit, default, other
-// names), the defaults of a framework, or a term of the output.
+// names), the defaults of a framework, a term of the output, or a name of `rehearse list`: what it
+// is, its main numbers and their sources.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <sstream>
 
 #include "sim/base/text.h"
+#include "sim/command/common/catalog.h"
 #include "sim/command/common/command.h"
 #include "sim/command/common/field_values.h"
 #include "sim/input/frameworks/framework.h"
@@ -50,6 +52,12 @@ void add(const FieldEntry& entry, output::Document& document, output::Json& all)
       document, all);
 }
 
+std::string bullets(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += fmt::format("  - {}\n", line);
+  return text;
+}
+
 void add(const input::Framework& framework, output::Document& document, output::Json& all) {
   const std::vector<std::string> says = input::statements_text(framework);
   add(fmt::format("{} (a framework)\n  {}", framework.name, framework.line),
@@ -60,9 +68,7 @@ void add(const input::Framework& framework, output::Document& document, output::
        output::value("based_on", "based on", framework.bases),
        output::value("refused", "refused", framework.refused), output::value("says", "", says)},
       document, all);
-  std::string lines;
-  for (const std::string& statement : says) lines += fmt::format("  - {}\n", statement);
-  document.blocks.emplace_back(output::Note{"", lines});
+  document.blocks.emplace_back(output::Note{"", bullets(says)});
 }
 
 void add(const output::Term& term, output::Document& document, output::Json& all) {
@@ -70,6 +76,39 @@ void add(const output::Term& term, output::Document& document, output::Json& all
       {output::value("of", "", "output"), output::value("name", "", term.name),
        output::value("line", "", term.line)},
       document, all);
+}
+
+void add(const Catalog& catalog, CatalogEntry entry, output::Document& document,
+         output::Json& all) {
+  read_entry(catalog, entry);
+  const EntryFacts facts = facts_of(catalog, entry);
+  add(fmt::format("{} (a {})\n  {}", entry.name, catalog.one, entry.summary),
+      {output::value("of", "", catalog.one), output::value("name", "", entry.name),
+       output::value("line", "", entry.summary), output::value("source", "source", entry.source),
+       output::value("file", "file", entry.file), output::value("about", "", facts.about),
+       output::value("says", "", facts.says), output::value("sources", "", facts.sources)},
+      document, all);
+  if (!facts.about.empty() && facts.about != entry.summary + ".")
+    document.blocks.emplace_back(output::Note{"", facts.about + "\n"});
+  if (!facts.says.empty()) document.blocks.emplace_back(output::Note{"", bullets(facts.says)});
+  if (!facts.sources.empty())
+    document.blocks.emplace_back(output::Note{"sources", bullets(facts.sources)});
+  if (catalog.next != nullptr)
+    document.blocks.emplace_back(output::Note{
+        "", fmt::format("next: {}\n", fmt::format(fmt::runtime(catalog.next), entry.name))});
+}
+
+// Adds the entries of all lists with this name, beyond fields, frameworks and terms.
+bool add_listed(const std::string& name, output::Document& document, output::Json& all) {
+  bool found = false;
+  for (const Catalog& catalog : catalogs()) {
+    for (CatalogEntry& entry : catalog.entries()) {
+      if (entry.name != name) continue;
+      found = true;
+      add(catalog, std::move(entry), document, all);
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -102,10 +141,12 @@ int run_doc(const Arguments& arguments, Globals globals) {
       found = true;
       add(*term, document, all);
     }
-    if (!found) {
+    if (!found && !add_listed(wanted, document, all)) {
+      for (const Catalog& catalog : catalogs())
+        for (CatalogEntry& entry : catalog.entries()) names.push_back(std::move(entry.name));
       throw Stop{exit_usage,
-                 fmt::format("there is no field, framework or term '{}'{}; `rehearse list fields`, "
-                             "`rehearse list frameworks` and `rehearse list terms` have all",
+                 fmt::format("there is no field, framework, term or listed name '{}'{} (all names: "
+                             "`rehearse list` and `rehearse list fields`)",
                              wanted, did_you_mean(wanted, names))};
     }
   }

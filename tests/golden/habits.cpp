@@ -132,3 +132,28 @@ TEST_CASE("golden: a field is explained by its name, its synonym or its flag") {
   CHECK(wrong.code == 64);
   CHECK(wrong.err.find("did you mean 'micro_batch'?") != std::string::npos);
 }
+
+TEST_CASE("golden: a listed name is explained with its numbers, its file and its sources") {
+  const std::string folder = golden::scratch("doc-listed");
+  const auto doc = [&](const std::string& name) {
+    const golden::Finished finished = run("./rehearse doc --wide " + name, folder);
+    CHECK(finished.code == 0);
+    return finished.out;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  const std::string cluster = doc("aws-p4d");
+  has(cluster, "topologies/aws-p4d.textproto");
+  has(cluster, "  - 128 nodes of 8 GPUs: 1024 GPUs\n");
+  has(cluster, "NVSwitch 300 GB/s per GPU and direction");
+  has(cluster, "  - NVIDIA A100 Tensor Core GPU data sheet, 2020: rates, bandwidth, SMs\n");
+  has(doc("llama-2-7b"), "32 layers, hidden size 4096, vocabulary 32000");
+  has(doc("llama-2-7b-64"), "next: rehearse run llama-2-7b-64");
+  has(doc("zb-v"), "source  arXiv:2405.15362");
+  has(doc("hgx-h800"), "\"200 GB/s\" in NVIDIA/nccl issue 1374");
+  has(run("./rehearse doc dgx-h10", folder).err, "did you mean 'dgx-h100'?");
+  has(run("./rehearse list clusters --wide", folder).out,
+      "128 x 8 A100-SXM4-40GB, NVSwitch 300 GB/s, 4 NICs of 100 Gb/s (EFA), fat_tree\n");
+}

@@ -151,6 +151,7 @@ TEST_CASE("golden: what --json prints is as its schema says, of every command") 
         "doc tp",
         "doc megatron-lm deepspeed",
         "doc bubble",
+        "doc dgx-h100 llama-2-7b llama-3 zb-v",
         "list",
         "list fields",
         "list schemas",

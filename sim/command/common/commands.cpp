@@ -43,7 +43,7 @@ const std::vector<Command>& commands() {
        "--port 8600", run_serve},
       {"init", "KIND [FILE]", "a commented plan, cluster, grid, search or runs table",
        "plan my-plan.textproto", run_init},
-      {"doc", "NAME ...", "what a field, a framework or a term of the output means", "bubble",
+      {"doc", "NAME ...", "what a field, a term of the output or a listed name is", "bubble",
        run_doc},
       {"list", "[KIND]", "what there is, by name", "models", run_list},
       {"check", "FILE ... | KEY=VALUE ...", "every problem of input files, or of a plan in words",
