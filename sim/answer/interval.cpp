@@ -249,8 +249,9 @@ std::optional<ResidualRange> elsewhere(const input::RunResiduals& residuals,
     if (!all) all = found;
   };
   if (!situation.profile.empty()) add(of_profile);
+  const bool of_this_gpu = all.has_value();
   if (!situation.framework.empty()) add(of_framework);
-  add(of_kind);
+  if (!of_this_gpu) add(of_kind);
   if (all) {
     all->high = std::max(-all->low, all->high);
     all->low = -all->high;

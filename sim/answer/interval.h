@@ -24,8 +24,9 @@
 // same weight. In wider classes each source has the same weight, because the rows of a source share
 // causes.
 //
-// If fewer than 3 sources measured the GPU or the framework, classes 4, 5 and 6 are combined. The
-// result is as wide as the widest of them, and symmetric around the prediction. A plan without a
+// If fewer than 3 sources measured the GPU or the framework, classes 4 and 5 are combined, and class
+// 6 if class 4 is too small: where enough runs of the GPU are known, those of other GPUs say less.
+// The result is as wide as the widest of them, and symmetric around the prediction. A plan without a
 // framework gets the widest interval of all measured frameworks with the same kind of plan.
 //
 // Quantiles follow split conformal prediction (Lei et al., "Distribution-Free Predictive Inference

@@ -149,6 +149,17 @@ TEST_CASE("answer: an unknown framework gets the widest of its kind on its GPU")
   CHECK(spread(thrice(groups), ResidualOf::time, here)->low == Approx(-0.45));
 }
 
+TEST_CASE("answer: runs of other GPUs widen nothing where the GPU has enough of its own") {
+  std::vector<input::ResidualGroup> groups = {group("a", 99, -0.49, 0.01),
+                                              group("b", 99, -4.9, 0.1)};
+  groups[1].profile = "another GPU";
+  Situation other = here;
+  other.framework = "never measured";
+  CHECK(spread(thrice(groups), ResidualOf::time, other)->low == Approx(-0.45));
+  groups[0].values.resize(2);  // six runs are too few
+  CHECK(spread(thrice(groups), ResidualOf::time, other)->low < -1);
+}
+
 TEST_CASE("answer: where one class alone was measured it has its own name") {
   const input::RunResiduals residuals = thrice({group("s", 40, -0.2, 0.01)});
   Situation other = here;

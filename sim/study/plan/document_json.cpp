@@ -84,7 +84,8 @@ Json to_json(const SearchReport& said) {
          {"fits", one.replayed.fits},
          {"step_time_s",
           one.replayed.accounts.empty() ? Json(nullptr) : Json(seconds_of(one.replayed))},
-         {"why", one.why}});
+         {"why", one.why},
+         {"out_of_memory", one.replayed.accounts.empty() ? one.replayed.reason : ""}});
   if (!said.lifted.empty()) json["constraints"] = Json::array();
   for (const Lifted& one : said.lifted)
     json["constraints"].push_back(
