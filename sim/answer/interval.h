@@ -24,10 +24,10 @@
 // same weight. In wider classes each source has the same weight, because the rows of a source share
 // causes.
 //
-// If fewer than 3 sources measured the GPU or the framework, classes 4 and 5 are combined, and class
-// 6 if class 4 is too small: where enough runs of the GPU are known, those of other GPUs say less.
-// The result is as wide as the widest of them, and symmetric around the prediction. A plan without a
-// framework gets the widest interval of all measured frameworks with the same kind of plan.
+// If fewer than 3 sources measured the GPU or the framework, classes 4 and 5 are combined, and also
+// class 6 if class 4 is too small. The result is as wide as the widest of them, and symmetric
+// around the prediction. A plan without a framework gets the widest interval of all measured
+// frameworks with the same kind of plan.
 //
 // Quantiles follow split conformal prediction (Lei et al., "Distribution-Free Predictive Inference
 // for Regression", JASA 2018, arXiv 1604.04173, section 2). With n residuals the i-th smallest is
