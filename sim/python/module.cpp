@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "sim/base/program_files.h"
+#include "sim/base/version.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
 
@@ -131,6 +132,7 @@ class Sweep {
 PYBIND11_MODULE(_rehearse, module) {
   command::keep_freed_memory();
   command::leave_interrupts_to(signalled);
+  module.attr("__version__") = sim::output::version_text;
   module.def("set_program_folder", &sim::set_program_folder);
   module.def("ask", &ask);
   py::class_<Sweep>(module, "Sweep")

@@ -80,6 +80,8 @@ def program(*words):
 def same(one, other):
     assert json.dumps(one) == json.dumps(other), (one, other)
 
+assert f'"version": "{rehearse.__version__}"' in subprocess.run(
+    ["./rehearse", "--version", "--json"], capture_output=True, text=True).stdout
 same(rehearse.run("llama-2-7b-64", tp=4), program("run", "llama-2-7b-64", "tp=4"))
 same(rehearse.run("llama-2-7b-64", micro_batch=8), program("run", "llama-2-7b-64", "micro_batch=8"))
 same(rehearse.run("llama-2-7b-64", steps=3, fabric={"oversubscription": 4}),

@@ -17,6 +17,8 @@ from . import _rehearse
 __all__ = ["Error", "calibrate", "campaign", "command", "compare", "explain", "memory_estimate",
            "plan", "run", "sweep", "to_dataframe", "validate", "whatif"]
 
+__version__ = _rehearse.__version__
+
 
 class Error(Exception):
     """What the program refuses: its text, its exit code, and its problems one by one."""

@@ -7,6 +7,8 @@ from ._settings import FieldLists, Name, SettingLists, Settings
 if TYPE_CHECKING:
     import pandas
 
+__version__: str
+
 Result = dict[str, Any]
 Scalar = Union[str, int, float, bool, "PathLike[str]"]
 Value = Union[Scalar, Sequence[Scalar], Mapping[str, "Value"]]
