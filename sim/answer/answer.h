@@ -64,6 +64,8 @@ struct Answer {
   program::Plan plan;
   Machine machine;
   engine::RunReport run;
+  // The ranks of each class of `run`, ascending; empty in searches.
+  std::vector<std::vector<int>> ranks = {};
   std::vector<Rate> rates;  // the first is the default
   double mfu = 0, hfu = 0;  // fractions; MFU by the `megatron` convention
   Estimate estimate;

@@ -117,6 +117,14 @@ namespace {
 
 constexpr Bytes unlimited_memory{std::int64_t{1} << 50};
 
+// The ranks of each class of a job.
+std::vector<std::vector<int>> ranks_of_classes(const mesh::Mesh& mesh) {
+  std::vector<std::vector<int>> ranks(static_cast<std::size_t>(mesh.classes()));
+  for (int rank = 0; rank < mesh.world(); ++rank)
+    ranks[static_cast<std::size_t>(mesh.class_of_rank(rank))].push_back(rank);
+  return ranks;
+}
+
 // `extra`: added to the memory of each GPU. `surely`: also compute the verdict.
 Answer evaluate_with(const CheckedPlan& asked, const engine::Options& options, bool all_ranks,
                      Bytes extra, bool surely) {
@@ -141,6 +149,7 @@ Answer evaluate_with(const CheckedPlan& asked, const engine::Options& options, b
     how.method = engine::Method::reference;
   }
   answer.run = engine::run(job, times, memory, how);
+  if (surely) answer.ranks = ranks_of_classes(job.mesh);
   answer.estimate = estimate(plan, gpu);
   answer.host = host_memory(plan, job, site.machine.cluster);
   answer.verdict.fits_probability = answer.run.fits() ? 1 : 0;

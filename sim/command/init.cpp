@@ -1,10 +1,11 @@
-// init.cpp — `rehearse init`: writes a commented plan, cluster, grid, search or table of runs to
-// start from.
+// init.cpp — `rehearse init`: writes a commented plan, cluster, grid, search or table of
+// measurements to start from.
 #include <fmt/format.h>
 
 #include <array>
 
 #include "sim/base/text.h"
+#include "sim/calibrate/readers/reader.h"
 #include "sim/command/common/command.h"
 
 namespace sim::command {
@@ -16,6 +17,7 @@ struct Start {
   const char* file;  // default path
   const char* next;  // the command to run next
   const char* text;
+  const char* format = "";  // of a table whose columns {1} and {2} stand in `text`
 };
 
 constexpr Start starts[] = {
@@ -134,13 +136,52 @@ row_id,model,framework,n_gpus,tp,pp,mbs,gbs,seq,iter_time_s,tokens_s_gpu,setting
 run-1,llama-3.1-8b,megatron-lm,64,4,2,1,512,8192,9.9,,
 run-2,llama-3.1-8b,megatron-lm,64,8,1,1,512,8192,,7000,recompute=selective
 )text"},
+    {"kernels", "gemm.csv", "rehearse calibrate {0} --profile h100-80",
+     R"text(# Measured kernels of one GPU, a line each. `rehearse check {0}` checks them.
+# `rehearse validate {0}` compares them with the profile of the GPU, and
+# `rehearse calibrate {0} --profile NAME -o mine.textproto` fits a profile to them.
+# `rehearse capture` writes a script that measures them.
+# Cells that a kernel does not need stay blank.
+{1}{2}
+my node,matmul,H100-SXM5-80GB,bf16,8192,4096,4096,TN,False,,,,,,,,,,412,,
+my node,matmul,H100-SXM5-80GB,bf16,8192,11008,4096,TN,False,,,,,,,,,640,,,
+my node,attention,H100-SXM5-80GB,bf16,,,,,,1,8192,32,8,128,128,1,fwd,,1100,cuDNN,
+my node,norm,H100-SXM5-80GB,bf16,,,,,,,,,,,,,,,52,,134217728
+)text",
+     "gemm.csv"},
+    {"collectives", "nccl.csv", "rehearse calibrate {0} --profile h100-80",
+     R"text(# Measured collectives, a line each. `rehearse check {0}` checks them.
+# `rehearse validate {0}` compares them with the profile of the GPU, and
+# `rehearse calibrate {0} --profile NAME -o mine.textproto` fits a profile to them.
+# `calibrate` also reads the output of nccl-tests itself.
+{1}{2}
+my node,all_reduce,H100-SXM5-80GB,8,1,NVLink4/NVSwitch,,2.27.5,auto,1073741824,4200,
+my node,all_gather,H100-SXM5-80GB,16,2,NVLink4/NVSwitch,IB 8x400Gb/s,2.27.5,auto,1073741824,,380
+)text",
+     "nccl.csv"},
 };
 
-std::string filled(const char* text, const std::string& path) {
-  std::string all(text);
-  for (std::size_t at = 0; (at = all.find("{0}", at)) != std::string::npos; at += path.size())
-    all.replace(at, 3, path);
+std::string replaced(std::string all, std::string_view mark, const std::string& by) {
+  for (std::size_t at = 0; (at = all.find(mark, at)) != std::string::npos; at += by.size())
+    all.replace(at, mark.size(), by);
   return all;
+}
+
+// The columns of a table as comments, one line each, and as the table's first line.
+std::string with_columns(const Start& start) {
+  std::string comments, head;
+  for (const calibrate::Reader& reader : calibrate::readers()) {
+    if (reader.name != start.format) continue;
+    for (const calibrate::TableColumn& column : reader.columns) {
+      comments += fmt::format("#   {:<13} {}\n", column.name, column.line);
+      head += fmt::format("{}{}", head.empty() ? "" : ",", column.name);
+    }
+  }
+  return replaced(replaced(start.text, "{1}", comments), "{2}", head);
+}
+
+std::string filled(std::string text, const std::string& path) {
+  return replaced(std::move(text), "{0}", path);
 }
 
 }  // namespace
@@ -154,7 +195,7 @@ int run_init(const Arguments& arguments, Globals globals) {
     if (options.words()[0] != start.name) continue;
     const std::string path = options.words().size() > 1 ? options.words()[1] : start.file;
     keep_file(options, path);
-    save(path, filled(start.text, path));
+    save(path, filled(with_columns(start), path));
     say_written(globals, path,
                 fmt::format("{}: written; next: {}", path, filled(start.next, path)));
     return exit_yes;

@@ -18,6 +18,7 @@
 #include "sim/command/report.h"
 #include "sim/command/seeds.h"
 #include "sim/input/profile/residuals.h"
+#include "sim/output/documents/class_rows.h"
 #include "sim/output/documents/kernel_rows.h"
 #include "sim/output/documents/run_text.h"
 #include "sim/output/documents/timelines.h"
@@ -52,7 +53,9 @@ void declare_run(Options& options) {
       .flag("timelines", "with --json: passes and memory over time as columns of numbers")
       .flag("kernels",
             "also print the kernels and collectives of the step, of the first rank of each stage")
-      .flag("all-ranks", "replay every rank instead of one of each class; up to 4096")
+      .flag("all-ranks",
+            "replay every rank instead of one of each class, and print their times and peaks; up "
+            "to 4096")
       .words(0, 1000);
 }
 
@@ -264,6 +267,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   if (fits) add_cost(options, site.machine, answer, document);
   add_cluster_notes(plan, document);
   add_assumptions(file, site, document);
+  if (options.has("all-ranks")) document.blocks.emplace_back(output::rank_rows(answer));
   recordings.add_timelines(answer, document);
   recordings.add_kernels(answer, document);
   add_fixes(plan, answer, options.has("fixes"), document);

@@ -133,6 +133,30 @@ TEST_CASE("golden: a field is explained by its name, its synonym or its flag") {
   CHECK(wrong.err.find("did you mean 'micro_batch'?") != std::string::npos);
 }
 
+TEST_CASE("golden: tables of kernels and collectives are written with their columns and read") {
+  const std::string folder = golden::scratch("init-tables");
+  for (const char* kind : {"kernels", "collectives"}) {
+    INFO(kind);
+    const std::string file = std::string(kind) == "kernels" ? "gemm.csv" : "nccl.csv";
+    CHECK(run(std::string("./rehearse init ") + kind, folder).code == 0);
+    const golden::Finished known = run("./rehearse check " + file, folder);
+    INFO(known.out << known.err);
+    CHECK(known.code == 0);
+    CHECK(known.out.find(": table, no problems") != std::string::npos);
+    const golden::Finished compared = run("./rehearse validate " + file, folder);
+    INFO(compared.out << compared.err);
+    // `validate` compares products and attention, `calibrate` also memory-bound kernels.
+    CHECK(compared.out.find(file == "gemm.csv" ? "3 predicted" : "2 predicted") !=
+          std::string::npos);
+    const golden::Finished fit = run("./rehearse calibrate " + file + " --profile h100-80", folder);
+    INFO(fit.out << fit.err);
+    CHECK(fit.code != 65);
+    const std::string columns = run("./rehearse doc --wide " + file, folder).out;
+    CHECK(columns.find("  - gpu: name of the GPU") != std::string::npos);
+    CHECK(columns.find("microseconds") != std::string::npos);
+  }
+}
+
 TEST_CASE("golden: a listed name is explained with its numbers, its file and its sources") {
   const std::string folder = golden::scratch("doc-listed");
   const auto doc = [&](const std::string& name) {

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/golden/program.h"
 
@@ -62,4 +63,28 @@ TEST_CASE("golden: without a whole step there is no table of kernels") {
   CHECK(finished.out.find("--kernels: no step is complete") != std::string::npos);
   CHECK(run(command + "--memory none", folder).out.find("kernels of the step") !=
         std::string::npos);
+}
+
+TEST_CASE("golden: --all-ranks prints ranks with their times and peaks, and JSON numbers them") {
+  const std::string folder = golden::scratch("all-ranks");
+  const std::string command =
+      "./rehearse run model=llama-2-7b cluster=dgx-h100 gpus=16 tp=2 cp=2 pp=2 micro_batch=1 "
+      "global_batch=16 sequence=4096 -q ";
+  const std::string text = run(command + "--all-ranks --wide", folder).out;
+  INFO(text);
+  CHECK(text.find("\nranks (a line for ranks with equal times and peaks") != std::string::npos);
+  CHECK(text.find("\n  0-1,4-5          4      0   0  ") != std::string::npos);
+  CHECK(text.find("\n  10-11,14-15      4      1   1  ") != std::string::npos);
+  CHECK(run(command, folder).out.find("\nranks (") == std::string::npos);
+  const auto classes = [&](const std::string& options) {
+    return nlohmann::json::parse(
+        run(command + "--json " + options, folder).out)["result"]["rank_classes"];
+  };
+  CHECK(classes("")[1]["rank_numbers"] == "2-3,6-7");
+  const nlohmann::json every = classes("--all-ranks");
+  REQUIRE(every.size() == 16);
+  std::set<std::string> numbers;
+  for (const auto& one : every) numbers.insert(one["rank_numbers"]);
+  CHECK(numbers.size() == 16);
+  CHECK(every[4]["rank_numbers"] == "4");  // replica 1 of stage 0, context rank 0
 }

@@ -191,6 +191,28 @@ TEST_CASE("launch: what a script leaves open is asked for at once, with the sett
   CHECK(contains(notes(file), "32 sequences a step"));
 }
 
+TEST_CASE("input: a launch file without a number of GPUs is asked for it, not for the batch") {
+  support::Scratch scratch;
+  const std::string path = scratch.write("titan.toml",
+                                         "[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+                                         "[training]\nlocal_batch_size = 1\nseq_len = 8192\n"
+                                         "[parallelism]\ntensor_parallel_degree = 2\n");
+  for (const std::vector<std::string>& settings :
+       {std::vector<std::string>{}, std::vector<std::string>{"cluster=dgx-h100"}}) {
+    const std::string all = problems(load_megatron(path, settings));
+    CAPTURE(all);
+    CHECK(contains(all, "say how many GPUs run: gpus, nodes or dp"));
+    CHECK_FALSE(contains(all, "global_batch"));
+  }
+  const std::string odd = problems(load_megatron(path, {"cluster=dgx-h100", "gpus=63"}));
+  CAPTURE(odd);
+  CHECK(contains(odd, "63 GPUs do not factor into"));
+  CHECK_FALSE(contains(odd, "global_batch"));
+  const auto file = load_megatron(path, {"cluster=dgx-h100", "gpus=64"});
+  REQUIRE(file);
+  CHECK(file->plan->batch.global_batch == 32);
+}
+
 TEST_CASE("launch: a variable counts however the program gets it") {
   support::Scratch scratch;
   const auto avoids = [&](const std::string& before) {

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/output/documents/class_rows.h"
 #include "tests/output/sample.h"
 
 using namespace sim;
@@ -105,4 +106,12 @@ TEST_CASE("output: where the step's time goes and how busy links are stand as th
       run_document(sample::fits(), "", PassTimeline(), MemoryTimeline(), {}, "<svg/>");
   CHECK(drawn(without).find("picture") == std::string::npos);
   CHECK(cells_of(without, "links").empty());
+}
+
+TEST_CASE("output: numbers of ranks are written as ranges") {
+  CHECK(output::ranges_text({}).empty());
+  CHECK(output::ranges_text({3}) == "3");
+  CHECK(output::ranges_text({0, 1, 2, 3, 8, 10, 11}) == "0-3,8,10-11");
+  CHECK(output::ranges_text({0, 2, 4, 6}, 2) == "0,2,... (4 ranges)");
+  CHECK(output::ranges_text({0, 2}, 2) == "0,2");
 }

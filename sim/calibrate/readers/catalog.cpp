@@ -15,11 +15,12 @@ namespace sim::calibrate {
 const std::vector<Reader>& readers() {
   static const std::vector<Reader> all = {
       {"gemm.csv", "matrix products and attention by shape", "calibration/measured/README.md",
-       is_kernel_table, read_kernel_table},
+       is_kernel_table, read_kernel_table, nullptr, false, kernel_table_columns()},
       {"op_profiles.csv", "operations of Megatron-LM by hidden size and micro batch",
-       "calibration/measured/README.md", is_operation_table, read_operation_table},
+       "calibration/measured/README.md", is_operation_table, read_operation_table, nullptr, false,
+       operation_table_columns()},
       {"nccl.csv", "collectives by size", "calibration/measured/README.md", is_nccl_table,
-       read_nccl_table},
+       read_nccl_table, nullptr, false, collective_table_columns()},
       {"capture", "a node measured by the script of `rehearse capture` (JSON)",
        "calibration/capture/README.md", is_capture, read_capture},
       {"profiler trace", "PyTorch profiler (Kineto, Chrome JSON), also .gz",
@@ -79,7 +80,8 @@ Result<Source> read_bytes(std::string_view bytes, const std::string& path) {
     return Source{*read, &reader};
   }
   if (bytes.empty()) return Diagnostics{{path, "the file is empty"}};
-  return Diagnostics{{path, fmt::format("holds no measurements that are known; there are {}",
+  return Diagnostics{{path, fmt::format("holds no measurements that are known; there are {}; "
+                                        "`rehearse doc gemm.csv` lists the columns of a table",
                                         fmt::join(names, ", "))}};
 }
 

@@ -6,12 +6,14 @@
 // they cannot use.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "sim/base/result.h"
 #include "sim/calibrate/readers/measurement.h"
+#include "sim/calibrate/readers/table_columns.h"
 
 namespace sim::calibrate {
 
@@ -27,7 +29,8 @@ struct Reader {
   Result<Measurements> (*read)(std::string_view bytes, const std::string& path);
   // Reads a compressed file piece by piece, without holding it in memory; may be nullptr.
   Result<Measurements> (*read_stream)(ByteSource& bytes, const std::string& path) = nullptr;
-  bool is_trace = false;  // read_trace_file() reads it, too
+  bool is_trace = false;                      // read_trace_file() reads it, too
+  std::span<const TableColumn> columns = {};  // of a table
 };
 const std::vector<Reader>& readers();
 

@@ -43,6 +43,8 @@ Result<std::vector<Row>> table(std::string_view bytes, const std::string& path) 
 }
 
 bool heads(std::string_view bytes, std::initializer_list<std::string_view> columns) {
+  while (bytes.starts_with('#'))
+    bytes.remove_prefix(std::min(bytes.find('\n'), bytes.size() - 1) + 1);
   const std::string line = "," + first_line(bytes) + ",";
   for (const std::string_view column : columns) {
     if (line.find("," + std::string(column) + ",") == std::string::npos) return false;

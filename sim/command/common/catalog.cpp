@@ -221,6 +221,11 @@ void read_entry(const Catalog& catalog, CatalogEntry& entry) {
 
 EntryFacts facts_of(const Catalog& catalog, const CatalogEntry& entry) {
   EntryFacts facts;
+  if (is(catalog, "formats"))
+    for (const calibrate::Reader& reader : calibrate::readers())
+      for (const calibrate::TableColumn& column : reader.columns)
+        if (reader.name == entry.name)
+          facts.says.push_back(fmt::format("{}: {}", column.name, column.line));
   if (catalog.folder == nullptr) return facts;
   const std::string text = text_of(entry);
   if (is(catalog, "models")) {

@@ -149,7 +149,8 @@ bool supplied(const std::string& setting, const v1::Plan& plan,
 }
 
 // Sets the global batch that a file leaves out: `accumulation` microbatches per replica, or the
-// program's `least_batch`, else one microbatch (Megatron-LM).
+// program's `least_batch`, else one microbatch (Megatron-LM). Without a number of GPUs, from which
+// it follows, the plan has another problem; the batch is then 1 and no second problem.
 void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
                    MegatronArguments& arguments) {
   std::int64_t world = plan.gpus();
@@ -165,7 +166,8 @@ void default_batch(v1::Plan& plan, const std::vector<std::string>& cluster,
   if (!plan.has_dp() && model_parallel > 0 && world % model_parallel == 0)
     dp = static_cast<std::int64_t>(world / model_parallel);
   const std::int64_t once = dp * degree(plan.has_micro_batch(), plan.micro_batch());
-  if (once < 1 || once > 1 << 24) return;
+  if (once < 1) return plan.set_global_batch(1);
+  if (once > 1 << 24) return;
   std::int64_t accumulation = arguments.accumulation;
   if (accumulation == 0) accumulation = (arguments.least_batch + once - 1) / once;
   const std::int64_t batch = once * std::clamp<std::int64_t>(accumulation, 1, 1 << 20);
@@ -314,6 +316,20 @@ Result<PlanFile> load_megatron(const std::string& path, const std::vector<std::s
   return read_megatron(*text, path, overrides);
 }
 
+namespace {
+
+// Says that a launch file states no number of GPUs, whatever else it leaves out.
+void ask_for_gpus(const v1::Plan& plan, const std::string& path, Diagnostics& problems) {
+  if (plan.has_gpus() || plan.has_nodes() || plan.has_dp()) return;
+  if (std::ranges::any_of(problems, [](const Diagnostic& one) {
+        return one.message.find("how many GPUs run") != std::string::npos;
+      }))
+    return;
+  problems.push_back({path, "say how many GPUs run: gpus, nodes or dp"});
+}
+
+}  // namespace
+
 Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
                                const std::vector<std::string>& overrides) {
   LaunchFile launch = read_launch(text, path);
@@ -322,6 +338,7 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
   if (!arguments.framework.empty()) plan.set_framework(arguments.framework);
   Source source(path);
   Diagnostics problems = std::move(arguments.problems);
+  const bool readable = problems.empty();
   append(problems, apply(arguments.settings, plan, source), path);
   append(problems, apply(settings_of(overrides), plan, source), "command line");
   default_precision(plan, path, arguments, problems);
@@ -332,9 +349,9 @@ Result<PlanFile> read_megatron(const std::string& text, const std::string& path,
     if (!supplied(missing.setting, plan, overrides)) problems.push_back(std::move(missing.problem));
   if (!plan.has_global_batch() && (problems.empty() || !asks_batch))
     default_batch(plan, cluster_settings_of(overrides), arguments);
-  return noted(validated(plan, source,
-                         finish(plan, source, std::move(problems), cluster_settings_of(overrides))),
-               std::move(arguments.notes));
+  Finished done = finish(plan, source, std::move(problems), cluster_settings_of(overrides));
+  if (readable) ask_for_gpus(plan, path, done.problems);
+  return noted(validated(plan, source, std::move(done)), std::move(arguments.notes));
 }
 
 }  // namespace sim::input

@@ -1,7 +1,11 @@
 #include "sim/output/documents/class_rows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
+#include <functional>
+#include <map>
 
 #include "sim/output/documents/run_text.h"
 #include "sim/output/json.h"
@@ -91,7 +95,23 @@ Column in_gib(const char* key, const char* heading) {
 
 }  // namespace
 
-Rows class_rows(const engine::RunReport& run) {
+std::string ranges_text(const std::vector<int>& numbers, std::size_t most) {
+  std::vector<std::string> ranges;
+  for (std::size_t first = 0; first < numbers.size();) {
+    std::size_t end = first + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    ranges.push_back(end == first + 1 ? fmt::format("{}", numbers[first])
+                                      : fmt::format("{}-{}", numbers[first], numbers[end - 1]));
+    first = end;
+  }
+  if (most == 0 || ranges.size() <= most) return fmt::format("{}", fmt::join(ranges, ","));
+  return fmt::format("{},... ({} ranges)",
+                     fmt::join(ranges.begin(), ranges.begin() + static_cast<int>(most), ","),
+                     ranges.size());
+}
+
+Rows class_rows(const answer::Answer& answer) {
+  const engine::RunReport& run = answer.run;
   Rows rows{"rank_classes",
             "",
             {{"stage", "stage"},
@@ -120,12 +140,90 @@ Rows class_rows(const engine::RunReport& run) {
             {},
             true};
   if (run.bounded) rows.columns.push_back(in_gib("peak_reserved_most_bytes", "reserved at most"));
+  const bool numbered = answer.ranks.size() == run.classes.size();
+  if (numbered) rows.columns.push_back({"rank_numbers"});
   for (const ClassReport& who : run.classes) {
     std::vector<Json>& own = rows.cells.emplace_back(cells(who));
     if (!engine::places_tensors(run.memory))
       std::fill(own.begin() + first_of_memory, own.end(), nullptr);
     if (run.bounded) own.push_back(who.reserved_most.n);
+    if (numbered) own.push_back(ranges_text(answer.ranks[rows.cells.size() - 1]));
   }
+  return rows;
+}
+
+namespace {
+
+// Cells of a class in the table of ranks, after the ranks themselves and without their number.
+std::vector<Json> times_and_peaks(const ClassReport& who, bool placed) {
+  using engine::Account;
+  const auto sum = [&](std::initializer_list<Account> accounts) {
+    Duration all{};
+    for (const Account one : accounts) all += who.accounts[static_cast<std::size_t>(one)];
+    return seconds(all);
+  };
+  std::vector<Json> cells = {
+      who.stage,
+      who.cp_rank,
+      seconds(who.busy),
+      sum({Account::tp_exposed, Account::cp_exposed, Account::ep_exposed, Account::dp_exposed}),
+      sum({Account::pp_fill_drain, Account::pp_imbalance, Account::pp_transfer}),
+      sum({Account::host})};
+  if (placed) cells.insert(cells.end(), {who.peak_allocated.n, who.peak_reserved.n, used(who)});
+  return cells;
+}
+
+// Keeps the lines of the busiest ranks of a long table.
+void shorten(Rows& rows, std::size_t busy) {
+  constexpr std::size_t lines_most = 64;
+  const std::size_t lines = rows.cells.size();
+  if (lines <= lines_most) return;
+  std::ranges::stable_sort(rows.cells, std::greater{}, [busy](const std::vector<Json>& cells) {
+    return cells[busy].get<double>();
+  });
+  rows.footnote = fmt::format("  the {} busiest of {} lines; --json has all\n", lines_most, lines);
+  rows.cells.resize(lines_most);
+}
+
+}  // namespace
+
+Rows rank_rows(const answer::Answer& answer) {
+  constexpr std::size_t ranges_most = 6;
+  Rows rows{"",
+            "ranks (a line for ranks with equal times and peaks; seconds, GiB; exposed: "
+            "communication that no kernel hides)",
+            {{"", "ranks", "", 0, true},
+             {"", "count"},
+             {"", "stage"},
+             {"", "cp"},
+             {"", "busy", "", 4},
+             {"", "exposed", "", 4},
+             {"", "PP wait", "", 4},
+             {"", "host", "", 4}},
+            {}};
+  const bool placed = engine::places_tensors(answer.run.memory);
+  if (placed)
+    rows.columns.insert(rows.columns.end(),
+                        {in_gib("", "allocated"), in_gib("", "reserved"), Column{"", "used"}});
+  std::map<std::vector<Json>, std::size_t> line_of;
+  std::vector<std::vector<int>> ranks;
+  for (std::size_t c = 0; c < answer.run.classes.size(); ++c) {
+    std::vector<Json> cells = times_and_peaks(answer.run.classes[c], placed);
+    const auto [line, added] = line_of.try_emplace(cells, ranks.size());
+    if (added) {
+      ranks.emplace_back();
+      cells.insert(cells.begin(), {Json(), Json()});
+      rows.cells.push_back(std::move(cells));
+    }
+    std::vector<int>& own = ranks[line->second];
+    own.insert(own.end(), answer.ranks[c].begin(), answer.ranks[c].end());
+  }
+  for (std::size_t line = 0; line < ranks.size(); ++line) {
+    std::ranges::sort(ranks[line]);
+    rows.cells[line][0] = ranges_text(ranks[line], ranges_most);
+    rows.cells[line][1] = ranks[line].size();
+  }
+  shorten(rows, 4);
   return rows;
 }
 

@@ -35,8 +35,9 @@ std::vector<std::size_t> of_each_stage(const engine::RunReport& run) {
 }
 
 // The rank classes, with the tensors that each one holds.
-Rows classes(const engine::RunReport& run, const PeakTensors& tensors) {
-  Rows rows = class_rows(run);
+Rows classes(const answer::Answer& answer, const PeakTensors& tensors) {
+  const engine::RunReport& run = answer.run;
+  Rows rows = class_rows(answer);
   rows.columns.push_back({"tensors_held"});
   rows.columns.push_back({"", "where", "", 0, true});
   for (std::size_t c = 0; c < run.classes.size(); ++c) {
@@ -189,7 +190,7 @@ Document explain_document(const answer::Answer& answer, const PeakTensors& tenso
   document.blocks.emplace_back(tensor_rows(tensors.of(index), who));
   document.blocks.emplace_back(
       Note{"", run.fits() ? headroom_text(answer) : fragmentation_text(who)});
-  Rows all = classes(run, tensors);
+  Rows all = classes(answer, tensors);
   document.blocks.emplace_back(peaks(run, all));
   document.blocks.emplace_back(std::move(all));
   for (Block& block : tail_blocks(answer)) document.blocks.push_back(std::move(block));

@@ -368,7 +368,7 @@ Document answer_document(const answer::Answer& answer, const std::string& interv
     blocks.emplace_back(step_rows(answer));
     blocks.emplace_back(stage_time_rows(answer));
   }
-  Rows classes = class_rows(answer.run);
+  Rows classes = class_rows(answer);
   const bool placed = engine::places_tensors(answer.run.memory);
   if (placed) blocks.emplace_back(stage_memory_rows(answer, classes));
   blocks.emplace_back(std::move(classes));
