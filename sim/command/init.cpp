@@ -101,7 +101,7 @@ families {
   # Every combination of these; the first varies slowest. Impossible ones say why.
   vary { keys: "tp" rows: "1|2|4|8" }
   vary { keys: "pp" rows: "1|2|4" }
-  vary { keys: "mbs" rows: "1|2" }
+  vary { keys: "micro_batch" rows: "1|2" }
   # Settings that change together: vary { keys: "tp pp" rows: "4 2" rows: "8 1" }
 }
 )text"},
@@ -129,10 +129,12 @@ set: "schedule=1f1b,interleaved-1f1b,zb-v"
 #   model         a name of `rehearse list models`, or the path of a config.json; other networks
 #                 have columns layers, hidden, heads, kv_heads, ffn, vocab, glu (1: gated)
 #   framework     a name of `rehearse list frameworks`; its defaults fill what is left out
-#   gbs, mbs      sequences of a step, and of a micro-batch
+#   global_batch, micro_batch   sequences of a step, and of a microbatch (also gbs, mbs)
+#   sequence      tokens of a sequence (also seq)
 #   iter_time_s   seconds of a step; or tokens_s_gpu, tokens per second and GPU
 #   settings      everything else, as in a plan file: "recompute=full; cp=2"
-row_id,model,framework,n_gpus,tp,pp,mbs,gbs,seq,iter_time_s,tokens_s_gpu,settings
+row_id,model,framework,n_gpus,tp,pp,micro_batch,global_batch,sequence,)text"
+     R"text(iter_time_s,tokens_s_gpu,settings
 run-1,llama-3.1-8b,megatron-lm,64,4,2,1,512,8192,9.9,,
 run-2,llama-3.1-8b,megatron-lm,64,8,1,1,512,8192,,7000,recompute=selective
 )text"},

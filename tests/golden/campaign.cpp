@@ -74,6 +74,12 @@ TEST_CASE("golden: an option of a campaign stands instead of what its file says,
   const json table = result_of(folder, "--failures rsc-1");
   CHECK(table["causes_mean"][0]["name"] != "any failure");
   CHECK(table["mtbf_s"].get<double>() > 86400);
+  CHECK(table["job_kinds"].empty());
+  // Software failures of the table are counted per job: few GPUs have hardly any others.
+  const json software = result_of(folder, "--failures llama-3");
+  CHECK(software["job_kinds"] == json({"software bug", "NCCL watchdog timeout", "dependency"}));
+  CHECK(software["job_share"].get<double>() > 0.9);
+  CHECK(software["job_share"].get<double>() < 1);
   const std::string other = with_file("campaign-table", "failures: \"rsc-1\"\n");
   CHECK(result_of(other, "")["mtbf_s"] == table["mtbf_s"]);
   CHECK(result_of(other, "--mtbf 3h") == plain);

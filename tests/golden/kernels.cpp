@@ -88,3 +88,33 @@ TEST_CASE("golden: --all-ranks prints ranks with their times and peaks, and JSON
   CHECK(numbers.size() == 16);
   CHECK(every[4]["rank_numbers"] == "4");  // replica 1 of stage 0, context rank 0
 }
+
+TEST_CASE("golden: a trace named .json is JSON") {
+  const std::string folder = golden::scratch("json-trace");
+  const golden::Finished finished =
+      run("./rehearse run model=llama-2-7b cluster=dgx-h100 gpus=2 tp=1 pp=2 micro_batch=1 "
+          "global_batch=2 sequence=1024 architecture.layers=2 -q --trace t.json",
+          folder);
+  REQUIRE(finished.code == 0);
+  const nlohmann::json trace = nlohmann::json::parse(golden::text_of(folder + "/t.json"));
+  std::map<std::string, int> phases;
+  std::map<std::pair<int, int>, double> ends;
+  std::set<std::string> sent, received;
+  for (const auto& event : trace["traceEvents"]) {
+    const std::string phase = event["ph"];
+    ++phases[phase];
+    if (phase == "s") sent.insert(event["id"]);
+    if (phase == "f") received.insert(event["id"]);
+    if (phase != "X") continue;
+    // Slices of one stream do not overlap.
+    double& end = ends[{event["pid"], event["tid"]}];
+    CHECK(event["ts"].get<double>() >= end - 1e-3);
+    end = event["ts"].get<double>() + event["dur"].get<double>();
+    CHECK(event["args"]["step"] >= 0);
+  }
+  CHECK(phases["X"] > 100);
+  CHECK(phases["C"] > 100);
+  CHECK(phases["M"] > 4);
+  CHECK(!sent.empty());
+  CHECK(sent == received);
+}

@@ -39,6 +39,21 @@ TEST_CASE("input: every table of measured runs loads without a broken row") {
   }
 }
 
+TEST_CASE("input: columns of runs also have the names of a plan's fields") {
+  support::Scratch scratch;
+  const auto table = load_runs(scratch.write("runs.csv",
+                                             "row_id,gpu,gpus,tp,pp,micro_batch,global_batch,"
+                                             "sequence\na,H100,64,4,2,1,512,8192\n"));
+  CAPTURE(problems(table));
+  REQUIRE(table);
+  CHECK(table->unknown_columns.empty());
+  CHECK(table->rows[0].number("mbs") == 1);
+  CHECK(table->rows[0].number("gbs") == 512);
+  CHECK(table->rows[0].number("seq") == 8192);
+  CHECK(table->rows[0].number("n_gpus") == 64);
+  CHECK(contains(broken("row_id,tp,pp,mbs,micro_batch\n"), "the column 'mbs' is there twice"));
+}
+
 TEST_CASE("input: cells keep quotes and commas and line ends") {
   support::Scratch scratch;
   const auto table =

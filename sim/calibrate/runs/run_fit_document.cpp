@@ -39,15 +39,15 @@ Rows factors(const RunFit& fit) {
 
 Rows runs(const RunFit& fit) {
   Rows rows{"runs",
-            "runs (measured / predicted time - 1)",
+            "runs (predicted / measured time - 1: above zero, the prediction is too slow)",
             {{"row_id", "run", "", 0, true},
-             change("before_pct", "before"),
-             change("after_pct", "after"),
-             change("held_out_pct", "predicted from the others")},
+             change("error_before_pct", "before"),
+             change("error_after_pct", "after"),
+             change("error_held_out_pct", "predicted from the others")},
             {}};
   for (const FittedRun& run : fit.runs)
     rows.cells.push_back(
-        {run.row_id, percent(run.before), percent(run.after), percent(run.held_out)});
+        {run.row_id, percent(-run.before), percent(-run.after), percent(-run.held_out)});
   const auto line = [&](const char* what, double FittedRun::*residual) {
     const RunErrors errors = run_errors(fit.runs, residual);
     rows.footnote += fmt::format("  error {}: mean {:.1f} %, median {:.1f} %\n", what, errors.mean,
@@ -91,7 +91,7 @@ std::string interval_text(const RunFit& fit) {
   return text;
 }
 
-// "reserved memory: measured +1.2 % against predicted (mean of 5 runs)"
+// "reserved memory: predicted +1.2 % against measured (mean of 5 runs)"
 std::string memory_text(const RunFit& fit) {
   std::string text;
   const auto add = [&](const char* what, const std::vector<double>& all) {
@@ -99,8 +99,8 @@ std::string memory_text(const RunFit& fit) {
     double sum = 0;
     for (const double r : all) sum += r;
     text +=
-        fmt::format("{}{} memory: measured {:+.1f} % against predicted (mean of {})",
-                    text.empty() ? "" : "; ", what, percent(sum / static_cast<double>(all.size())),
+        fmt::format("{}{} memory: predicted {:+.1f} % against measured (mean of {})",
+                    text.empty() ? "" : "; ", what, percent(-sum / static_cast<double>(all.size())),
                     counted(static_cast<std::int64_t>(all.size()), "run"));
   };
   add("reserved", fit.reserved);

@@ -61,8 +61,8 @@ answer::CheckedPlan checked(const input::PlanFile& file, answer::Sites& sites) {
 void declare_watch(Options& options) {
   options
       .output("trace", "FILE",
-              "also write a Perfetto trace of all replayed steps, in protobuf (ui.perfetto.dev "
-              "opens it)")
+              "also write a trace of all replayed steps (ui.perfetto.dev opens it): Perfetto's "
+              "protobuf, or Chrome's JSON where FILE ends in .json")
       .output("memory-plot", "FILE", "also draw memory over time by category (SVG)")
       .output("memory-snapshot", "FILE",
               "also write a PyTorch memory snapshot (pytorch.org/memory_viz opens it); each rank "
@@ -94,7 +94,11 @@ void need_no(const std::string& problem) {
 
 Watch::Watch(const Options& options, const program::Job& job) {
   const std::string trace = options.text("trace");
-  if (!trace.empty()) {
+  if (trace.ends_with(".json")) {
+    json_writer_ = std::make_unique<output::ChromeTrace>(class_names(job));
+    need_no(json_writer_->open(trace));
+    add(*json_writer_);
+  } else if (!trace.empty()) {
     trace_writer_ = std::make_unique<output::PerfettoTrace>(class_names(job));
     need_no(trace_writer_->open(trace));
     add(*trace_writer_);
@@ -113,6 +117,7 @@ Watch::Watch(const Options& options, const program::Job& job) {
 
 void Watch::finish(const answer::Answer& answer) {
   if (trace_writer_) need_no(trace_writer_->close());
+  if (json_writer_) need_no(json_writer_->close());
   if (timeline_) {
     need_no(plot_.write(output::memory_plot(answer, *timeline_)));
     need_no(plot_.commit());

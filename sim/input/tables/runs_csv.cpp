@@ -97,6 +97,15 @@ constexpr std::array schema{
 // Required columns: without them a row is no plan.
 constexpr std::array<std::string_view, 3> needed = {"row_id", "tp", "pp"};
 
+// The column that a plan's field of another name means.
+std::string_view column_called(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> fields[] = {
+      {"micro_batch", "mbs"}, {"global_batch", "gbs"}, {"sequence", "seq"}, {"gpus", "n_gpus"}};
+  for (const auto& [field, column] : fields)
+    if (name == field) return column;
+  return name;
+}
+
 const Column* find_column(std::string_view name) {
   for (const Column& column : schema)
     if (column.name == name) return &column;
@@ -119,7 +128,7 @@ void read_header(const CsvRow& header, RunsTable& table, Diagnostics& problems) 
     problems.push_back({fmt::format("{}:{}", table.path, header.line), std::move(message)});
   };
   for (std::size_t i = 0; i < header.cells.size(); ++i) {
-    std::string name = trimmed(header.cells[i]);
+    std::string name(column_called(trimmed(header.cells[i])));
     if (has(table.columns, name)) problem(fmt::format("the column '{}' is there twice", name));
     table.columns.push_back(name);
   }
@@ -217,7 +226,7 @@ Diagnostics row_problems(const RunsTable& table) {
 }
 
 bool is_run_column(std::string_view name) {
-  return find_column(name) != nullptr;
+  return find_column(column_called(name)) != nullptr;
 }
 
 }  // namespace sim::input

@@ -275,7 +275,11 @@ void Builder::add_kinds(const Base& base, int nodes) {
     const double own = parts_of(from.part, base, base.nodes) / from.life.mean;
     rate += own;
     detection += own * seen;
+    if (from.part != input::PartOf::job) continue;
+    built.job_kinds.push_back(from.name);
+    built.job_share += own;
   }
+  if (rate > 0) built.job_share /= rate;
   if (!setup.kinds.empty() && rate > 0) detection /= rate;
   if (!setup.trace.empty() && file.length > 0)
     rate = static_cast<double>(setup.trace.size()) / file.length;

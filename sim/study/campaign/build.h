@@ -69,6 +69,9 @@ struct Built {
   Ways ways;
   std::vector<ShapeNote> shapes;
   std::vector<Assumption> assumed;
+  // Kinds of failures of the job as a whole, and their share of the expected failures.
+  std::vector<std::string> job_kinds;
+  double job_share = 0;
   bool load_in_restart = false;
   int replays = 0;
 };

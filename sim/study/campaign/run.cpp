@@ -39,6 +39,8 @@ Summary summary_of(const Built& built, std::uint64_t first, const std::vector<Ou
     all.assumed.push_back(one.text);
     all.options.push_back(one.option);
   }
+  all.job_kinds = built.job_kinds;
+  all.job_share = built.job_share;
   if (built.costs.mtbf > 0) {
     all.intervals.young = young_interval(all.costs);
     all.intervals.daly = daly_interval(all.costs);

@@ -82,6 +82,14 @@ std::string assumed_text(const Summary& summary) {
                      fmt::join(summary.options, ", "));
 }
 
+std::string job_kinds_text(const Summary& summary) {
+  if (summary.job_kinds.empty()) return "";
+  return fmt::format(
+      "{} of the expected failures are counted per job, so fewer GPUs do not make them fewer:\n  "
+      "{}\n",
+      percent(summary.job_share), listed(summary.job_kinds, "and"));
+}
+
 double Intervals::best() const {
   if (exact) return *exact;
   return simulated ? simulated->interval : daly;
@@ -188,6 +196,8 @@ output::Json to_json(const Summary& summary) {
                        {"accounts_mean", accounts},
                        {"accounts_share_mean", shares},
                        {"assumed", summary.assumed},
+                       {"job_kinds", summary.job_kinds},
+                       {"job_share", summary.job_share},
                        {"causes_mean", causes},
                        {"slowed_mean_s", summary.slowed},
                        {"saves_mean", summary.saves},
@@ -215,6 +225,7 @@ std::string sentences(const Summary& summary) {
   text += fmt::format("limited by {}: {} of the time\n", cost->name, percent(cost->share));
   text += intervals_text(summary);
   text += assumed_text(summary);
+  text += job_kinds_text(summary);
   text +=
       fmt::format("{} from {}: 5 % to 95 % of them keep {} to {}, {:.0f} to {:.0f} interruptions\n",
                   counted(summary.seeds, "seed"), summary.first_seed, percent(good.low),

@@ -63,6 +63,8 @@ struct Summary {
   double saves = 0, changes = 0, spares_least = 0, finished = 0;
   std::vector<Account> accounts;
   std::vector<std::string> assumed, options;  // times that are not stated; options for them
+  std::vector<std::string> job_kinds;  // failures that are counted per job
+  double job_share = 0;                // of the expected failures
   double slowed = 0;  // mean seconds that the kept steps took beyond an undisturbed job's time
   std::vector<Cause> causes;
   std::vector<SeedResult> each;  // one per seed
@@ -81,6 +83,8 @@ std::string sentences(const Summary& summary);
 std::string text(const Summary& summary);
 // The times that are not stated, and their options; "" if all are stated.
 std::string assumed_text(const Summary& summary);
+// Failures that do not become fewer on fewer GPUs; "" if there are none.
+std::string job_kinds_text(const Summary& summary);
 
 // "83.42 %".
 std::string percent(double share);
