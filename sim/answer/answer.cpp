@@ -94,6 +94,8 @@ std::string words(Account account) {
       return "pipeline: unequal stages";
     case Account::pp_transfer:
       return "pipeline: transfers";
+    case Account::rank_wait:
+      return "waiting for other ranks";
     case Account::optimizer:
       return "optimizer";
     case Account::host:

@@ -79,7 +79,7 @@ Spent spent(const mesh::Mesh& mesh, const engine::RunReport& run, int dp_rank) {
     const auto of = [&](engine::Account account) {
       return run.classes[c].accounts[static_cast<std::size_t>(account)];
     };
-    const Duration waits = of(engine::Account::dp_exposed);
+    const Duration waits = of(engine::Account::dp_exposed) + of(engine::Account::rank_wait);
     const Duration work = run.step_time - waits - of(engine::Account::optimizer);
     if (work > most.work) most = {work, waits};
   }

@@ -18,8 +18,14 @@ RunCost run_cost(const CostBasis& basis, double tokens_s_gpu, int gpus) {
   return all;
 }
 
-std::string cost_text(const CostBasis& basis, double tokens_s_gpu, int gpus) {
+std::string cost_text(const CostBasis& basis, double tokens_s_gpu, int gpus, RateRange range) {
   const RunCost all = run_cost(basis, tokens_s_gpu, gpus);
+  // " (37.2-77.1)": a value of the whole run at the range's rates.
+  const auto between = [&](double RunCost::*value) {
+    if (range.low <= 0) return std::string();
+    return fmt::format(" ({}-{})", plain_number(run_cost(basis, range.high, gpus).*value),
+                       plain_number(run_cost(basis, range.low, gpus).*value));
+  };
   std::string text;
   if (basis.price_per_gpu_hour > 0)
     text += fmt::format("cost: {} per million tokens, at {} per GPU and hour\n",
@@ -30,11 +36,14 @@ std::string cost_text(const CostBasis& basis, double tokens_s_gpu, int gpus) {
         "cooling (PUE)\n",
         plain_number(all.kwh_per_million_tokens), shortest(basis.power_w));
   if (basis.tokens > 0) {
-    text += fmt::format("{} tokens: {} days on {}", plain_number(basis.tokens),
-                        plain_number(all.days), counted(gpus, "GPU"));
-    if (basis.price_per_gpu_hour > 0) text += fmt::format(", cost {}", plain_number(all.cost));
-    if (basis.power_w > 0) text += fmt::format(", {} MWh", plain_number(all.mwh));
-    text += "\n";
+    text += fmt::format("{} tokens: {}{} days on {}", plain_number(basis.tokens),
+                        plain_number(all.days), between(&RunCost::days), counted(gpus, "GPU"));
+    if (basis.price_per_gpu_hour > 0)
+      text += fmt::format(", cost {}{}", plain_number(all.cost), between(&RunCost::cost));
+    if (basis.power_w > 0)
+      text += fmt::format(", {}{} MWh", plain_number(all.mwh), between(&RunCost::mwh));
+    text += fmt::format("; no failures are counted (`campaign`){}\n",
+                        range.low > 0 ? "; in brackets: the 90 % interval" : "");
   }
   return text;
 }

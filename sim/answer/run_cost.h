@@ -26,7 +26,13 @@ struct RunCost {
 // REQUIRES: tokens_s_gpu > 0.
 RunCost run_cost(const CostBasis& basis, double tokens_s_gpu, int gpus);
 
-// One line for each known value, with its unit; "" if the basis is empty.
-std::string cost_text(const CostBasis& basis, double tokens_s_gpu, int gpus);
+// A 90 % interval of tokens per second and GPU; 0: unknown.
+struct RateRange {
+  double low = 0, high = 0;
+};
+
+// One line for each known value, with its unit; "" if the basis is empty. With `range`, values of
+// the whole run have intervals.
+std::string cost_text(const CostBasis& basis, double tokens_s_gpu, int gpus, RateRange range = {});
 
 }  // namespace sim::answer

@@ -137,9 +137,9 @@ std::vector<Explanation> explanations(const answer::Answer& answer, double measu
     for (const Account part : parts) seconds += accounts[static_cast<std::size_t>(part)];
     return seconds;
   };
-  // Pipeline waits scale with the kernels of the passes that a rank waits for.
-  const double kernels =
-      sum({Account::compute, Account::optimizer, Account::pp_fill_drain, Account::pp_imbalance});
+  // Waits scale with the kernels that a rank waits for.
+  const double kernels = sum({Account::compute, Account::optimizer, Account::pp_fill_drain,
+                              Account::pp_imbalance, Account::rank_wait});
   const double links = sum({Account::tp_exposed, Account::cp_exposed, Account::ep_exposed,
                             Account::dp_exposed, Account::pp_transfer});
   const double host = sum({Account::host});

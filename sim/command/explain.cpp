@@ -119,6 +119,8 @@ int run_explain(const Arguments& arguments, Globals globals) {
     add({output::Values{"",
                         {output::value("unlimited_step_time_ps", "", fixes.unlimited_step.ps)}}});
     add(study::fixes_blocks(fixes, "fixes"));
+    if (!options.has("fix"))
+      add({output::Note{"", "`--fix` looks for the best combination, and prints its command"}});
   } else if (!options.has("no-fixes")) {
     add(study::improvement_blocks(study::improvements(plan, answer), answer));
   }

@@ -186,13 +186,18 @@ void add_cluster_notes(const answer::CheckedPlan& plan, output::Document& docume
 
 // The cost, energy and days of the run, where they are known.
 void add_cost(const Options& options, const input::Machine& machine, const answer::Answer& answer,
-              output::Document& document) {
+              const answer::Intervals& intervals, output::Document& document) {
   // The energy of a whole training is of interest without a limit of power as well.
   const double power_w = options.has("tokens") ? machine.gpu.board_power_w() : machine.gpu.power_w;
   const answer::CostBasis basis = cost_basis(options, machine.price_per_gpu_hour, power_w);
   const double rate = answer::tokens_per_second_gpu(answer);
   const int gpus = static_cast<int>(answer.plan.world());
-  const std::string text = answer::cost_text(basis, rate, gpus);
+  answer::RateRange range;
+  if (intervals.step_seconds) {
+    const double tokens = rate * answer::step_seconds(answer);
+    range = {tokens / intervals.step_seconds->high, tokens / intervals.step_seconds->low};
+  }
+  const std::string text = answer::cost_text(basis, rate, gpus, range);
   if (text.empty()) return;
   const answer::RunCost cost = answer::run_cost(basis, rate, gpus);
   const auto known = [](double value) { return value > 0 ? output::Json(value) : output::Json(); };
@@ -264,7 +269,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   output::Document document = output::answer_document(answer, interval_text);
   if (fits)
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(intervals)});
-  if (fits) add_cost(options, site.machine, answer, document);
+  if (fits) add_cost(options, site.machine, answer, intervals, document);
   add_cluster_notes(plan, document);
   add_assumptions(file, site, document);
   if (options.has("all-ranks")) document.blocks.emplace_back(output::rank_rows(answer));

@@ -21,7 +21,8 @@
 
 namespace sim::engine {
 
-// The uses of a step's time. `exposed`: communication that no computation hides.
+// The uses of a step's time. `exposed`: communication that no computation hides, without the waits
+// for ranks that come later.
 enum class Account : std::uint8_t {
   compute,
   tp_exposed,
@@ -31,6 +32,7 @@ enum class Account : std::uint8_t {
   pp_fill_drain,  // wait while the pipeline fills or drains
   pp_imbalance,   // wait between unequal stages in the steady phase
   pp_transfer,    // exposed transfer of pipeline messages
+  rank_wait,      // wait for the last rank of a collective of one stage
   optimizer,
   host,  // the GPU waits for the CPU
   data,  // the replica waits for its data loader

@@ -128,6 +128,9 @@ constexpr std::array terms = std::to_array<Term>({
     {"profile", "Measured efficiencies of a GPU and its host that turn operations into times."},
     {"rank", "One process of the job, on one GPU."},
     {"rank class", "Ranks that run the same program with the same times; one of them is replayed."},
+    {"rank wait",
+     "Time in which a rank waits in a collective for the last rank of its group: of a mixture for "
+     "the rank with the busiest experts, of unlike GPUs for the slowest."},
     {"recompute",
      "Activations that are not saved in the forward pass and are computed again in the "
      "backward pass."},

@@ -22,7 +22,9 @@ engine::RunReport run(int first, int second) {
 }
 
 Duration waits(const engine::RunReport& report, std::size_t replica) {
-  return report.classes[replica].accounts[static_cast<std::size_t>(engine::Account::dp_exposed)];
+  const engine::Accounts& accounts = report.classes[replica].accounts;
+  return accounts[static_cast<std::size_t>(engine::Account::dp_exposed)] +
+         accounts[static_cast<std::size_t>(engine::Account::rank_wait)];
 }
 
 }  // namespace

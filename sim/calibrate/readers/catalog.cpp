@@ -80,9 +80,11 @@ Result<Source> read_bytes(std::string_view bytes, const std::string& path) {
     return Source{*read, &reader};
   }
   if (bytes.empty()) return Diagnostics{{path, "the file is empty"}};
-  return Diagnostics{{path, fmt::format("holds no measurements that are known; there are {}; "
-                                        "`rehearse doc gemm.csv` lists the columns of a table",
-                                        fmt::join(names, ", "))}};
+  return Diagnostics{
+      {path, fmt::format("holds no measurements that are known; there are {}; "
+                         "`rehearse doc gemm.csv` lists the columns of a table; a "
+                         "table of runs has row_id, tp and pp (`rehearse init runs`)",
+                         fmt::join(names, ", "))}};
 }
 
 std::vector<Member> members(std::string_view archive) {

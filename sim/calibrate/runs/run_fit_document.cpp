@@ -108,11 +108,26 @@ std::string memory_text(const RunFit& fit) {
   return text.empty() ? "" : text + ". Intervals of memory come from these runs";
 }
 
+// If the fit changes nothing: why.
+std::string nothing_moved_text(const RunFit& fit) {
+  constexpr double seen = 0.0005;  // 0.05 %: less is printed as 0
+  const auto moved = [](const FittedFactor& one) { return std::abs(one.x) >= seen; };
+  if (fit.runs.size() < 2 || std::ranges::any_of(fit.factors, moved)) return "";
+  const auto [fast, slow] = std::ranges::minmax_element(fit.runs, {}, &FittedRun::before);
+  return fmt::format(
+      "Nothing moved: no factor of the profile explains these runs together. {} is {:+.0f} % and "
+      "{} "
+      "{:+.0f} % against its prediction: look whether both ran what their rows say",
+      slow->row_id, percent(slow->before), fast->row_id, percent(fast->before));
+}
+
 }  // namespace
 
 output::Document run_fit_document(const RunFit& fit) {
   output::Document document;
   document.blocks.emplace_back(factors(fit));
+  if (const std::string text = nothing_moved_text(fit); !text.empty())
+    document.blocks.emplace_back(output::Note{"", text, true, "nothing_moved"});
   document.blocks.emplace_back(runs(fit));
   if (!fit.left_out.empty()) document.blocks.emplace_back(left_out(fit));
   if (const std::string text = interval_text(fit); !text.empty())

@@ -239,6 +239,8 @@ void fit_runs(Call& call) {
   call.runs = need(calibrate::fit_runs(runs, factors));
   add_spreads(runs, *call.runs);
   add_blocks(call.document, calibrate::run_fit_document(*call.runs));
+  if (const std::string text = out_of_memory_text(runs); !text.empty())
+    call.document.blocks.emplace_back(output::Note{"", text, true, "out_of_memory"});
   take(call.doubts, calibrate::doubts(*call.runs));
 }
 

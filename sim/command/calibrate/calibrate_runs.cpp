@@ -81,6 +81,25 @@ void narrow_priors(const calibrate::Fit& kernels, std::vector<calibrate::Factor>
     }
 }
 
+std::string out_of_memory_text(const calibrate::RunsToFit& runs) {
+  constexpr std::size_t most_replays = 32;
+  answer::Sites sites;
+  int out = 0, replayed = 0;
+  for (std::size_t i = 0; i < std::min(runs.rows.size(), most_replays); ++i) {
+    const calibrate::Prediction one =
+        calibrate::predict(runs.rows[i], sites, {runs.machine, engine::MemoryDetail::bounded});
+    if (!one.oom) continue;
+    ++replayed;
+    out += *one.oom ? 1 : 0;
+  }
+  if (out == 0) return "";
+  return fmt::format(
+      "{} of {} are predicted to run out of memory. If they ran, their rows lack a setting that "
+      "saves memory (zero=1, sequence_parallel=true, recompute): a framework's name brings the "
+      "defaults of its launcher. `validate` compares no such run",
+      out, counted(replayed, "run"));
+}
+
 void add_spreads(const calibrate::RunsToFit& runs, calibrate::RunFit& fit) {
   std::vector<double> own;
   for (const calibrate::FittedRun& run : fit.runs) own.push_back(run.held_out);

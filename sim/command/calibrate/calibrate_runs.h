@@ -28,6 +28,10 @@ input::ProfileDraft base_of_runs(const std::string& path, const input::Machine& 
 // kernels are predicted after the fit, and no better than 3 %.
 void narrow_priors(const calibrate::Fit& kernels, std::vector<calibrate::Factor>& factors);
 
+// A warning about runs that are predicted to run out of memory; "" if there are none. Looks at the
+// first 32.
+std::string out_of_memory_text(const calibrate::RunsToFit& runs);
+
 // 90 % intervals of a run's time, before and after the fit.
 void add_spreads(const calibrate::RunsToFit& runs, calibrate::RunFit& fit);
 

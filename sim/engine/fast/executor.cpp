@@ -149,7 +149,7 @@ bool Executor::collective(int c, RankState& r, const Instruction& i) {
   launched(r, q, entries, r.stall.post);
   r.queue_account = late;
   tail = end;
-  const Account waiting = waits_for_stages(q) ? Account::pp_fill_drain : account;
+  const Account waiting = waiting_account(q);
   if (i.flags & program::joins) {
     lift(r, i.stream, r.stall.post, late);
     lift(r, i.stream, start, waiting);

@@ -246,7 +246,7 @@ bool Executor::meet_later(int c, RankState& r, const Instruction& i, int group) 
   pending.turn = r.meetings[at(q)];
   pending.duration = durations[i.index];
   pending.account = account_of(q);
-  pending.waiting = waits_for_stages(q) ? Account::pp_fill_drain : pending.account;
+  pending.waiting = waiting_account(q);
   pending.label = r.program.labels[i.label];
   if (!issue(c, r, i, q, times_.launch_collective, std::move(pending))) return false;
   ++r.meetings[at(q)];

@@ -17,6 +17,7 @@ std::string_view name(Account account) {
                                                                      "pipeline fill, drain",
                                                                      "pipeline imbalance",
                                                                      "pipeline transfer",
+                                                                     "rank wait",
                                                                      "optimizer",
                                                                      "host",
                                                                      "data",

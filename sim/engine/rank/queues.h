@@ -112,6 +112,10 @@ inline Account account_of(program::Stream queue) {
 constexpr bool waits_for_stages(program::Stream queue) {
   return row(queue).joins_stages;
 }
+// The account of the wait for the last rank of a collective on a queue.
+constexpr Account waiting_account(program::Stream queue) {
+  return waits_for_stages(queue) ? Account::pp_fill_drain : Account::rank_wait;
+}
 // The communicator of a queue. REQUIRES: the queue carries one.
 mesh::Communicator communicator_of(program::Stream queue);
 

@@ -166,9 +166,7 @@ void Reference::communicate(int c, Rank& r, const Instruction& i, Entry e) {
   e.kind = exchange ? EntryKind::exchange : EntryKind::collective;
   e.after = {at(i.stream), r.stream[at(i.stream)].issued};
   e.launch = r.launches.issued++;
-  e.waiting = exchange              ? waiting_account((*r.at.passes)[r.at.pass])
-              : waits_for_stages(q) ? Account::pp_fill_drain
-                                    : account_of(q);
+  e.waiting = exchange ? waiting_account((*r.at.passes)[r.at.pass]) : waiting_account(q);
   issue(c, r, q, std::move(e));
   const Mark end{at(q), r.stream[at(q)].issued};
   if (i.event != 0) r.events[i.event] = end;

@@ -51,6 +51,9 @@ constexpr Shelf shelves[] = {
     {"workloads/frameworks", ".textproto", "a framework; a plan names it: framework={0}"},
     {"calibration", ".textproto", "a profile, which a cluster names"}};
 
+// How a model that the repository lacks is named.
+constexpr const char* own_model = "; a folder or a config.json of Hugging Face is a model too";
+
 // The other kind of file with this name: "a cluster; ...", or "".
 std::string other_kind(const fs::path& root, std::string_view name) {
   std::error_code error;
@@ -103,11 +106,9 @@ std::string meant(std::string_view name, const std::vector<std::string>& all) {
   return fmt::format("; did you mean '{}'?", fmt::join(longer, "' or '"));
 }
 
-// "; aws-p5 mentions it": files whose text has this name, such as a cluster's name at its provider.
-std::string mentioned(const Home& home, std::string_view name,
-                      const std::vector<std::string>& all) {
-  constexpr std::size_t least_asked = 5;
-  if (name.size() < least_asked) return "";
+// The files of `all` whose text has this name.
+std::vector<std::string> with_text(const Home& home, std::string_view name,
+                                   const std::vector<std::string>& all) {
   std::vector<std::string> found;
   for (const std::string& one : all) {
     const fs::path file =
@@ -116,6 +117,15 @@ std::string mentioned(const Home& home, std::string_view name,
     const std::string text((std::istreambuf_iterator<char>(in)), {});
     if (contains(text, name)) found.push_back(one);
   }
+  return found;
+}
+
+// "; aws-p5 mentions it": files whose text has this name, such as a cluster's name at its provider.
+std::string mentioned(const Home& home, std::string_view name,
+                      const std::vector<std::string>& all) {
+  constexpr std::size_t least_asked = 5;
+  if (name.size() < least_asked) return "";
+  const std::vector<std::string> found = with_text(home, name, all);
   constexpr std::size_t most_shown = 3;
   if (found.empty() || found.size() > most_shown) return "";
   return fmt::format("; '{}' mention{} it", fmt::join(found, "' and '"),
@@ -145,14 +155,24 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
   const Home& home = home_of(kind);
   if (name.empty()) return Diagnostics{{"", fmt::format("no {} is named", home.noun)}};
   if (looks_like_path(name)) {
+    // The folder of a model, as it is downloaded, has its config.json.
+    const auto file_in = [&](const fs::path& path) {
+      std::error_code none;
+      const bool folder = kind == Kind::model && fs::is_directory(path, none);
+      return (folder ? path / "config.json" : path).lexically_normal().string();
+    };
     const fs::path given(name);
     const fs::path near = fs::path(beside).parent_path() / given;
-    if (!beside.empty() && is_there(near)) return near.lexically_normal().string();
-    if (is_there(given) || given.is_absolute()) return given.string();
+    if (!beside.empty() && is_there(near)) return file_in(near);
+    if (is_there(given)) return kind == Kind::model ? file_in(given) : given.string();
+    if (given.is_absolute()) return given.string();
     const fs::path in_root = fs::path(repository_root()) / given;
     if (!repository_root().empty() && is_there(in_root)) return in_root.string();
     const std::string other = meant(name, names(kind));
-    return Diagnostics{{"", fmt::format("there is no file '{}'{}", name, other), Fault::missing}};
+    return Diagnostics{{"",
+                        fmt::format("there is no file '{}'{}{}", name, other,
+                                    kind == Kind::model ? own_model : ""),
+                        Fault::missing}};
   }
   const std::string root = repository_root();
   std::error_code error;
@@ -168,18 +188,23 @@ Result<std::string> locate(Kind kind, std::string_view name, const std::string& 
   const fs::path file = folder / fmt::format("{}{}", name, home.extension);
   if (is_there(file)) return file.string();
   if (is_file) return std::string(name);  // not in the repository: a file without a suffix
-  if (const std::string other = other_kind(root, name); !other.empty())
+  const std::vector<std::string> all = names(kind);
+  if (std::string other = other_kind(root, name); !other.empty()) {
+    const std::vector<std::string> users =
+        kind == Kind::topology ? with_text(home, fmt::format("profile: \"{}\"", name), all)
+                              : std::vector<std::string>{};
+    if (!users.empty()) other += fmt::format(": {}", fmt::join(users, ", "));
     return Diagnostics{
         {"", fmt::format("there is no {} '{}': it is {}", home.noun, name, other), Fault::missing}};
+  }
   if (const Result<std::string> there = data_folder(home.folder); !there) return there;
-  const std::vector<std::string> all = names(kind);
   std::string near = mentioned(home, name, all);
   if (near.empty()) near = meant(name, all);
   std::string listed;
   for (const std::string& one : all) listed += (listed.empty() ? "" : ", ") + one;
   return Diagnostics{{"",
-                      fmt::format("there is no {} '{}'{}; {} has: {}", home.noun, name, near,
-                                  folder.string(), listed),
+                      fmt::format("there is no {} '{}'{}{}; {} has: {}", home.noun, name, near,
+                                  kind == Kind::model ? own_model : "", folder.string(), listed),
                       Fault::missing}};
 }
 

@@ -73,10 +73,10 @@ Rows step_rows(const answer::Answer& answer) {
     rows.cells.push_back({"allocator retries", retries, retries / step});
   rows.cells.push_back({"step", step, 1.0});
   const program::Plan& plan = answer.plan;
-  rows.footnote =
-      fmt::format("  bubble {} of the step; textbook (p-1)/(mv+p-1) {} with p {}, m {}, v {}\n",
-                  percent(answer.run.bubble), percent(answer::textbook_bubble(plan)), plan.mesh.pp,
-                  plan.microbatches(), plan.pipeline.virtual_stages);
+  rows.footnote = fmt::format(
+      "  bubble {} of the step; textbook (1F1B) (p-1)/(mv+p-1) {} with p {}, m {}, v {}\n",
+      percent(answer.run.bubble), percent(answer::textbook_bubble(plan)), plan.mesh.pp,
+      plan.microbatches(), plan.pipeline.virtual_stages);
   return rows;
 }
 
@@ -90,11 +90,17 @@ Rows stage_time_rows(const answer::Answer& answer) {
   const std::vector<Time> exposed = {{"exposed_tp_s", "TP", {Account::tp_exposed}},
                                      {"exposed_cp_s", "CP", {Account::cp_exposed}},
                                      {"exposed_ep_s", "EP", {Account::ep_exposed}},
-                                     {"exposed_dp_s", "DP", {Account::dp_exposed}}};
+                                     {"exposed_dp_s", "DP", {Account::dp_exposed}},
+                                     {"rank_wait_s", "rank wait", {Account::rank_wait}}};
   const std::vector<Account> pp_wait = {Account::pp_fill_drain, Account::pp_imbalance,
                                         Account::pp_transfer};
   const std::vector<Account> host = {Account::host, Account::data};
-  const bool experts = answer.plan.architecture.is_mixture();
+  const std::vector<double> spent = answer::mean_accounts(answer.run);
+  // Where none is possible, the column is of JSON alone.
+  const auto shown = [&](Account one) {
+    if (one == Account::ep_exposed) return answer.plan.architecture.is_mixture();
+    return one != Account::rank_wait || spent[static_cast<std::size_t>(one)] > 0;
+  };
   const auto time = [](const char* key, const char* heading) {
     return Column{key, heading, "s", 4};
   };
@@ -102,10 +108,9 @@ Rows stage_time_rows(const answer::Answer& answer) {
             "time by stage (mean over its ranks; communication that nothing hides)",
             {{"stage", "stage"}, {"ranks", "ranks"}, time("busy_s", "busy")},
             {}};
-  for (const Time& one : exposed) {
-    const bool shown = experts || one.accounts[0] != Account::ep_exposed;
-    rows.columns.push_back(shown ? time(one.key, one.heading) : Column{one.key, ""});
-  }
+  for (const Time& one : exposed)
+    rows.columns.push_back(shown(one.accounts[0]) ? time(one.key, one.heading)
+                                                  : Column{one.key, ""});
   rows.columns.insert(rows.columns.end(),
                       {time("pp_wait_s", "PP wait"), bubble, time("host_s", "host")});
   for (const auto& stage : stages(answer.run)) {

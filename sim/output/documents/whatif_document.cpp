@@ -45,7 +45,8 @@ std::string largest(const std::vector<double>& now, const std::vector<double>& b
 
 bool is_wait(std::size_t account) {
   return account == static_cast<std::size_t>(Account::pp_fill_drain) ||
-         account == static_cast<std::size_t>(Account::pp_imbalance);
+         account == static_cast<std::size_t>(Account::pp_imbalance) ||
+         account == static_cast<std::size_t>(Account::rank_wait);
 }
 
 // If most of a difference is time in which ranks wait for other stages, names the stage whose own
@@ -150,7 +151,7 @@ Json stages_json(const WhatifRow& row) {
 
 // Further columns that the table has.
 struct Shown {
-  bool priced = false, drawn = false, experts = false;
+  bool priced = false, drawn = false, experts = false, waits = false;
   bool days = false, cost = false, energy = false;  // of the whole training
   engine::MemoryDetail memory = engine::MemoryDetail::exact;
 };
@@ -160,8 +161,11 @@ Shown shown(const std::vector<WhatifRow>& rows) {
   Shown all;
   all.priced = any([](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
   all.drawn = any([](const WhatifRow& row) { return row.draws > 1; });
-  all.experts =
-      any([](const WhatifRow& row) { return row.fits && of(row, Account::ep_exposed) > 0; });
+  const auto spends = [&](Account account) {
+    return any([&](const WhatifRow& row) { return row.fits && of(row, account) > 0; });
+  };
+  all.experts = spends(Account::ep_exposed);
+  all.waits = spends(Account::rank_wait);
   all.days = any([](const WhatifRow& row) { return row.days > 0; });
   all.cost = any([](const WhatifRow& row) { return row.cost > 0; });
   all.energy = any([](const WhatifRow& row) { return row.energy_mwh > 0; });
@@ -194,8 +198,11 @@ std::vector<Column> columns(const Shown& show) {
                              {"capacity_gib", "of", "", 1},
                              {"links", ""},
                              {"", "fabric link", ""}};
-  const auto dp = std::ranges::find(all, "DP", &Column::heading);
-  if (show.experts) all.insert(dp, {"", "EP", "s", 3});
+  const auto insert = [&](std::string_view before, const char* heading) {
+    all.insert(std::ranges::find(all, before, &Column::heading), {"", heading, "s", 3});
+  };
+  if (show.experts) insert("DP", "EP");
+  if (show.waits) insert("GiB", "rank wait");
   all.push_back({"bound", ""});
   all.push_back({"notes", ""});
   if (show.days) all.push_back({"days", "days", "", 1});
@@ -239,9 +246,11 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, const Shown
                            stages_json(row),
                            running(row.outside_gib)};
   for (const Account a : {Account::tp_exposed, Account::cp_exposed, Account::ep_exposed,
-                          Account::dp_exposed, Account::pp_transfer})
-    if (a != Account::ep_exposed || show.experts)
-      all.push_back(row.fits ? Json(of(row, a)) : Json(nullptr));
+                          Account::dp_exposed, Account::pp_transfer, Account::rank_wait}) {
+    if ((a == Account::ep_exposed && !show.experts) || (a == Account::rank_wait && !show.waits))
+      continue;
+    all.push_back(row.fits ? Json(of(row, a)) : Json(nullptr));
+  }
   all.push_back(asked ? running(row.reserved_gib) : Json(nullptr));
   all.push_back(running(row.capacity_gib));
   all.push_back(links_json(row));
@@ -381,6 +390,13 @@ Document whatif_document(const std::vector<WhatifRow>& rows) {
       "TP, CP, EP, DP, PP: seconds of the step that wait for that communication; mean of the "
       "ranks.\n"
       "Fabric link: the busiest outside of the nodes, as a share of the step\n";
+  if (show.waits)
+    table.footnote +=
+        "Rank wait: for the last rank of a collective, for example that of the busiest experts\n";
+  if (std::ranges::any_of(rows,
+                          [](const WhatifRow& row) { return row.problem.empty() && !row.fits; }))
+    table.footnote +=
+        "OOM: out of memory; --memory none gives the time alone, `explain` what makes it fit\n";
   if (show.energy)
     table.footnote +=
         "Energy: boards at gpu.power_w, or at their rated power, without CPUs, switches and "

@@ -142,7 +142,13 @@ std::string tight_of(const SearchReport& said) {
 
 // The cost, energy and days of the best plan, where they are known.
 std::string cost_of(const SearchReport& said, const Replayed& best) {
-  const std::string text = answer::cost_text(said.cost, best.tokens_s_gpu, gpus_of(said, best));
+  answer::RateRange range;
+  if (best.low_s > 0) {
+    const double tokens = best.tokens_s_gpu * seconds_of(best);
+    range = {tokens / best.high_s, tokens / best.low_s};
+  }
+  const std::string text =
+      answer::cost_text(said.cost, best.tokens_s_gpu, gpus_of(said, best), range);
   return text.empty() ? "" : "\n" + text.substr(0, text.size() - 1);
 }
 
@@ -197,8 +203,10 @@ Note answer_of(const SearchReport& said) {
     std::string text = own_plan_of(said) + "no plan fits";
     if (!outcome.complete)
       text = own_plan_of(said) +
-             fmt::format("stopped before a plan was found: {} of {} plans were not looked at",
-                         outcome.counts.left, outcome.counts.plans);
+             fmt::format(
+                 "stopped before a plan was found: {} of {} plans were not looked at. A longer "
+                 "--time-limit, or settings that you fix (tp=8), help",
+                 outcome.counts.left, outcome.counts.plans);
     if (outcome.complete && outcome.nearest_known) {
       const PlanShape& core = said.space.cores()[outcome.nearest_core];
       text += fmt::format("\nthe nearest lacks {} on the rank that needs most: {}",
@@ -251,7 +259,7 @@ std::string programs_text(const std::vector<std::vector<std::string>>& programs)
 // If runs like the best plan were hardly measured: the fastest plan of the list with a narrow
 // interval.
 std::string surer_than_best(const SearchReport& said) {
-  constexpr double wide = 2.5, narrow = 1.6;  // high / low
+  constexpr double wide = 1.8, narrow = 1.6;  // high / low
   const Replayed& best = said.outcome.best.front();
   const auto spread = [](const Replayed& one) {
     return one.low_s > 0 ? one.high_s / one.low_s : 0;
@@ -273,10 +281,12 @@ Note certainty_of(const SearchReport& said) {
   const auto proven = static_cast<std::size_t>(
       std::ranges::count(outcome.best, true, [](const Replayed& one) { return one.proven; }));
   if (!outcome.complete) {
-    text = outcome.least_left_s > 0
-               ? fmt::format("stopped: a plan that was not looked at takes {:.3f} s or longer",
-                             outcome.least_left_s)
-               : "stopped before bounds were known";
+    text =
+        outcome.least_left_s > 0
+            ? fmt::format("stopped: a plan that was not looked at takes {:.3f} s or longer",
+                          outcome.least_left_s)
+            : "stopped before anything was proven: faster plans may exist. A longer --time-limit, "
+              "or settings that you fix (tp=8), help";
   } else {
     text = "exact: no plan of the space is better in replay";
     if (proven < outcome.best.size())

@@ -196,7 +196,8 @@ class Around {
 };
 
 std::string why(const Replayed& best, const Replayed& other) {
-  if (other.stopped) return "lives on allocator retries, more than it has microbatches";
+  if (other.stopped)
+    return "out of memory but for allocator retries, more than it has microbatches";
   if (!other.reason.empty() && other.accounts.empty())
     return fmt::format("out of memory: its tensors need {} or more", human(Bytes{other.needs}));
   if (!other.fits) return "leaves less memory free than is wanted";

@@ -103,15 +103,15 @@ void offer_free_changes(Changes& changes) {
            std::exchange(p.stack.attention_mask, false);
   });
   // Losses without an fp32 copy of the logits. TransformerEngine's kernels are Megatron-LM's.
-  changes.offer(changes.plan().shards_parameters() ? "cross_entropy=one_kernel"
-                                                   : "cross_entropy=te",
-                [](Plan& p) {
-                  using program::CrossEntropy;
-                  const auto had = std::exchange(
-                      p.stack.cross_entropy,
-                      p.shards_parameters() ? CrossEntropy::one_kernel : CrossEntropy::te);
-                  return had == CrossEntropy::stepwise || had == CrossEntropy::native;
-                });
+  changes.offer(
+      changes.plan().shards_parameters() ? "cross_entropy=one_kernel" : "cross_entropy=te",
+      [](Plan& p) {
+        using program::CrossEntropy;
+        const auto had =
+            std::exchange(p.stack.cross_entropy,
+                          p.shards_parameters() ? CrossEntropy::one_kernel : CrossEntropy::te);
+        return had == CrossEntropy::stepwise || had == CrossEntropy::native;
+      });
   changes.offer("distributed_optimizer=true", [](Plan& p) {
     return !p.shards_parameters() && !std::exchange(p.sharding.distributed_optimizer, true);
   });
@@ -347,6 +347,10 @@ std::vector<Change> changes_against(const answer::CheckedPlan& checked, Cause ca
       break;
     case Cause::unequal_stages:
       offer_against_unequal_stages(changes);
+      break;
+    case Cause::unequal_ranks:
+      offer_against_experts(changes);
+      if (checked->mesh.cp > 1) offer_against_context(changes);
       break;
     case Cause::pipeline_messages:
       offer_against_messages(changes);

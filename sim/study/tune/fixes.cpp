@@ -23,8 +23,8 @@ Fix fewest_layers(const answer::CheckedPlan& plan, Fix all) {
   return all;
 }
 
-// Pairs of changes, smaller ones first, until `enough` fit.
-std::vector<Fix> fitting_pairs(const std::vector<Change>& singles) {
+// Pairs of changes, smaller ones first, until `enough` fit; `with_room`: and are not tight.
+std::vector<Fix> fitting_pairs(const std::vector<Change>& singles, bool with_room) {
   constexpr std::size_t enough = 3, most_replays = 40;
   struct Pair {
     std::size_t size;
@@ -44,9 +44,29 @@ std::vector<Fix> fitting_pairs(const std::vector<Change>& singles) {
     if (found.size() == enough || seen.size() == most_replays) break;
     if (!seen.insert(output::line(output::to_json(pair.change.plan.plan()))).second) continue;
     answer::Answer answer = answer::evaluate(pair.change.plan);
-    if (answer.run.fits()) found.push_back({pair.change.text, std::move(answer)});
+    if (answer.run.fits() && !(with_room && answer.verdict.tight))
+      found.push_back({pair.change.text, std::move(answer)});
   }
   return found;
+}
+
+// The changes that fit, the fastest first, then the others. Of changes to the same plan (all layers
+// recomputed, in two spellings) the first stays.
+void sort(std::vector<Fix>& fixes) {
+  std::vector<Fix> sorted;
+  for (Fix& fix : fixes) {
+    const auto same = [&](const Fix& other) {
+      return fix.answer.run.fits() && other.answer.run.fits() &&
+             fix.answer.run.step_time == other.answer.run.step_time &&
+             answer::peak_reserved(fix.answer.run) == answer::peak_reserved(other.answer.run);
+    };
+    if (std::ranges::none_of(sorted, same)) sorted.push_back(std::move(fix));
+  }
+  std::ranges::stable_sort(sorted, [](const Fix& a, const Fix& b) {
+    if (a.answer.run.fits() != b.answer.run.fits()) return a.answer.run.fits();
+    return a.answer.run.fits() && a.answer.run.step_time < b.answer.run.step_time;
+  });
+  fixes = std::move(sorted);
 }
 
 }  // namespace
@@ -55,18 +75,22 @@ Fixes find_fixes(const answer::CheckedPlan& plan, bool pairs) {
   Fixes fixes;
   fixes.unlimited_step = answer::evaluate_unlimited(plan).run.step_time;
   const std::vector<Change> singles = single_changes(plan);
-  bool any = false;
+  bool any = false, with_room = false;
   for (const Change& change : singles) {
     Fix fix{change.text, answer::evaluate(change.plan)};
-    any = any || fix.answer.run.fits();
     if (recomputes_by_layer(change, plan) && fix.answer.run.fits())
       fix = fewest_layers(plan, std::move(fix));
+    any = any || fix.answer.run.fits();
+    with_room = with_room || (fix.answer.run.fits() && !fix.answer.verdict.tight);
     fixes.fixes.push_back(std::move(fix));
   }
-  if (any || !pairs) return fixes;
-  std::vector<Fix> two = fitting_pairs(singles);
-  fixes.pairs = !two.empty();
-  if (fixes.pairs) fixes.fixes = std::move(two);
+  if (pairs && !with_room) {
+    std::vector<Fix> two = fitting_pairs(singles, any);
+    fixes.pairs = !two.empty();
+    if (fixes.pairs && !any) fixes.fixes.clear();
+    std::ranges::move(two, std::back_inserter(fixes.fixes));
+  }
+  sort(fixes.fixes);
   return fixes;
 }
 
@@ -85,10 +109,12 @@ std::vector<output::Block> fixes_blocks(const Fixes& fixes, const std::string& k
     return {output::Note{"", "no single change of the plan is possible"},
             output::Data{key, Json::array()}};
   }
-  const std::string what =
-      fixes.pairs ? "no single change is enough; pairs that are, the least change first, each "
-                    "replayed"
-                  : "single changes of the plan, the least change first, each replayed";
+  const bool singles =
+      std::ranges::any_of(fixes.fixes, [](const Fix& fix) { return !fix.answer.run.fits(); });
+  const char* what =
+      !fixes.pairs ? "single changes of the plan, those that fit first, each replayed"
+      : singles    ? "single changes of the plan, and pairs with more room, each replayed"
+                   : "no single change is enough; pairs that are, each replayed";
   output::Rows rows{
       key,
       fmt::format("{} (tp, cp, pp: at the same number of GPUs)\n"

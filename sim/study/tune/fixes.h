@@ -21,12 +21,13 @@ struct Fix {
 
 struct Fixes {
   Duration unlimited_step{};  // of the unchanged plan with unlimited memory
-  std::vector<Fix> fixes;     // in the order of the changes, with those that do not fit
-  bool pairs = false;         // no single change fits; these are pairs that fit
+  std::vector<Fix> fixes;     // those that fit, the fastest first; then those that do not
+  bool pairs = false;         // pairs are among them
 };
 
-// Replays every single change in that order. Recomputation uses the fewest layers that fit. If none
-// fits and `pairs` is set: up to three pairs of changes that fit.
+// Replays every single change. Recomputation uses the fewest layers that fit. If none fits and
+// `pairs` is set: up to three pairs of changes that fit. If those that fit are tight: also up to
+// three pairs with more room.
 Fixes find_fixes(const answer::CheckedPlan& plan, bool pairs);
 
 // The changes as a table; `key` is its name in JSON.

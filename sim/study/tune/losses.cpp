@@ -17,7 +17,7 @@ using engine::Account;
 
 constexpr double much_fragmentation = 0.15, much_time = 0.10;
 
-constexpr std::array<std::pair<Account, Cause>, 8> removable = {
+constexpr std::array<std::pair<Account, Cause>, 9> removable = {
     {{Account::tp_exposed, Cause::tensor_parallel},
      {Account::cp_exposed, Cause::context_parallel},
      {Account::ep_exposed, Cause::expert_parallel},
@@ -25,6 +25,7 @@ constexpr std::array<std::pair<Account, Cause>, 8> removable = {
      {Account::pp_fill_drain, Cause::fill_and_drain},
      {Account::pp_imbalance, Cause::unequal_stages},
      {Account::pp_transfer, Cause::pipeline_messages},
+     {Account::rank_wait, Cause::unequal_ranks},
      {Account::host, Cause::host}}};
 
 void add_memory(const answer::Answer& answer, std::vector<Loss>& all) {
@@ -71,10 +72,8 @@ void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
     std::string text = fmt::format("{}: {:.3g} s of the step ({})", answer::words(account), time,
                                    output::percent(share));
     if (cause == Cause::tensor_parallel) text += sequence_parallel_text(answer.plan);
-    if (cause == Cause::expert_parallel && answer.plan.draws_routes())
-      text +=
-          "; it holds the wait for the ranks whose experts get the most tokens, which "
-          "router=balanced leaves out";
+    if (cause == Cause::unequal_ranks && answer.plan.draws_routes())
+      text += "; most of it for the ranks whose experts get the most tokens (router)";
     all.push_back({cause, share, std::move(text)});
   }
   std::stable_sort(all.begin() + first, all.end(),

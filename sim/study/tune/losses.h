@@ -24,6 +24,7 @@ enum class Cause : std::uint8_t {
   data_parallel,
   fill_and_drain,
   unequal_stages,
+  unequal_ranks,  // of a stage: experts with unlike numbers of tokens, unlike GPUs or sequences
   pipeline_messages,
   host,  // the GPU waits for launches
 };

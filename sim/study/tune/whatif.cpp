@@ -45,12 +45,13 @@ std::vector<std::string> settings_of_draw(const topology::Cluster& cluster, int 
   return all;
 }
 
-// Time of a class that is not a wait for others in the pipeline.
+// Time of a class that is not a wait for others.
 Duration own_time(const engine::ClassReport& who) {
   using engine::Account;
   Duration own{};
   for (const Duration time : who.accounts) own += time;
   own -= who.accounts[static_cast<std::size_t>(Account::pp_fill_drain)];
+  own -= who.accounts[static_cast<std::size_t>(Account::rank_wait)];
   return own - who.accounts[static_cast<std::size_t>(Account::pp_imbalance)];
 }
 
