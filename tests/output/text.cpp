@@ -194,7 +194,7 @@ TEST_CASE("output: the text of a run names every part that it should") {
   const std::string text = output::text(output::answer_document(sample::fits()));
   for (const char* part :
        {"where the step goes", "time by stage", "memory by stage", "CUDA context 1.00 GiB",
-        "throughput by convention", "textbook (p-1)/(mv+p-1) 11.1 % with p 2, m 8, v 1",
+        "throughput by convention", "textbook (1F1B) (p-1)/(mv+p-1) 11.1 % with p 2, m 8, v 1",
         "closed-form estimate (arXiv 2411.06465, first stage): 18.50 GiB", "replay: fits"}) {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);

@@ -113,8 +113,7 @@ bool Executor::collective(int c, RankState& r, const Instruction& i) {
   const Account account = account_of(q);
   const int group = peers_.meeting_of(c, at(q));
   if (group >= 0 && !times_.single_queue) return meet_later(c, r, i, group);
-  const std::int64_t entries =
-      i.flags & program::graphed ? 0 : times_.queue_entries_per_collective;
+  const std::int64_t entries = i.flags & program::graphed ? 0 : times_.queue_entries_per_collective;
   if (!r.stall.posted) {
     if (entries > 0) {
       r.clock.cpu = r.clock.cpu + times_.launch_collective;
@@ -155,7 +154,7 @@ bool Executor::collective(int c, RankState& r, const Instruction& i) {
     lift(r, i.stream, start, waiting);
     lift(r, i.stream, end, account);
   }
-  if (i.event != 0) r.events[i.event] = {end, durations[i.index], account, waiting};
+  if (i.event != 0) r.events[i.event] = {end, durations[i.index], account, waiting, r.stall.post};
   if (options_.observer) observe(c, r, q, i, r.stall.post, start, end);
   return true;
 }
@@ -165,6 +164,7 @@ void Executor::wait(RankState& r, const Instruction& i) {
   const Time tail = r.clock.tail[at(i.stream)];
   if (event.when <= tail) return;
   const Duration own = std::min(event.transfer, event.when - tail);
+  if (event.waiting == Account::rank_wait) lift(r, i.stream, event.post, event.account);
   lift(r, i.stream, Time{event.when.ps - own.ps}, event.waiting);
   lift(r, i.stream, event.when, event.account);
 }

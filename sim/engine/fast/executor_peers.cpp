@@ -110,7 +110,7 @@ bool Executor::complete(int c, RankState& r, Pending& pending) {
     r.driver.set_outstanding(open_events -
                              r.memory.set_events(ClockDriver::later + pending.number, end.ps));
   if (pending.event != 0)
-    r.events[pending.event] = {end, ends.longest, pending.account, pending.waiting};
+    r.events[pending.event] = {end, ends.longest, pending.account, pending.waiting, pending.post};
   if (pending.joins) {
     const Duration wire = std::min(ends.longest, end - pending.post);
     lift(r, pending.joined, Time{end.ps - wire.ps}, pending.waiting);

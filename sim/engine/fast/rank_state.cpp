@@ -40,6 +40,7 @@ void save_times(const RankState& r, Time origin, std::vector<std::int64_t>& out)
     out.push_back(e.transfer.ps);
     out.push_back(static_cast<std::int64_t>(e.account) * account_count +
                   static_cast<std::int64_t>(e.waiting));
+    if (e.waiting == Account::rank_wait) put(std::max(e.post, past));
   }
   put(r.timeline.front());
   for (const Duration d : r.timeline.lifted()) out.push_back(d.ps);
@@ -59,7 +60,10 @@ void move_on(RankTimes& r, const Accounts& gained, Duration by, std::int64_t tim
   for (Time& t : r.free) t = t + by;
   r.queue = r.queue + by;
   for (HardwareQueue& queue : r.queues) queue.move_on(by);
-  for (EventEnd& e : r.events) e.when = e.when + by;
+  for (EventEnd& e : r.events) {
+    e.when = e.when + by;
+    e.post = e.post + by;
+  }
   for (Pending& p : r.pending) p.post = p.post + by;
   r.timeline.skip(gained, times, by);
 }

@@ -79,6 +79,8 @@ struct EventEnd {
   Duration transfer{};  // the part of the wait for the transfer itself
   Account account = Account::other;
   Account waiting = Account::other;  // the account of the rest
+  // A collective: when the rank arrived. Before, its queue was busy with other communication.
+  Time post{};
 };
 
 // An issued exchange, or an issued collective across classes. It is posted when the earlier work of

@@ -51,7 +51,10 @@ void Reference::settle_wait(Rank& r, std::size_t s, const Entry& e) {
     r.timeline.lift(account, until - r.main_tail);
     r.main_tail = until;
   };
-  if (e.flags & program::joins) lift(f.post, f.late);
+  if (e.flags & program::joins)
+    lift(f.post, f.late);
+  else if (f.waiting == Account::rank_wait)
+    lift(f.post, f.account);
   lift(f.met, f.waiting);
   lift(f.end, f.account);
 }
