@@ -1,7 +1,8 @@
 // cluster_notes.h — what a reader of a result must know about its cluster: a power limit that slows
-// products, paths that one draw of a hash chose, a node that its file does not describe.
+// products, NICs that their slots limit, paths that one draw of a hash chose, a node that its file
+// does not describe.
 //
-// The commands `run` and `whatif` print them with every result.
+// The commands `run`, `whatif` and `topo time` print them with every result.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,9 @@ namespace sim::answer {
 // One sentence each, without the one on paths; empty if there is nothing to say. A power limit:
 // "limited to 700 of 1000 W (gpu.power_w): matrix products take 1.43 times as long".
 std::vector<std::string> cluster_notes(const Site& site);
+
+// NICs that are faster than their PCIe slots: the sentence on them; "": there are none.
+std::string slot_note(const Site& site);
 
 // Whether the hash of flows matters to a job of `gpus` GPUs: leaf_spine, more than one leaf.
 bool draws_paths(const topology::Cluster& cluster, std::int64_t gpus);

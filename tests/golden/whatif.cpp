@@ -43,9 +43,36 @@ TEST_CASE("golden: the reason of a variant is that of its own row") {
   CHECK(same.find("slot") == std::string::npos);
   // A slot that carries less than the NIC explains why a faster NIC gains nothing.
   const std::string fast = reason_of(text, "node.nic_bandwidth=800Gb/s node.nics=8");
-  CHECK(fast.find("the NIC of 100 GB/s sits on a slot") != std::string::npos);
+  CHECK(fast.find("a NIC of 100 GB/s (node.nic_bandwidth) sits on PCIe of 63 GB/s, which carries "
+                  "48") != std::string::npos);
   CHECK(reason_of(text, "node.nic_bandwidth=200Gb/s node.nics=8").find("slot") ==
         std::string::npos);
+  // `run` and `topo time` say it too, where traffic leaves the node.
+  const std::string slot = "sits on PCIe of 63 GB/s";
+  const auto says = [&](const std::string& command) {
+    return run("./rehearse " + command + " node.nic_bandwidth=800Gb/s --wide -q", folder)
+               .out.find(slot) != std::string::npos;
+  };
+  CHECK(says("run " + plan));
+  CHECK(says("topo time dgx-h100 --max 1MiB"));
+  CHECK_FALSE(says("topo time dgx-h100 --max 1MiB --ranks 0-7"));
+}
+
+TEST_CASE("golden: a variant of the spines says why it changes nothing, and that traffic spreads") {
+  const std::string folder = golden::scratch("whatif-spines");
+  const std::string text = text_of("--vary fabric.oversubscription=1,4 --wide", folder);
+  INFO(text);
+  const std::string four = reason_of(text, "fabric.oversubscription=4");
+  CHECK(
+      four.find("all 2 nodes of the job share the leaves of one group of 32 nodes; try more GPUs, "
+                "fabric.nodes_per_leaf=1, or hosts in several groups (host=[0,32])") !=
+      std::string::npos);
+  CHECK(four.find("no two flows collide (ECMP); fabric.kind=leaf_spine hashes flows") !=
+        std::string::npos);
+  CHECK(reason_of(text, "fabric.oversubscription=1").find("ECMP") == std::string::npos);
+  // The settings that it names are accepted.
+  CHECK(text_of("'host=[0,32]' --vary fabric.oversubscription=4", folder)
+            .find("no traffic of this plan crosses") == std::string::npos);
 }
 
 TEST_CASE("golden: the table and the text of whatif name one busiest link") {

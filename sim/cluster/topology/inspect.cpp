@@ -25,6 +25,11 @@ constexpr int most_inspected_nodes = 4096;
 
 }  // namespace
 
+bool nics_exceed_slots(const Node& node) {
+  return node.nics > 0 && node.pcie.bytes_per_second > 0 &&
+         node.nic.bytes_per_second > node.pcie.bytes_per_second;
+}
+
 std::vector<Finding> inspect(const Node& node) {
   std::vector<Finding> all;
   std::map<int, int> users;
@@ -54,13 +59,12 @@ std::vector<Finding> inspect(const Node& node) {
   if (per_gpu == 0) {
     all.push_back({false, fmt::format("{} GPUs, {} NICs", node.gpus, node.nics)});
   } else {
-    const auto pcie = static_cast<double>(node.pcie.bytes_per_second);
     all.push_back({false, fmt::format("{} GPUs, {} NICs: {:.1f} GB/s of network per GPU", node.gpus,
                                       node.nics, per_gpu / 1e9)});
-    if (pcie > 0 && static_cast<double>(node.nic.bytes_per_second) > pcie) {
-      all.push_back(
-          {true, fmt::format("a NIC of {:.1f} GB/s sits on PCIe of {:.1f} GB/s",
-                             static_cast<double>(node.nic.bytes_per_second) / 1e9, pcie / 1e9)});
+    if (nics_exceed_slots(node)) {
+      all.push_back({true, fmt::format("a NIC of {:.1f} GB/s sits on PCIe of {:.1f} GB/s",
+                                       static_cast<double>(node.nic.bytes_per_second) / 1e9,
+                                       static_cast<double>(node.pcie.bytes_per_second) / 1e9)});
     }
   }
   return all;

@@ -33,6 +33,9 @@ std::vector<Finding> inspect(const Node& node);
 std::vector<Finding> inspect(const Cluster& cluster, double least_bisection = 0);
 std::vector<Finding> inspect(const Wiring& wiring, double least_bisection = 0);
 
+// Whether a NIC is faster than the PCIe slot that it sits on.
+bool nics_exceed_slots(const Node& node);
+
 // Maximum bytes per second from the first half of the nodes to the second half, by maximum flow.
 // The result is a share of the first half's NIC bandwidth. REQUIRES: at least two nodes.
 double bisection_share(const Cluster& cluster);

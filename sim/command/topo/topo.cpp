@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "sim/answer/cluster_notes.h"
 #include "sim/answer/evaluate.h"
 #include "sim/base/drawn_range.h"
 #include "sim/base/quantity.h"
@@ -323,6 +324,10 @@ int time(const Options& options, Globals globals) {
   output::Document document;
   document.blocks.emplace_back(output::Values{"", {output::value("collective", "", name)}});
   document.blocks.emplace_back(std::move(rows));
+  const std::string slots = answer::slot_note(site);
+  if (const bool leaves_node = machine.cluster.node.gpus <= std::ranges::max(ranks);
+      leaves_node && !slots.empty())
+    document.blocks.emplace_back(output::Note{"", slots, false, "note"});
   if (csv != "-") say(globals, "topo-time", document);
   return exit_yes;
 }

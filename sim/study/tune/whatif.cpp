@@ -154,10 +154,13 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
           {kind.kind, kind.busiest, kind.traffic, kind.busy, kind.mean, kind.fabric});
     }
   }
-  if (!variant.settings.empty() && is_base(*file, settings))
+  if (!variant.settings.empty() && is_base(*file, settings)) {
     row.bound = output::same_as_base;
-  else
-    row.bound = why_unchanged(variant.settings, **found, row);
+  } else {
+    row.bound = why_unchanged(variant.settings, **found, row, static_cast<int>((*plan)->world()));
+    if (std::string note = spreading_note(variant.settings, **found); !note.empty())
+      row.notes.push_back(std::move(note));
+  }
   return row;
 }
 

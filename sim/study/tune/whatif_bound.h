@@ -12,8 +12,12 @@
 namespace sim::study {
 
 // A clause such as "NVLS does not exist on A100-SXM4-80GB"; "" if no rule applies. `row` is the row
-// of the variant; its `links` are filled.
+// of the variant; its `links` are filled. `gpus`: of the job.
 std::string why_unchanged(const std::vector<std::string>& settings, const answer::Site& site,
-                          const output::WhatifRow& row);
+                          const output::WhatifRow& row, int gpus);
+
+// Says that a fabric without hashed flows spreads traffic evenly, for a variant that sets its
+// oversubscription; "" for others.
+std::string spreading_note(const std::vector<std::string>& settings, const answer::Site& site);
 
 }  // namespace sim::study
