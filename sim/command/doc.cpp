@@ -41,6 +41,12 @@ void add(const std::string& title, std::vector<output::Value> values, output::Do
   document.blocks.emplace_back(output::Values{title, std::move(values)});
 }
 
+std::string bullets(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += fmt::format("  - {}\n", line);
+  return text;
+}
+
 void add(const FieldEntry& entry, output::Document& document, output::Json& all) {
   std::vector<output::Value> values = values_of(entry);
   for (output::Value& one : values) {
@@ -50,12 +56,8 @@ void add(const FieldEntry& entry, output::Document& document, output::Json& all)
   const input::FieldText& field = entry.text;
   add(fmt::format("{} (of a {})\n  {}", field.name, entry.of, field.line), std::move(values),
       document, all);
-}
-
-std::string bullets(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += fmt::format("  - {}\n", line);
-  return text;
+  if (!field.parts.empty())
+    document.blocks.emplace_back(output::Note{"its fields", bullets(field.parts)});
 }
 
 void add(const input::Framework& framework, output::Document& document, output::Json& all) {

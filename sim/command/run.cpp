@@ -176,7 +176,7 @@ void add_assumptions(const input::PlanFile& file, const answer::Site& site,
 }
 
 void add_cluster_notes(const answer::CheckedPlan& plan, output::Document& document) {
-  std::vector<std::string> notes = answer::cluster_notes(plan.site());
+  std::vector<std::string> notes = answer::cluster_notes(plan.site(), plan->world());
   const std::string paths = answer::paths_note(plan.site().machine.cluster, plan->world());
   if (!paths.empty()) notes.push_back(paths);
   if (notes.empty()) return;

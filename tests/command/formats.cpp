@@ -38,6 +38,18 @@ std::string fields(const std::string& of) {
   return text;
 }
 
+// The fields of blocks in lists.
+std::string block_fields() {
+  std::string text = "| field | type | default | what it is |\n|---|---|---|---|\n";
+  for (const input::Field& row : input::cluster_block_fields()) {
+    const input::FieldText field = input::cluster_field_text(row);
+    text += fmt::format("| `{}` | {}{} | {} | {} |\n", field.name, cell(field.type),
+                        field.unit.empty() ? "" : ", " + field.unit, cell(field.otherwise),
+                        cell(field.line));
+  }
+  return text;
+}
+
 std::string record_columns() {
   std::string text = "| column | unit | what |\n|---|---|---|\n";
   for (const output::Column& column : output::record_columns())
@@ -57,6 +69,7 @@ const std::map<std::string, std::function<std::string()>>& parts() {
   static const std::map<std::string, std::function<std::string()>> all = {
       {"fields of a plan", [] { return fields("plan"); }},
       {"fields of a cluster", [] { return fields("cluster"); }},
+      {"fields of blocks in lists", block_fields},
       {"columns of results.csv", record_columns},
       {"readers", readers},
   };

@@ -91,6 +91,35 @@ TEST_CASE("input: the table of fields has every field of plan.proto and of clust
   same_names(cluster_fields(), v1::Cluster::descriptor());
 }
 
+TEST_CASE("input: the table of blocks in lists has every field of theirs in cluster.proto") {
+  std::set<std::string> schema, table;
+  for (const Field& row : cluster_fields()) {
+    const std::string name(row.name);
+    const FieldDescriptor* field = nullptr;
+    const Descriptor* message = v1::Cluster::descriptor();
+    for (std::size_t at = 0; at < name.size() && message != nullptr;) {
+      const std::size_t dot = std::min(name.find('.', at), name.size());
+      field = message->FindFieldByName(name.substr(at, dot - at));
+      message = field->message_type();
+      at = dot + 1;
+    }
+    if (!field->is_repeated() || message == nullptr) continue;
+    for (int i = 0; i < message->field_count(); ++i)
+      schema.insert(name + "." + message->field(i)->name());
+  }
+  for (const Field& row : cluster_block_fields()) {
+    INFO(row.name);
+    CHECK(table.insert(std::string(row.name)).second);
+    CHECK(row.line.ends_with('.'));
+    CHECK_FALSE(cluster_field_text(row).type.empty());
+  }
+  CHECK(table == schema);
+  const auto condition = std::ranges::find(cluster_fields(), "condition", &Field::name);
+  const std::vector<std::string> parts = cluster_field_text(*condition).parts;
+  CHECK(parts.size() == 8);
+  CHECK(parts[6].starts_with("bandwidth: number from 0 to 1, share; default 1. Share of"));
+}
+
 TEST_CASE("input: every member of a plan is a field's place, or one that fields say together") {
   using namespace sim::program;
   // recompute_modules, offload_modules, cuda_graph_modules, main_params_dtype and its two fellows,

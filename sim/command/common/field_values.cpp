@@ -24,7 +24,8 @@ std::vector<output::Value> values_of(const FieldEntry& entry) {
           output::value("default", "default", field.otherwise),
           output::value("megatron_lm", "Megatron-LM", field.flags),
           output::value("synonyms", "also called", field.synonyms),
-          output::value("line", "what it is", field.line)};
+          output::value("line", "what it is", field.line),
+          output::value("fields", "", field.parts)};
 }
 
 std::vector<std::string> flags_of(const input::FieldText& field) {

@@ -17,7 +17,8 @@ struct FieldEntry {
 // The fields of a plan, then those of a cluster.
 std::vector<FieldEntry> all_fields();
 
-// Values "of", "name", "type", "unit", "default", "megatron_lm", "synonyms", "line".
+// Values "of", "name", "type", "unit", "default", "megatron_lm", "synonyms", "line",
+// "fields".
 std::vector<output::Value> values_of(const FieldEntry& entry);
 
 // Flags of a field: "--tensor-model-parallel-size= --bf16:bf16" gives

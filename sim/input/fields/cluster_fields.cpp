@@ -26,11 +26,14 @@ std::string_view without_prefix(std::string_view key) {
   return key;
 }
 
-std::vector<std::string> names_of(const Message& message) {
+std::vector<std::string> names_of_type(const google::protobuf::Descriptor& type) {
   std::vector<std::string> names;
-  const auto* descriptor = message.GetDescriptor();
-  for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
   return names;
+}
+
+std::vector<std::string> names_of(const Message& message) {
+  return names_of_type(*message.GetDescriptor());
 }
 
 std::string in_text_format(const FieldDescriptor& field, const std::string& value) {
@@ -85,6 +88,11 @@ Target target_of(std::string_view key, v1::Cluster& cluster) {
     const std::size_t dot = std::min(key.find('.'), key.size());
     const FieldDescriptor* field =
         target->GetDescriptor()->FindFieldByName(std::string(key.substr(0, dot)));
+    if (field && field->is_repeated() && field->message_type() && dot < key.size())
+      return {nullptr, nullptr,
+              fmt::format("'{0}' is a list of blocks: write {0}='{{{1}: ... }}'; it has {2}",
+                          path.substr(0, path.size() - (key.size() - dot)), key.substr(dot + 1, 40),
+                          listed(names_of_type(*field->message_type()), "and"))};
     if (!field || (dot < key.size()) != (field->message_type() && !field->is_repeated()))
       return {nullptr, nullptr,
               fmt::format("a cluster has no setting '{}'{}", path,

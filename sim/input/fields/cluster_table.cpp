@@ -24,7 +24,9 @@ constexpr std::array cluster_rows{
           .otherwise = "none",
           .line = "What one GPU costs per hour, in a currency of your choice."},
     Field{.name = "condition",
-          .line = "Parts that are slow, broken or busy; as a setting it adds one."},
+          .line =
+              "Parts that are slow, broken or busy; as a setting it adds one: condition='{node: 0 "
+              "nic: 1 bandwidth: 0.5}'."},
     Field{.name = "jitter", .otherwise = "none", .line = "GPUs that differ by chance."},
     Field{.name = "jitter.sigma",
           .unit = "share",
@@ -95,7 +97,13 @@ constexpr std::array cluster_rows{
     Field{.name = "gpu.source", .line = "Where the numbers of the GPU come from."},
     Field{.name = "node", .line = "What one node holds."},
     Field{.name = "node.gpus", .unit = "GPUs", .line = "GPUs of a node."},
-    Field{.name = "node.interconnect", .line = "How the GPUs of a node reach each other."},
+    Field{.name = "node.interconnect",
+          .line = "How the GPUs of a node reach each other. nvswitch: through NVSwitches, each GPU "
+                  "at the full rate of its links (nvlinks_per_gpu). mesh: NVLinks between every "
+                  "two GPUs (nvlinks_per_pair). pcie: no NVLink. direct: NVLinks between the pairs "
+                  "of nvlink_pair. bridges: NVLinks between GPUs 2k and 2k + 1 "
+                  "(nvlinks_per_pair). cube_mesh: 8 GPUs of 6 links, two squares joined corner by "
+                  "corner."},
     Field{.name = "node.nvlinks_per_gpu",
           .unit = "links",
           .otherwise = "0",
@@ -262,10 +270,71 @@ constexpr std::array cluster_rows{
     Field{.name = "transport.source", .line = "Where the numbers of the transport come from."},
 };
 
+// Fields of the blocks in lists. They are written in the block, so they are no settings.
+constexpr std::array block_rows{
+    Field{.name = "condition.node", .line = "A node: both its NVLinks and its NICs, or its GPUs."},
+    Field{.name = "condition.gpu", .line = "A GPU of that node: its kernels or its NVLinks."},
+    Field{.name = "condition.nic", .line = "A NIC of that node, by its number in the node."},
+    Field{.name = "condition.leaf", .line = "A leaf: its cables to the spines."},
+    Field{.name = "condition.spine", .line = "A spine (leaf_spine)."},
+    Field{.name = "condition.speed",
+          .unit = "share",
+          .otherwise = "1",
+          .line = "Speed of the kernels of the GPU or of the node's GPUs, as a share of the "
+                  "profile's."},
+    Field{.name = "condition.bandwidth",
+          .unit = "share",
+          .otherwise = "1",
+          .line = "Share of the bandwidth of the part's links that is left: 0.5 is half; 0 is a "
+                  "failed NIC or spine."},
+    Field{.name = "condition.source", .line = "Where the condition comes from."},
+    Field{.name = "other_gpu.first_node", .otherwise = "0", .line = "The first of these nodes."},
+    Field{.name = "other_gpu.nodes", .unit = "nodes", .line = "Number of these nodes."},
+    Field{.name = "other_gpu.cluster", .line = "A cluster, by name or path: they have its GPU."},
+    Field{.name = "gpu.alias.name",
+          .line = "Text that the table's column contains; case does not matter."},
+    Field{.name = "gpu.alias.memory",
+          .unit = "bytes",
+          .otherwise = "memory_marketing",
+          .line = "Memory that the table states with it."},
+    Field{.name = "gpu.alias.memory_only",
+          .otherwise = "false",
+          .line = "Only memory is compared: times of this GPU were not measured."},
+    Field{.name = "gpu.alias.gpus_per_node",
+          .unit = "GPUs",
+          .otherwise = "that of the table or of the node",
+          .line = "GPUs that jobs use per node, of an NVLink domain of several hosts."},
+    Field{.name = "node.nvlink_pair.a", .otherwise = "0", .line = "The first GPU of the pair."},
+    Field{.name = "node.nvlink_pair.b", .otherwise = "0", .line = "The second GPU of the pair."},
+    Field{.name = "node.nvlink_pair.links", .unit = "links", .line = "NVLinks between the two."},
+    Field{.name = "transport.slower.above",
+          .unit = "bytes",
+          .line = "Size of the array from which on steps between nodes take longer."},
+    Field{.name = "transport.slower.latency",
+          .unit = "seconds",
+          .line = "What a step between nodes takes longer."},
+    Field{.name = "transport.region.collective", .line = "A collective such as all-reduce."},
+    Field{.name = "transport.region.gpus_per_node",
+          .unit = "GPUs",
+          .line = "GPUs per node that the region is for."},
+    Field{.name = "transport.region.algorithm", .line = "NCCL's algorithm: Ring or Tree."},
+    Field{.name = "transport.region.protocol", .line = "NCCL's protocol: LL, LL128, Simple."},
+    Field{.name = "transport.region.bytes",
+          .unit = "bytes",
+          .line = "Sizes at the corners of the region, a polygon."},
+    Field{.name = "transport.region.ranks",
+          .unit = "ranks",
+          .line = "Numbers of ranks at the corners, as many as bytes."},
+};
+
 }  // namespace
 
 std::span<const Field> cluster_fields() {
   return cluster_rows;
+}
+
+std::span<const Field> cluster_block_fields() {
+  return block_rows;
 }
 
 }  // namespace sim::input

@@ -185,7 +185,21 @@ FieldText plan_field_text(const Field& field) {
 }
 
 FieldText cluster_field_text(const Field& field) {
-  return text_of_field(field, v1::Cluster::descriptor());
+  FieldText text = text_of_field(field, v1::Cluster::descriptor());
+  const std::string prefix = text.name + ".";
+  for (const auto& rows : {cluster_fields(), cluster_block_fields()})
+    for (const Field& row : rows) {
+      if (!row.name.starts_with(prefix)) continue;
+      const FieldText part = text_of_field(row, v1::Cluster::descriptor());
+      text.parts.push_back(fmt::format("{}: {}{}{}. {}", part.name.substr(prefix.size()), part.type,
+                                       part.unit.empty() ? "" : ", " + part.unit,
+                                       part.otherwise.empty() ? ""
+                                       : part.otherwise == "required"
+                                           ? "; required"
+                                           : "; default " + part.otherwise,
+                                       part.line));
+    }
+  return text;
 }
 
 }  // namespace sim::input

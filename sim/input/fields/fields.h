@@ -52,6 +52,8 @@ struct Field {
 
 std::span<const Field> plan_fields();
 std::span<const Field> cluster_fields();
+// Fields of blocks in lists: "condition.node" is written condition={node: 3 ...}.
+std::span<const Field> cluster_block_fields();
 
 // The field of a name; nullptr if unknown.
 const Field* find_plan_field(std::string_view name);
@@ -69,6 +71,8 @@ void copy_fields(const rehearse::v1::Plan& from, program::Plan& to);
 // One row as text, for `rehearse list fields` and the documentation.
 struct FieldText {
   std::string name, type, unit, otherwise, flags, synonyms, line;
+  // Of a block: a line per field, "bandwidth: number from 0 to 1, share; default 1. Share of ...".
+  std::vector<std::string> parts = {};
 };
 FieldText plan_field_text(const Field& field);
 FieldText cluster_field_text(const Field& field);

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <variant>
 
+#include "sim/base/quantity.h"
 #include "sim/base/text.h"
 #include "sim/input/text/rules.h"
 
@@ -78,6 +81,24 @@ std::string without_separators(std::string_view text) {
   return plain.find_first_not_of(digits) == plain.npos ? plain : "";
 }
 
+// What a unit after a number means in a field that has its unit in its name: 1000 for "kW" of
+// `power_w`; 0: nothing.
+double scale_of(const FieldDescriptor& field, std::string_view unit) {
+  struct Scale {
+    std::string_view of, unit;
+    double factor;
+  };
+  constexpr std::array scales{
+      Scale{"_w", "W", 1},       Scale{"_w", "kW", 1000},      Scale{"_minutes", "min", 1},
+      Scale{"_minutes", "m", 1}, Scale{"_minutes", "h", 60},   Scale{"_minutes", "s", 1 / 60.0},
+      Scale{"_hours", "h", 1},   Scale{"_hours", "d", 24},     Scale{"_hour", "/h", 1},
+      Scale{"_seconds", "s", 1}, Scale{"_seconds", "min", 60}, Scale{"_seconds", "m", 60},
+  };
+  for (const Scale& scale : scales)
+    if (field.name().ends_with(scale.of) && unit == scale.unit) return scale.factor;
+  return 0;
+}
+
 // The suggestion for a text that is no number: "; write 8192".
 std::string instead_of(const FieldDescriptor& field, std::string_view text, bool whole) {
   if (const std::string plain = without_separators(text); !plain.empty()) return "; write " + plain;
@@ -98,6 +119,12 @@ std::string instead_of(const FieldDescriptor& field, std::string_view text, bool
   if (const std::optional<double> all = real_of(text);
       whole && all && *all == std::floor(*all) && std::abs(*all) < 1e15)
     return fmt::format("; write {:.0f}", *all);
+  if (const double scale = scale_of(field, rest); number && scale > 0)
+    return fmt::format("; write {}", shortest(*number * scale));
+  const Rule& rule = rule_of(field);
+  if (!whole && rule.max() == 1 && std::holds_alternative<Bandwidth>(parse_bandwidth(text)))
+    return fmt::format("; it is a share of the part's own bandwidth, {}: 0.5 is half",
+                       range_text(field));
   if (!whole && number && rest == "%") return "; write " + shortest(*number / 100);
   std::string words;
   const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };

@@ -116,8 +116,12 @@ void Reader::unknown(const Message& message, const Token& name) {
   const auto* descriptor = message.GetDescriptor();
   std::vector<std::string> names;
   for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
+  std::string instead = did_you_mean(name.text.substr(0, 80), names);
+  constexpr std::size_t few = 16;
+  if (instead.empty() && names.size() <= few)
+    instead = fmt::format("; it has {}", listed(names, "and"));
   problem(name, fmt::format("'{}' has no field '{}'{}", descriptor->name(), name.text.substr(0, 80),
-                            did_you_mean(name.text.substr(0, 80), names)));
+                            instead));
 }
 
 void Reader::value(Message& message, const Field& field) {
@@ -295,6 +299,19 @@ bool Reader::real(Message& message, const Field& field, const Token& start, bool
   return true;
 }
 
+namespace {
+
+// The suggestion for words of other tools; "": none.
+std::string other_word(const Reader::Field& field, std::string_view given) {
+  if (field.full_name() != "rehearse.v1.Node.interconnect") return "";
+  if (given == "none" || given == "no" || given == "off") return "; without NVLink write pcie";
+  if (given == "nvlink")
+    return "; through NVSwitches write nvswitch, with links between every two GPUs mesh";
+  return "";
+}
+
+}  // namespace
+
 bool Reader::word(Message& message, const Field& field, const Token& start) {
   const auto* reflection = message.GetReflection();
   if (field.cpp_type() == Field::CPPTYPE_BOOL) {
@@ -317,8 +334,10 @@ bool Reader::word(Message& message, const Field& field, const Token& start) {
       given = given.substr(1, given.size() - 2);
     std::string all;
     for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    std::string instead = other_word(field, given);
+    if (instead.empty()) instead = did_you_mean(given, names);
     problem(start, fmt::format("'{}' is one of {} (without quotation marks), got '{}'{}",
-                               field.name(), all, given, did_you_mean(given, names)));
+                               field.name(), all, given, instead));
     return false;
   }
   next();

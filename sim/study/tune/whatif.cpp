@@ -143,7 +143,7 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
   const answer::CostBasis basis = {price_of_variant(variant, file->machine, settings),
                                    gpu.board_power_w(), settings.tokens};
   output::WhatifRow row = row_of(variant, answer, settings.memory, basis);
-  row.notes = answer::cluster_notes(**found);
+  row.notes = answer::cluster_notes(**found, (*plan)->world());
   if (!row.fits) return row;
   const std::vector<LinkUse> uses = link_use(*plan, answer.run.step_time);
   if (!uses.empty()) {
