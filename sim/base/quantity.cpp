@@ -31,6 +31,11 @@ constexpr Unit duration_units[] = {
     {"ps", 1e-12}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}};
 constexpr Unit span_units[] = {
     {"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
+// Other spellings of a span's units, which people and batch systems write.
+constexpr Unit span_spellings[] = {{"sec", 1.0},      {"seconds", 1.0},  {"m", 60.0},
+                                   {"mins", 60.0},    {"minute", 60.0},  {"minutes", 60.0},
+                                   {"hr", 3600.0},    {"hours", 3600.0}, {"hour", 3600.0},
+                                   {"days", 86400.0}, {"day", 86400.0}};
 constexpr Unit flop_units[] = {{"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
 constexpr Unit count_units[] = {{"K", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12},
                                 {"k", 1e3}, {"m", 1e6}, {"b", 1e9}, {"t", 1e12}};
@@ -86,7 +91,8 @@ Parsed<Duration> parse_duration(std::string_view text) {
 }
 
 Parsed<double> parse_span(std::string_view text) {
-  return parse("time", text, span_units);
+  const Parsed<double> other = parse("time", text, span_spellings);
+  return std::holds_alternative<double>(other) ? other : parse("time", text, span_units);
 }
 
 Parsed<double> parse_flop_rate(std::string_view text) {

@@ -29,9 +29,10 @@ int run_plan(const Arguments& arguments, Globals globals) {
                                whole)};
   const PlanOutput into = plan_output(options, globals);
   catch_interrupts();
-  if (const std::vector<std::string> clusters = clusters_of(options); clusters.size() > 1)
-    return answer_clusters(all, clusters, into, share.workers, globals);
-  PlanTask task = plan_task(all, globals);
+  const std::vector<AskedCluster> clusters = clusters_of(options);
+  if (clusters.size() > 1) return answer_clusters(all, clusters, into, share.workers, globals);
+  PlanTask task = clusters.empty() ? plan_task(all, globals)
+                                   : plan_task(of_cluster(all, clusters.front(), globals), globals);
   task.wanted.workers = share.workers;
   if (share.shard) return answer_share(task, options, share, globals);
   if (!into.folder.empty() && !into.overwrite) keep_sweep(into.folder);

@@ -11,34 +11,56 @@
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
 #include "sim/command/report.h"
+#include "sim/input/text/locate.h"
 #include "sim/study/plan/clusters_document.h"
 
 namespace sim::command {
 
 namespace {
 
-// "dgx-h100,dgx-a100" as the user wrote it; "" for one cluster or none.
-std::string cluster_list(const Options& options) {
+// GPUs after an equals sign: "dgx-h100=1024".
+[[noreturn]] void refuse_equals(const std::string& list) {
+  std::string colons = list.substr(0, 200);
+  std::ranges::replace(colons, '=', ':');
+  throw Stop{exit_usage, fmt::format("'{}': the GPUs of a cluster follow a colon; write {}",
+                                     list.substr(0, 200), colons)};
+}
+
+// Where a name ends and its GPUs begin: "dgx-h100:1024". npos: no GPUs are named.
+std::size_t colon_of(const std::string& text) {
+  const std::size_t at = text.rfind(':');
+  const bool number = at != text.npos && at + 1 < text.size() &&
+                      text.find_first_not_of("0123456789.", at + 1) == text.npos;
+  return number ? at : text.npos;
+}
+
+bool is_cluster_name(const std::string& name) {
+  return static_cast<bool>(input::locate(input::Kind::topology, name));
+}
+
+// The names of the question: those of words that are no settings.
+std::vector<std::string> names_of(const Options& options) {
   std::vector<std::string> names;
-  for (const std::string& word : options.words())
-    if (word.find('=') == std::string::npos) names.push_back(word);
+  for (const std::string& word : options.words()) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos)
+      names.push_back(word);
+    else if (word.find_first_not_of("0123456789", equals + 1) == word.find(',', equals) &&
+             is_cluster_name(word.substr(0, equals)))
+      refuse_equals(word);
+  }
+  return names;
+}
+
+// "dgx-h100,dgx-a100" as the user wrote it; "" for one cluster without GPUs, or for none.
+std::string cluster_list(const Options& options) {
+  const std::vector<std::string> names = names_of(options);
   const std::string list = options.has("cluster") ? options.text("cluster")
                            : names.size() == 2    ? names[1]
                                                   : "";
-  return list.find(',') == std::string::npos ? "" : list;
-}
-
-// The question with one cluster in place of the list.
-PlanArguments with_cluster(const PlanArguments& all, const std::string& list,
-                           const std::string& cluster, Globals globals) {
-  Arguments arguments = all.arguments;
-  for (std::string& word : arguments) {
-    if (word == list) word = cluster;
-    if (word == "--cluster=" + list) word = "--cluster=" + cluster;
-  }
-  PlanArguments one = plan_arguments(arguments, globals);
-  one.places.insert(all.places.begin(), all.places.end());
-  return one;
+  if (list.find('=') != std::string::npos) refuse_equals(list);
+  const bool one = list.find(',') == std::string::npos && colon_of(list) == std::string::npos;
+  return one ? "" : list;
 }
 
 planner::BestOfCluster best_of(PlanTask& task, const std::string& cluster, const Globals& globals,
@@ -64,42 +86,74 @@ planner::BestOfCluster best_of(PlanTask& task, const std::string& cluster, const
 
 }  // namespace
 
-std::vector<std::string> clusters_of(const Options& options) {
-  std::vector<std::string> clusters;
+std::vector<AskedCluster> clusters_of(const Options& options) {
+  std::vector<AskedCluster> clusters;
   const std::string list = cluster_list(options);
   if (list.empty()) return clusters;
-  for (const std::string& name : split(list)) {
-    clusters.push_back(name);
-    if (name.empty())
+  for (const std::string& text : split(list)) {
+    const std::size_t colon = colon_of(text);
+    clusters.push_back({text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)});
+    if (clusters.back().name.empty())
       throw Stop{exit_usage, fmt::format("'{}': a name is empty; write for example "
-                                         "dgx-h100,dgx-a100",
+                                         "dgx-h100,dgx-a100 or dgx-h100:1024,dgx-a100:512",
                                          list)};
-    if (std::ranges::count(clusters, name) > 1)
-      throw Stop{exit_usage, fmt::format("'{}' names {} twice", list, name)};
+    if (std::ranges::count(clusters, clusters.back()) > 1)
+      throw Stop{exit_usage, fmt::format("'{}' names {} twice", list, text)};
   }
   return clusters;
 }
 
-int answer_clusters(const PlanArguments& all, const std::vector<std::string>& clusters,
+PlanArguments of_cluster(const PlanArguments& all, const AskedCluster& cluster, Globals globals) {
+  const std::string list = cluster_list(*all.options);
+  Arguments arguments;
+  for (std::size_t i = 0; i < all.arguments.size(); ++i) {
+    const std::string& word = all.arguments[i];
+    const bool gpus = !cluster.gpus.empty() && (word == "--gpus" || word.starts_with("--gpus="));
+    if (word == list)
+      arguments.push_back(cluster.name);
+    else if (word == "--cluster=" + list)
+      arguments.push_back("--cluster=" + cluster.name);
+    else if (!gpus)
+      arguments.push_back(word);
+    if (gpus && word == "--gpus") ++i;  // its value
+  }
+  if (!cluster.gpus.empty()) arguments.push_back("--gpus=" + cluster.gpus);
+  PlanArguments one = plan_arguments(arguments, globals);
+  one.places.insert(all.places.begin(), all.places.end());
+  return one;
+}
+
+int answer_clusters(const PlanArguments& all, const std::vector<AskedCluster>& clusters,
                     const PlanOutput& into, int workers, const Globals& globals) {
   const Options& options = *all.options;
+  std::vector<std::string> names;
+  for (const AskedCluster& cluster : clusters)
+    names.push_back(std::ranges::count(clusters, cluster.name, &AskedCluster::name) == 1
+                        ? cluster.name
+                        : cluster.name + ":" + cluster.gpus);
   for (const char* of_one : {"output", "shard", "constraints", "best", "launcher"})
     if (options.has(of_one))
       throw Stop{exit_usage, fmt::format("--{} is of one cluster; leave it out, or name one of {}",
-                                         of_one, fmt::join(clusters, ", "))};
-  const std::string list = cluster_list(options);
+                                         of_one, fmt::join(names, ", "))};
   std::vector<PlanTask> tasks;
-  for (const std::string& cluster : clusters) {
-    tasks.push_back(plan_task(with_cluster(all, list, cluster, globals), globals));
+  for (const AskedCluster& cluster : clusters) {
+    tasks.push_back(plan_task(of_cluster(all, cluster, globals), globals));
     tasks.back().wanted.workers = workers;
     tasks.back().wanted.list = 1;
     tasks.back().limit /= static_cast<double>(clusters.size());
   }
   std::vector<std::string> failures;
   std::vector<planner::BestOfCluster> found;
-  for (std::size_t i = 0; i < tasks.size() && !interrupted(); ++i)
-    found.push_back(best_of(tasks[i], clusters[i], globals, failures));
-  if (interrupted()) throw Stop{exit_interrupted, "interrupted"};
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (!interrupted()) {
+      found.push_back(best_of(tasks[i], names[i], globals, failures));
+      continue;
+    }
+    found.emplace_back();
+    found.back().cluster = names[i];
+    found.back().cost = tasks[i].cost;
+    found.back().problem = "interrupted before its search";
+  }
   const std::string job =
       tasks.front().own ? tasks.front().own->path : tasks.front().question.model;
   const output::Document document = planner::clusters_document(job, found);
@@ -107,6 +161,7 @@ int answer_clusters(const PlanArguments& all, const std::vector<std::string>& cl
   if (!into.csv.empty()) write_csv(into.csv, *document.table("clusters"));
   if (into.csv != "-") say(globals, "plan-clusters", document);
   say_failures(failures);
+  if (interrupted()) return exit_interrupted;
   if (!failures.empty()) return exit_bug;
   const bool any = std::ranges::any_of(
       found, [](const planner::BestOfCluster& one) { return one.problem.empty(); });

@@ -42,6 +42,12 @@ planner::Question question_of(const Options& options) {
         "name a model and a cluster: rehearse plan llama-3.1-70b dgx-h100 --gpus 512 --batch 512 "
         "--sequence 8192; or a plan, --megatron-args FILE, or a search file (rehearse init "
         "search)");
+  if (const std::size_t comma = names[0].find(','); comma != std::string::npos)
+    refuse(fmt::format(
+        "'{}': plan takes one model, and several clusters (NAME1,NAME2); for several models: for "
+        "model in {} {} ...; do rehearse plan $model {} ...; done",
+        names[0].substr(0, 200), names[0].substr(0, comma), names[0].substr(comma + 1, 80),
+        names[1]));
   for (const char* needed : {"gpus", "batch", "sequence"})
     if (!options.has(needed)) refuse(fmt::format("--{} is missing", needed));
   question.gpus = gpu_list(options.text("gpus"));
@@ -74,6 +80,16 @@ planner::Wanted wanted_of(const Options& options, const input::RunResiduals& res
   }
   wanted.residuals = &residuals;
   return wanted;
+}
+
+// --time-limit in seconds: 600, 600s, 10m; 0: none.
+double time_limit(const Options& options) {
+  constexpr double most = 1e9;
+  const Parsed<double> span = parse_span(options.text("time-limit"));
+  const double* seconds = std::get_if<double>(&span);
+  return seconds != nullptr && *seconds > 0 && *seconds <= most
+             ? *seconds
+             : positive(options, "time-limit", most);
 }
 
 planner::Space made(const planner::Question& question,
@@ -109,7 +125,8 @@ void declare_plan_search(Options& options) {
       .value("megatron-args", "FILE",
              "start from the job of a launch script or configuration, and compare with its plan")
       .value("cluster", "NAME",
-             "the cluster of a plan or of --megatron-args; NAME1,NAME2: the best plan of each")
+             "the cluster of a plan or of --megatron-args; NAME1,NAME2: the best plan of each; "
+             "NAME1:GPUS,NAME2:GPUS: with its own --gpus")
       .value("gpus", "N", "GPUs of the job; N1,N2: each of these; 64..512: 64, 128, 256, 512")
       .value("batch", "B", "sequences of a step")
       .value("sequence", "S", "tokens of a sequence")
@@ -125,7 +142,7 @@ void declare_plan_search(Options& options) {
           "search again with twice the memory, the GPUs of a node, or the batch: which gains most")
       .value("launcher", "NAME", "how Megatron-LM starts: torchrun (default), or slurm")
       .value("time-limit", "SECONDS",
-             "then print the best so far; a first plan may take up to a minute")
+             "then print the best so far, also 10m, 2h; a first plan may take up to a minute")
       .value("output,o", "FOLDER",
              "where plan.json, results.csv and the launch files go; with --shard the shares "
              "(results-plan)")
@@ -165,7 +182,7 @@ PlanTask plan_task(const PlanArguments& all, const Globals& globals) {
   std::optional<planner::OwnPlan> own = starting_plan(options, globals);
   const planner::Question question = own ? question_from(*own, options) : question_of(options);
   const planner::Wanted wanted = wanted_of(options, kept_residuals());
-  const double limit = positive(options, "time-limit", 1e9);
+  const double limit = time_limit(options);
   std::map<std::string, std::string> places = all.places;
   for (const std::string& one : question.job) places[one] = own->path;
   planner::Space space = made(question, places);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/base/text.h"
+#include "sim/input/plan/campaign.h"
 #include "sim/study/campaign/reshard.h"
 #include "sim/study/campaign/steps.h"
 #include "sim/study/campaign/summary.h"
@@ -419,8 +420,10 @@ void Builder::check_rates(const Base& base) {
   const bool rates = file.mtbf > 0 || setup.gpu_mtbf > 0 || !setup.kinds.empty();
   if (!rates)
     refuse(where(),
-           "nothing fails: give the mean time between failures of the job (--mtbf) or of a GPU "
-           "(--gpu-mtbf), or a table of failures");
+           fmt::format("nothing fails: give the mean time between failures of the job (--mtbf 3h) "
+                       "or of a GPU (--gpu-mtbf 1825d), or a table of failures: "
+                       "--failures {}",
+                       listed(input::failure_names(), "or")));
   if (!(base.step.seconds > 0)) refuse(where(), "a step takes no time; its time must be positive");
   if (rates && built.costs.mtbf > 0 && built.costs.mtbf < base.step.seconds)
     refuse(where(),

@@ -33,19 +33,6 @@ output::Json intervals_json(const Intervals& intervals) {
   return json;
 }
 
-std::string intervals_text(const Summary& summary) {
-  const Intervals& intervals = summary.intervals;
-  std::string text = fmt::format("save every {}; best {}", human_span(intervals.used),
-                                 human_span(intervals.best()));
-  if (summary.costs.mtbf > 0 && summary.costs.write == 0)
-    return text + " (a save does not stop the job, so Young's and Daly's intervals are 0)\n";
-  text +=
-      fmt::format(" (Young {}, Daly {}", human_span(intervals.young), human_span(intervals.daly));
-  if (intervals.exact) text += ", exact " + human_span(*intervals.exact);
-  if (intervals.simulated) text += ", simulated " + human_span(intervals.simulated->interval);
-  return text + ")\n";
-}
-
 std::string simulated_text(const Summary& summary) {
   if (!summary.intervals.simulated || summary.intervals.simulated->points.empty()) return "";
   output::Table table({"interval", "effective", "error"});
@@ -75,6 +62,19 @@ std::string causes_text(const Summary& summary) {
 }
 
 }  // namespace
+
+std::string intervals_text(const Summary& summary) {
+  const Intervals& intervals = summary.intervals;
+  std::string text = fmt::format("save every {}; best {}", human_span(intervals.used),
+                                 human_span(intervals.best()));
+  if (summary.costs.mtbf > 0 && summary.costs.write == 0)
+    return text + " (a save does not stop the job, so Young's and Daly's intervals are 0)\n";
+  text +=
+      fmt::format(" (Young {}, Daly {}", human_span(intervals.young), human_span(intervals.daly));
+  if (intervals.exact) text += ", exact " + human_span(*intervals.exact);
+  if (intervals.simulated) text += ", simulated " + human_span(intervals.simulated->interval);
+  return text + ")\n";
+}
 
 std::string assumed_text(const Summary& summary) {
   if (summary.assumed.empty()) return "";

@@ -83,6 +83,8 @@ std::string sentences(const Summary& summary);
 std::string text(const Summary& summary);
 // The times that are not stated, and their options; "" if all are stated.
 std::string assumed_text(const Summary& summary);
+// "save every 30 min; best 22 min (Young 21 min, Daly 20 min)", a line.
+std::string intervals_text(const Summary& summary);
 // Failures that do not become fewer on fewer GPUs; "" if there are none.
 std::string job_kinds_text(const Summary& summary);
 

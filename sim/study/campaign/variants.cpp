@@ -144,6 +144,20 @@ std::string assumed_by(const std::vector<Row>& rows) {
   return ran == rows.end() ? "" : assumed_text(ran->summary);
 }
 
+// The intervals between saves: one line if all variants have the same.
+std::string intervals_of(const std::vector<Row>& rows) {
+  std::string text, first;
+  bool alike = true;
+  for (const Row& row : rows) {
+    if (!row.problem.empty()) continue;
+    const std::string line = intervals_text(row.summary);
+    if (first.empty()) first = line;
+    alike = alike && line == first;
+    text += row.name + ": " + line;
+  }
+  return alike ? first : text;
+}
+
 std::string cost_of(const Row& row) {
   const double tokens = row.tokens_per_money > 0 ? row.tokens_per_money : row.tokens_per_gpu_hour;
   return tokens > 0 ? fmt::format("{:.4g}", tokens) : "";
@@ -276,11 +290,14 @@ std::string text(const std::vector<Row>& rows) {
   }
   return all.text("") +
          "Goodput: share of wall time that trained what was kept. Tokens: kept, of those of the\n"
-         "undisturbed job; a paid GPU: the same over all GPUs, spares included\n" +
+         "undisturbed job; error: of their mean over the seeds (standard error). A paid GPU: the "
+         "same\nover all GPUs, spares included. Saving, lost, waiting, down: shares of wall "
+         "time\n" +
          (prices   ? "Tokens for the price: kept, for one of the currency of the price\n"
           : tokens ? "Tokens a GPU hour: kept, of the hours that are paid for\n"
                    : "") +
-         assumed_by(rows) + crossover(rows) + (problems.empty() ? "" : "\n" + problems);
+         intervals_of(rows) + assumed_by(rows) + crossover(rows) +
+         (problems.empty() ? "" : "\n" + problems);
 }
 
 }  // namespace sim::campaign

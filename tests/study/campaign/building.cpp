@@ -337,8 +337,9 @@ TEST_CASE("campaign: what cannot be is refused in words") {
   CHECK(with([](Setup& s) { s.file.length = 3.2e9; }) ==
         "the campaign lasts longer than a century");
   CHECK(with([](Setup& s) { s.file.mtbf = 0; }) ==
-        "nothing fails: give the mean time between failures of the job (--mtbf) or of a GPU "
-        "(--gpu-mtbf), or a table of failures");
+        "nothing fails: give the mean time between failures of the job (--mtbf 3h) or of a GPU "
+        "(--gpu-mtbf 1825d), or a table of failures: --failures everything, llama-3, opt-175b, "
+        "rsc-1 or rsc-2");
   CHECK(with([](Setup& s) { s.file.mtbf = 9.9; }) ==
         "the mean time between failures, 9.9 s, is below one step, 10.0 s: nothing would ever be "
         "trained");
