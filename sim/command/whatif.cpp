@@ -14,6 +14,7 @@
 #include "sim/command/common/detail.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/progress.h"
+#include "sim/command/common/session.h"
 #include "sim/command/common/watch.h"
 #include "sim/command/report.h"
 #include "sim/input/fields/cluster_fields.h"
@@ -151,6 +152,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   settings.price_per_gpu_hour = prices.each;
   settings.prices = prices.named;
   settings.tokens = tokens_of(options);
+  settings.residuals = &kept_residuals();
 
   catch_interrupts();
   Progress progress("whatif", variants.size() + 1, globals.quiet);

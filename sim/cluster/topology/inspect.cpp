@@ -23,6 +23,29 @@ int socket_of(const std::vector<int>& said, int index, int count, int sockets) {
 
 constexpr int most_inspected_nodes = 4096;
 
+// NICs that no GPU uses, and GPUs with different numbers of NICs.
+void find_uneven_nics(const Node& node, std::vector<Finding>& all) {
+  if (node.nics == 0) return;
+  std::vector<bool> used(static_cast<std::size_t>(node.nics), false);
+  std::map<std::size_t, std::vector<std::string>> by_count;
+  for (int gpu = 0; gpu < node.gpus; ++gpu) {
+    const std::vector<int> own = nics_of_gpu(node, gpu);
+    for (const int nic : own) used[static_cast<std::size_t>(nic)] = true;
+    by_count[own.size()].push_back(std::to_string(gpu));
+  }
+  std::vector<std::string> unused;
+  for (std::size_t nic = 0; nic < used.size(); ++nic)
+    if (!used[nic]) unused.push_back(std::to_string(nic));
+  if (!unused.empty())
+    all.push_back({true, fmt::format("no GPU uses NIC {}: node.nic_of_gpu", list(unused))});
+  if (by_count.size() <= 1) return;
+  std::string text = fmt::format("{} NICs for {} GPUs:", node.nics, node.gpus);
+  for (const auto& [count, gpus] : by_count)
+    text += fmt::format(" GPU {} has {} NIC{};", list(gpus), count, count == 1 ? "" : "s");
+  text.pop_back();
+  all.push_back({true, text});
+}
+
 }  // namespace
 
 bool nics_exceed_slots(const Node& node) {
@@ -54,6 +77,7 @@ std::vector<Finding> inspect(const Node& node) {
     text.back() = '.';
     all.push_back({true, text.substr(0, text.size() - 1)});
   }
+  find_uneven_nics(node, all);
   const double per_gpu =
       node.nics == 0 ? 0 : static_cast<double>(node.nic.bytes_per_second) * node.nics / node.gpus;
   if (per_gpu == 0) {

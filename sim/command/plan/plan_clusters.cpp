@@ -11,7 +11,6 @@
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
 #include "sim/command/report.h"
-#include "sim/input/text/locate.h"
 #include "sim/study/plan/clusters_document.h"
 
 namespace sim::command {
@@ -34,27 +33,11 @@ std::size_t colon_of(const std::string& text) {
   return number ? at : text.npos;
 }
 
-bool is_cluster_name(const std::string& name) {
-  return static_cast<bool>(input::locate(input::Kind::topology, name));
-}
-
-// The names of the question: those of words that are no settings.
-std::vector<std::string> names_of(const Options& options) {
-  std::vector<std::string> names;
-  for (const std::string& word : options.words()) {
-    const std::size_t equals = word.find('=');
-    if (equals == std::string::npos)
-      names.push_back(word);
-    else if (word.find_first_not_of("0123456789", equals + 1) == word.find(',', equals) &&
-             is_cluster_name(word.substr(0, equals)))
-      refuse_equals(word);
-  }
-  return names;
-}
-
 // "dgx-h100,dgx-a100" as the user wrote it; "" for one cluster without GPUs, or for none.
 std::string cluster_list(const Options& options) {
-  const std::vector<std::string> names = names_of(options);
+  std::vector<std::string> names;
+  for (const std::string& word : options.words())
+    if (word.find('=') == std::string::npos) names.push_back(word);
   const std::string list = options.has("cluster") ? options.text("cluster")
                            : names.size() == 2    ? names[1]
                                                   : "";

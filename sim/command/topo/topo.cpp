@@ -21,6 +21,7 @@
 #include "sim/command/common/watch.h"
 #include "sim/input/cluster/cluster.h"
 #include "sim/input/cluster/import_cluster.h"
+#include "sim/input/cluster/plausible.h"
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/locate.h"
 #include "sim/output/document.h"
@@ -111,6 +112,8 @@ int check(const Options& options, Globals globals) {
     for (const std::string& note : machine.notes) findings.push_back({false, note});
     for (topology::Finding& finding : topology::inspect(machine.cluster, claim))
       findings.push_back(std::move(finding));
+    for (std::string& doubt : input::doubtful_numbers(machine))
+      findings.push_back({true, std::move(doubt)});
     return show(machine.cluster.name, findings, "", globals);
   }
   const input::Imported read = need(input::import_topology(from.name));

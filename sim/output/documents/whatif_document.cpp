@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "sim/base/split.h"
+
 namespace sim::output {
 namespace {
 
@@ -184,6 +186,8 @@ std::vector<Column> columns(const Shown& show) {
                              {"step_time_s", "step", "s", 3},
                              {"", "change", ""},
                              {"tokens_per_second_gpu", "tokens/s/GPU", "", 0},
+                             {"gpus", ""},
+                             {"tokens_per_second", ""},
                              {"tflops_gpu_paper", ""},
                              {"cost_per_million_tokens", show.priced ? "cost/Mtoken" : "", "", 3},
                              {"bubble", "bubble", "", 1, false, " %", 100},
@@ -205,6 +209,7 @@ std::vector<Column> columns(const Shown& show) {
   if (show.waits) insert("GiB", "rank wait");
   all.push_back({"bound", ""});
   all.push_back({"notes", ""});
+  all.push_back({"interval_90_text", ""});
   if (show.days) all.push_back({"days", "days", "", 1});
   if (show.cost) all.push_back({"cost", "cost", "", 4, false, "", 1, Show::general});
   if (show.energy) all.push_back({"energy_mwh", "energy", "MWh", 1});
@@ -239,6 +244,8 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, const Shown
                            fitting(row.step),
                            change_text,
                            fitting(row.tokens_gpu),
+                           row.gpus > 0 ? Json(row.gpus) : Json(nullptr),
+                           fitting(row.tokens_gpu * row.gpus),
                            fitting(row.tflops_gpu),
                            known(row.cost_per_million_tokens),
                            fitting(row.bubble),
@@ -262,6 +269,7 @@ std::vector<Json> cells(const WhatifRow& row, const WhatifRow& base, const Shown
                                      : fmt::format("{} {:.1f} %", link->kind, 100 * link->busy));
   all.emplace_back(row.bound);
   all.emplace_back(row.notes);
+  all.emplace_back(row.interval);
   if (show.days) all.push_back(known(row.days));
   if (show.cost) all.push_back(known(row.cost));
   if (show.energy) all.push_back(known(row.energy_mwh));
@@ -291,6 +299,8 @@ std::string reason(const WhatifRow& row, const WhatifRow& base) {
   if (&row != &base && base.fits) text += cause(row, base) + "\n  ";
   text += links_text(row, base) + "\n";
   for (const std::string& note : row.notes) text += "  " + note + "\n";
+  for (const std::string& line : split(row.interval, '\n'))
+    if (!line.empty()) text += "  " + line + "\n";
   return text;
 }
 
@@ -323,6 +333,23 @@ std::string setting_of_one(const std::vector<WhatifRow>& rows) {
       return fmt::format("\nA setting for one variant alone: --variant '{} SETTING=VALUE'\n",
                          fmt::join(row.settings, " "));
   return "";
+}
+
+// If all variants change the cluster: a plan of the base is rarely the best on each.
+std::string other_clusters(const std::vector<WhatifRow>& rows) {
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const auto& settings = rows[i].settings;
+    const auto one = std::ranges::find_if(
+        settings, [](const std::string& text) { return text.starts_with("cluster="); });
+    if (one == settings.end()) return "";
+    const std::string name = one->substr(std::string_view("cluster=").size());
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "\nOne plan is rarely the best on every cluster: rehearse plan MODEL {} searches each\n",
+      fmt::join(names, ","));
 }
 
 }  // namespace
@@ -360,6 +387,8 @@ WhatifRow whatif_row(const Json& json) {
   row.reserved_gib = number("reserved_gib");
   row.capacity_gib = number("capacity_gib");
   if (json.contains("reserved_most_gib")) row.reserved_most_gib = number("reserved_most_gib");
+  row.gpus = json.at("gpus").is_null() ? 0 : json.at("gpus").get<int>();
+  row.interval = json.at("interval_90_text");
   row.bound = json.at("bound");
   for (const Json& note : json.at("notes")) row.notes.push_back(note);
   for (const auto& [key, value] :
@@ -408,7 +437,7 @@ Document whatif_document(const std::vector<WhatifRow>& rows) {
   table.footnote += missing(rows, show);
   Document document;
   document.blocks.emplace_back(std::move(table));
-  document.blocks.emplace_back(Note{"", reasons + setting_of_one(rows)});
+  document.blocks.emplace_back(Note{"", reasons + setting_of_one(rows) + other_clusters(rows)});
   return document;
 }
 

@@ -21,6 +21,7 @@ struct WhatifRow {
   bool fits = false;                                            // also true without a memory replay
   std::string reason;                                           // why it ran out of memory
   double step = 0, tokens_gpu = 0, tflops_gpu = 0, bubble = 0;  // seconds; per second
+  int gpus = 0;                                                 // of the job; 0: it did not run
   double cost_per_million_tokens = 0;                           // 0: no price
   double days = 0, cost = 0, energy_mwh = 0;                    // of the whole training; 0: unknown
   std::vector<double> accounts;                                 // seconds, mean over ranks
@@ -43,6 +44,8 @@ struct WhatifRow {
   std::string bound;
   // What a reader must know about the variant's cluster (answer/cluster_notes.h).
   std::vector<std::string> notes;
+  // Of the base: its 90 % interval, or why there is none; "" of other variants.
+  std::string interval;
 };
 
 Json to_json(const WhatifRow& row);

@@ -9,6 +9,7 @@
 
 #include "sim/answer/cluster_notes.h"
 #include "sim/answer/evaluate.h"
+#include "sim/answer/interval.h"
 #include "sim/answer/run_cost.h"
 #include "sim/base/drawn_range.h"
 #include "sim/input/plan/plan.h"
@@ -88,6 +89,7 @@ output::WhatifRow row_of(const input::Variant& variant, const answer::Answer& an
     return row;
   }
   row.step = answer::step_seconds(answer);
+  row.gpus = static_cast<int>(answer.plan.world());
   row.tokens_gpu = answer::tokens_per_second_gpu(answer);
   row.tflops_gpu = answer.rates.front().tflops_gpu;
   row.bubble = answer.run.bubble;
@@ -123,6 +125,25 @@ bool is_base(const input::PlanFile& file, const WhatifSettings& settings) {
          output::to_json(base->plan) == output::to_json(file.plan);
 }
 
+// Where the times of the cluster's kernels come from.
+std::string kernels_text(const answer::Site& site) {
+  const std::string& gpu = site.machine.gpu.name;
+  std::string borrowed = answer::borrowed_text(site.profile.device, gpu);
+  return borrowed.empty() ? fmt::format("kernels of {} on {}: measured or fitted on this GPU",
+                                        site.profile.device.name, gpu)
+                          : borrowed;
+}
+
+// The 90 % interval of an answer in words, or why it has none.
+std::string interval_of(const answer::Answer& answer, const answer::Site& site,
+                        const std::string& framework, const input::RunResiduals& residuals) {
+  const answer::Basis basis =
+      answer::basis_of(site.profile.device, site.machine.gpu.name, framework);
+  std::string text =
+      answer::intervals_text(answer::intervals(answer, residuals, basis, "megatron"));
+  return text.empty() ? "no 90 % interval: too few measured runs are near this plan" : text;
+}
+
 // One draw of a variant.
 output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std::string>& all,
                            const WhatifSettings& settings, answer::Sites& sites) {
@@ -144,7 +165,12 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
                                    gpu.board_power_w(), settings.tokens};
   output::WhatifRow row = row_of(variant, answer, settings.memory, basis);
   row.notes = answer::cluster_notes(**found, (*plan)->world());
+  const bool other_cluster = std::ranges::any_of(
+      variant.settings, [](const std::string& text) { return text.starts_with("cluster="); });
+  if (other_cluster) row.notes.push_back(kernels_text(**found));
   if (!row.fits) return row;
+  if (variant.settings.empty() && settings.residuals != nullptr)
+    row.interval = interval_of(answer, **found, file->framework, *settings.residuals);
   const std::vector<LinkUse> uses = link_use(*plan, answer.run.step_time);
   if (!uses.empty()) {
     // The routes that define the numbers of the links.

@@ -14,6 +14,9 @@
 namespace sim::answer {
 class Sites;
 }
+namespace sim::input {
+struct RunResiduals;
+}
 
 namespace sim::study {
 
@@ -39,6 +42,8 @@ struct WhatifSettings {
   // (fabric.hash_seed) and the differences of GPU speed (jitter.seed). 0: draws_of_paths where
   // flows are hashed (leaf_spine, more than one leaf), else 1.
   int seeds = 0;
+  // Residuals of measured runs, for the 90 % interval of the base; nullptr: it has none.
+  const input::RunResiduals* residuals = nullptr;
 };
 
 // Replays one variant of settings.plan. An impossible variant has its reason.

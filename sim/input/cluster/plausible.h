@@ -1,0 +1,17 @@
+// plausible.h — compares a cluster with those of topologies/: numbers of its GPU that are off by a
+// factor (sparse peaks, bits for bytes, a misplaced point), a switch that is too large.
+//
+// `rehearse topo check` calls it. Its sentences are warnings: the cluster is simulated as described.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/input/cluster/cluster.h"
+
+namespace sim::input {
+
+// One sentence for each number, with the value that it is compared with; empty: nothing is doubtful.
+std::vector<std::string> doubtful_numbers(const Machine& machine);
+
+}  // namespace sim::input
