@@ -13,7 +13,8 @@
 
 namespace sim::answer {
 
-// One sentence each for a job of `gpus` GPUs, without the one on paths; empty if there is nothing to say. A power limit:
+// One sentence each for a job of `gpus` GPUs, without the one on paths; empty: there is none. A
+// power limit:
 // "limited to 700 of 1000 W (gpu.power_w): matrix products take 1.43 times as long".
 std::vector<std::string> cluster_notes(const Site& site, std::int64_t gpus);
 

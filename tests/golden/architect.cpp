@@ -57,10 +57,9 @@ TEST_CASE("golden: units that people type are taken, or answered with the number
 TEST_CASE("golden: each cluster of plan may have its own GPUs") {
   const std::string folder = golden::scratch("plan-own-gpus");
   const Says says{folder};
-  const std::string job =
-      " --batch 16 --sequence 4096 zero=1 cp=1 schedule=1f1b recompute=none -q ";
+  const std::string job = " --batch 16 --sequence 4096 zero=1 cp=1 schedule=1f1b recompute=none ";
   const golden::Finished made =
-      run("./rehearse plan llama-3.1-8b --cluster dgx-h100:16,dgx-b200:8 --json" + job, folder);
+      run("./rehearse plan llama-3.1-8b --cluster dgx-h100:16,dgx-b200:8 --json -q" + job, folder);
   INFO(made.err);
   REQUIRE(made.code == 0);
   const auto clusters = nlohmann::json::parse(made.out)["result"]["clusters"];
@@ -69,9 +68,10 @@ TEST_CASE("golden: each cluster of plan may have its own GPUs") {
   CHECK(clusters[1]["cluster"] == "dgx-b200");
   CHECK(clusters[1]["gpus"] == 8);
   // One cluster with GPUs is the question with --gpus; its own number comes first.
-  const std::string one = run("./rehearse plan llama-3.1-8b dgx-h100 --gpus 8" + job, folder).out;
-  CHECK(run("./rehearse plan llama-3.1-8b dgx-h100:8" + job, folder).out == one);
-  CHECK(run("./rehearse plan llama-3.1-8b dgx-h100:8 --gpus 16" + job, folder).out == one);
+  const std::string one =
+      run("./rehearse plan llama-3.1-8b dgx-h100 --gpus 8 -q" + job, folder).out;
+  CHECK(run("./rehearse plan llama-3.1-8b dgx-h100:8 -q" + job, folder).out == one);
+  CHECK(run("./rehearse plan llama-3.1-8b dgx-h100:8 --gpus 16 -q" + job, folder).out == one);
   CHECK(says("plan llama-3.1-8b --cluster dgx-h100=16" + job).find("write dgx-h100:16") !=
         std::string::npos);
   CHECK(says("plan llama-2-7b,llama-3.1-8b dgx-h100,dgx-b200 --gpus 8" + job)

@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "sim/base/split.h"
-
 namespace sim::output {
 namespace {
 
@@ -299,8 +297,7 @@ std::string reason(const WhatifRow& row, const WhatifRow& base) {
   if (&row != &base && base.fits) text += cause(row, base) + "\n  ";
   text += links_text(row, base) + "\n";
   for (const std::string& note : row.notes) text += "  " + note + "\n";
-  for (const std::string& line : split(row.interval, '\n'))
-    if (!line.empty()) text += "  " + line + "\n";
+  if (!row.interval.empty()) text += "  " + row.interval + "\n";
   return text;
 }
 

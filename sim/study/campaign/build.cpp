@@ -420,10 +420,9 @@ void Builder::check_rates(const Base& base) {
   const bool rates = file.mtbf > 0 || setup.gpu_mtbf > 0 || !setup.kinds.empty();
   if (!rates)
     refuse(where(),
-           fmt::format("nothing fails: give the mean time between failures of the job (--mtbf 3h) "
-                       "or of a GPU (--gpu-mtbf 1825d), or a table of failures: "
-                       "--failures {}",
-                       listed(input::failure_names(), "or")));
+           "nothing fails: give the mean time between failures of the job (--mtbf 3h) or of a GPU "
+           "(--gpu-mtbf 1825d), or a table of failures: --failures " +
+               listed(input::failure_names(), "or"));
   if (!(base.step.seconds > 0)) refuse(where(), "a step takes no time; its time must be positive");
   if (rates && built.costs.mtbf > 0 && built.costs.mtbf < base.step.seconds)
     refuse(where(),

@@ -141,7 +141,11 @@ std::string interval_of(const answer::Answer& answer, const answer::Site& site,
       answer::basis_of(site.profile.device, site.machine.gpu.name, framework);
   std::string text =
       answer::intervals_text(answer::intervals(answer, residuals, basis, "megatron"));
-  return text.empty() ? "no 90 % interval: too few measured runs are near this plan" : text;
+  if (text.empty()) return "no 90 % interval: too few measured runs are near this plan";
+  // One line, as a cell of a table.
+  while (text.ends_with('\n')) text.pop_back();
+  for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos;) text.replace(at, 1, "; ");
+  return text;
 }
 
 // One draw of a variant.
