@@ -144,7 +144,8 @@ std::string interval_of(const answer::Answer& answer, const answer::Site& site,
   if (text.empty()) return "no 90 % interval: too few measured runs are near this plan";
   // One line, as a cell of a table.
   while (text.ends_with('\n')) text.pop_back();
-  for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos;) text.replace(at, 1, "; ");
+  for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos;)
+    text.replace(at, std::min(text.find_first_not_of("\n ", at), text.size()) - at, "; ");
   return text;
 }
 
