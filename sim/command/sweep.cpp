@@ -118,6 +118,7 @@ struct Ending {
   std::optional<CsvTable> csv;
   bool chosen_columns = false;  // --columns
   Prices prices;                // of --price, and of cluster files
+  bool front = false;           // --pareto
 
   int operator()(const std::string& name, std::vector<output::Json> records) const {
     for (output::Json& record : records)
@@ -130,7 +131,7 @@ struct Ending {
         table.columns.push_back(output::cost_column());
       table.write(records);
     }
-    if (!csv || !csv->on_stdout()) say(globals, "sweep", output::sweep_answer(records));
+    if (!csv || !csv->on_stdout()) say(globals, "sweep", output::sweep_answer(records, front));
     return code_of(records);
   }
 };
@@ -194,7 +195,8 @@ std::vector<std::string> said_again(const Options& options) {
   std::vector<std::string> said = options.words();
   for (const char* name : {"memory", "csv", "columns", "price"})
     if (options.has(name)) said.push_back(fmt::format("--{}={}", name, options.text(name)));
-  if (options.has("peaks")) said.emplace_back("--peaks");
+  for (const char* flag : {"peaks", "pareto"})
+    if (options.has(flag)) said.push_back(fmt::format("--{}", flag));
   return said;
 }
 
@@ -265,6 +267,7 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   options.flag("peaks",
                "exact peaks also of points whose tensors alone exceed the memory; by default their "
                "replay ends early, and their peaks are lower bounds");
+  options.flag("pareto", "also the points that no other beats in both step time and memory");
   declare_prices(options);
   declare_shard(options);
   declare_report(options);
@@ -277,8 +280,12 @@ int run_sweep(const Arguments& arguments, Globals globals) {
   const input::Grid grid = grid_of(options.words());
   if (share.shard && options.has("price"))
     throw Stop{exit_usage, "--price is of a whole sweep; a shard prints no costs: leave it out"};
-  const Ending ending{globals, options.text("report"), std::move(csv), options.has("columns"),
-                      prices_of(options, grid)};
+  const Ending ending{globals,
+                      options.text("report"),
+                      std::move(csv),
+                      options.has("columns"),
+                      prices_of(options, grid),
+                      options.has("pareto")};
   const bool kept = is_kept(options, share);
   const std::string whole = options.text("output", default_folder(grid));
   if (kept && options.has("report")) keep_results(whole, ending.page, "report");

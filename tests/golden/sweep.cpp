@@ -191,6 +191,32 @@ TEST_CASE("golden: a sweep in words answers as the grid of a file does, and leav
   CHECK(run(words + "--columns tp", folder).code == 64);
 }
 
+TEST_CASE("golden: sweep --pareto names the points that no other beats in time and memory") {
+  const std::string folder = grid_scratch("pareto");
+  const std::string words =
+      "./rehearse sweep model=llama-2-7b cluster=dgx-h100 gpus=8 global_batch=16 sequence=4096 "
+      "zero=1 tp=1,2,4,8 micro_batch=1,2 recompute=none,full ";
+  const golden::Finished checked = run(
+      words +
+          "-q --csv points.csv --pareto --json | python3 -c '\n"
+          "import csv, json, sys\n"
+          "front = json.load(sys.stdin)[\"result\"][\"front\"]\n"
+          "points = [row for row in csv.DictReader(open(\"points.csv\"))\n"
+          "          if row[\"outcome\"] == \"fits\"]\n"
+          "both = lambda row: (float(row[\"step_time_s\"]), float(row[\"peak_reserved_gib\"]))\n"
+          "beats = lambda a, b: a[0] <= b[0] and a[1] <= b[1] and a != b\n"
+          "unbeaten = [row[\"point\"] for row in points\n"
+          "            if not any(beats(both(other), both(row)) for other in points)]\n"
+          "assert sorted(unbeaten) == sorted(row[\"point\"] for row in front), unbeaten\n"
+          "assert 1 < len(front) < len(points), len(front)\n'",
+      folder);
+  INFO(checked.err);
+  CHECK(checked.code == 0);
+  // A setting that the grid varies is a column of the table of the fastest.
+  const std::string text = run(words + "--pareto", folder).out;
+  CHECK(text.find("recompute") < text.find("time against memory"));
+}
+
 TEST_CASE("golden: a sweep in words with a folder is kept and goes on") {
   const std::string folder = grid_scratch("kept_words");
   const std::string words =

@@ -159,7 +159,10 @@ constexpr std::array expert_rows{
           .place = at<&Plan::experts, &ExpertsPlan::dispatcher>(),
           .flags = "moe-token-dispatcher-type=",
           .synonyms = "moe_token_dispatcher_type",
-          .line = "How tokens travel to their experts."},
+          .line = "How tokens travel to their experts. alltoall: each copy goes to the rank of its "
+                  "expert. allgather: every token goes to every rank. alltoall_seq: alltoall of "
+                  "core 0.8, where tensor ranks split hidden columns. flex: DeepEP, one copy to "
+                  "each rank, and across nodes one to each node."},
     Field{.name = "router",
           .place = at<&Plan::experts, &ExpertsPlan::routing>(),
           .flags = "moe-router-force-load-balancing:random",

@@ -96,10 +96,12 @@ Rows stage_time_rows(const answer::Answer& answer) {
                                         Account::pp_transfer};
   const std::vector<Account> host = {Account::host, Account::data};
   const std::vector<double> spent = answer::mean_accounts(answer.run);
-  // Where none is possible, the column is of JSON alone.
+  // Where there is hardly any, the column is of JSON alone.
   const auto shown = [&](Account one) {
     if (one == Account::ep_exposed) return answer.plan.architecture.is_mixture();
-    return one != Account::rank_wait || spent[static_cast<std::size_t>(one)] > 0;
+    constexpr double seen = 0.001;  // of the step: less is not worth a column
+    return one != Account::rank_wait ||
+           spent[static_cast<std::size_t>(one)] > seen * answer::step_seconds(answer);
   };
   const auto time = [](const char* key, const char* heading) {
     return Column{key, heading, "s", 4};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -64,6 +65,15 @@ bool batch_varies(const BestPoints& points) {
   return std::ranges::any_of(batches, [](const auto& one) { return one.second.size() > 1; });
 }
 
+// Whether points that fit differ in a setting.
+bool varies(const std::vector<Json>& records, const std::string& key) {
+  std::set<Json> values;
+  for (const Json& record : records)
+    if (has_outcome(record, "fits") || has_outcome(record, not_asked))
+      values.insert(record.at(key));
+  return values.size() > 1;
+}
+
 // The fastest point per model, cluster, sequence, world size and global batch; no rows if nothing
 // fits. The batch is a column where it varies for one sequence length. A page has room for more
 // columns than a terminal.
@@ -110,6 +120,12 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
                                          {"recompute", "recompute", "", 0, true}};
     rows.columns.insert(std::next(column("mbs")), further.begin(), further.end());
   }
+  // A setting that the grid varies is part of the answer.
+  const std::vector<Column> varied = {{"virtual_stages", "VP", ""},
+                                      {"schedule", "schedule", "", 0, true},
+                                      {"recompute", "recompute", "", 0, true}};
+  for (const Column& one : varied)
+    if (!of_page && varies(records, one.key)) rows.columns.insert(column("mbs"), one);
   if (batch_varies(best)) {
     rows.title.insert(world_size.size(), " and global batch");
     rows.columns.insert(column("tp"), Column{"gbs", "batch", ""});
@@ -120,6 +136,41 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
   for (const auto& [key, record] : best) {
     std::vector<Json>& cells = rows.cells.emplace_back();
     for (const Column& column : rows.columns) cells.push_back(record->value(column.key, Json()));
+  }
+  return rows;
+}
+
+// Of each model, cluster, sequence, world size and global batch: the points that fit and that no
+// other point beats in time and in memory, the fastest first.
+Rows front_rows(const std::vector<Json>& records) {
+  std::map<std::tuple<Json, Json, Json, Json, Json>, std::vector<const Json*>> groups;
+  for (const Json& record : records)
+    if (has_outcome(record, "fits"))
+      groups[{record.at("model"), record.at("cluster"), record.at("seq"), record.at("gpus"),
+              record.at("gbs")}]
+          .push_back(&record);
+  Rows rows{"front",
+            "time against memory: no other point takes less of both",
+            {{"point", "point", "", 0, true},
+             {"gpus", "GPUs", ""},
+             {"step_time_s", "step", "s", 3},
+             {"tokens_s_gpu", "tokens/s/GPU", "", 0},
+             {"peak_reserved_gib", "reserved", "GiB", 1},
+             {"capacity_gib", "of", "", 1}},
+            {}};
+  for (auto& [key, points] : groups) {
+    std::ranges::stable_sort(points, [](const Json* a, const Json* b) {
+      return std::pair(number_of(*a, "step_time_s"), number_of(*a, "peak_reserved_gib")) <
+             std::pair(number_of(*b, "step_time_s"), number_of(*b, "peak_reserved_gib"));
+    });
+    double least = std::numeric_limits<double>::infinity();
+    for (const Json* point : points) {
+      const double memory = number_of(*point, "peak_reserved_gib");
+      if (memory >= least) continue;
+      least = memory;
+      std::vector<Json>& cells = rows.cells.emplace_back();
+      for (const Column& column : rows.columns) cells.push_back(point->value(column.key, Json()));
+    }
   }
   return rows;
 }
@@ -289,7 +340,7 @@ Series estimate_against_replay(const std::vector<Json>& records) {
 
 }  // namespace
 
-Document sweep_answer(const std::vector<Json>& records) {
+Document sweep_answer(const std::vector<Json>& records, bool front) {
   const TwoByTwo rule = rule_against_replay(records);
   Document document;
   document.blocks.emplace_back(Note{"", headline(records), true});
@@ -307,6 +358,7 @@ Document sweep_answer(const std::vector<Json>& records) {
                                      {"says_no_replay_fits", rule[0][1]},
                                      {"says_no_replay_oom", rule[0][0]}}});
   for (Block& block : summary(records)) document.blocks.push_back(std::move(block));
+  if (front) document.blocks.emplace_back(front_rows(records));
   return document;
 }
 

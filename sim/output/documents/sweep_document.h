@@ -10,7 +10,8 @@
 namespace sim::output {
 
 // `records` have the form of record.h and are in the order of the grid.
-Document sweep_answer(const std::vector<Json>& records);
+// `front`: with the points that no other beats in time and memory.
+Document sweep_answer(const std::vector<Json>& records, bool front = false);
 // The same with charts over all points.
 Document sweep_document(const std::string& name, const std::vector<Json>& records);
 

@@ -161,8 +161,10 @@ Shown shown(const std::vector<WhatifRow>& rows) {
   Shown all;
   all.priced = any([](const WhatifRow& row) { return row.cost_per_million_tokens > 0; });
   all.drawn = any([](const WhatifRow& row) { return row.draws > 1; });
+  constexpr double seen = 0.005;  // of the step: less is not worth a column
   const auto spends = [&](Account account) {
-    return any([&](const WhatifRow& row) { return row.fits && of(row, account) > 0; });
+    return any(
+        [&](const WhatifRow& row) { return row.fits && of(row, account) > seen * row.step; });
   };
   all.experts = spends(Account::ep_exposed);
   all.waits = spends(Account::rank_wait);

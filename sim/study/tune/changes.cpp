@@ -332,6 +332,7 @@ std::vector<Change> changes_against(const answer::CheckedPlan& checked, Cause ca
   switch (cause) {
     case Cause::tensor_parallel:
       offer_against_tensor(changes);
+      if (!split_backward_text(checked.plan()).empty()) offer_plain_schedule(changes);
       break;
     case Cause::context_parallel:
       offer_against_context(changes);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/text.h"
+#include "sim/job/schedule/schedule.h"
 #include "sim/output/documents/run_text.h"
 
 namespace sim::study {
@@ -71,7 +72,10 @@ void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
     if (share <= much_time) continue;
     std::string text = fmt::format("{}: {:.3g} s of the step ({})", answer::words(account), time,
                                    output::percent(share));
-    if (cause == Cause::tensor_parallel) text += sequence_parallel_text(answer.plan);
+    if (cause == Cause::tensor_parallel) {
+      const std::string split = split_backward_text(answer.plan);
+      text += sequence_parallel_text(answer.plan) + (split.empty() ? "" : "; ") + split;
+    }
     if (cause == Cause::unequal_ranks && answer.plan.draws_routes())
       text += "; most of it for the ranks whose experts get the most tokens (router)";
     all.push_back({cause, share, std::move(text)});
@@ -81,6 +85,17 @@ void add_time(const answer::Answer& answer, std::vector<Loss>& all) {
 }
 
 }  // namespace
+
+std::string split_backward_text(const program::Plan& plan) {
+  const schedule::Schedule* const how = schedule::find(plan.pipeline.schedule);
+  if (plan.mesh.tp == 1 || how == nullptr || how->splits == schedule::Splits::none) return "";
+  return fmt::format(
+      "{} computes the gradients of weights in passes of their own, where these products hide no "
+      "tensor-parallel communication{}",
+      how->name,
+      plan.uses_sequence_parallel() ? ", and sequence_parallel gathers their inputs once more"
+                                    : "");
+}
 
 std::vector<Loss> losses(const answer::Answer& answer) {
   std::vector<Loss> all;

@@ -38,6 +38,10 @@ struct Loss {
   std::string text;  // "tensor-parallel communication that nothing hides: 4.20 s, 14.0 %"
 };
 
+// What a schedule that splits the backward pass costs in tensor-parallel communication; "" if the
+// plan has none of it.
+std::string split_backward_text(const program::Plan& plan);
+
 // Losses of memory first, then of time, the largest first. Empty if the run does not fit or memory
 // was not replayed.
 std::vector<Loss> losses(const answer::Answer& answer);

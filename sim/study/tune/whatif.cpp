@@ -16,6 +16,7 @@
 #include "sim/output/record.h"
 #include "sim/study/sweep/pool.h"
 #include "sim/study/tune/link_use.h"
+#include "sim/study/tune/losses.h"
 #include "sim/study/tune/whatif_bound.h"
 
 namespace sim::study {
@@ -173,6 +174,8 @@ output::WhatifRow draw_row(const input::Variant& variant, const std::vector<std:
   const bool other_cluster = std::ranges::any_of(
       variant.settings, [](const std::string& text) { return text.starts_with("cluster="); });
   if (other_cluster) row.notes.push_back(kernels_text(**found));
+  if (std::string text = split_backward_text(plan->plan()); !text.empty())
+    row.notes.push_back(std::move(text));
   if (!row.fits) return row;
   if (variant.settings.empty() && settings.residuals != nullptr)
     row.interval = interval_of(answer, **found, file->framework, *settings.residuals);
