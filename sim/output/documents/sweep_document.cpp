@@ -74,6 +74,16 @@ bool varies(const std::vector<Json>& records, const std::string& key) {
   return values.size() > 1;
 }
 
+// Settings beside the degrees: all on a page, else those that the grid varies, because they are part
+// of the answer.
+std::vector<Column> settings_shown(const std::vector<Json>& records, bool of_page) {
+  std::vector<Column> all = {{"virtual_stages", "VP", ""},
+                             {"schedule", "schedule", "", 0, true},
+                             {"recompute", "recompute", "", 0, true}};
+  if (!of_page) std::erase_if(all, [&](const Column& one) { return !varies(records, one.key); });
+  return all;
+}
+
 // The fastest point per model, cluster, sequence, world size and global batch; no rows if nothing
 // fits. The batch is a column where it varies for one sequence length. A page has room for more
 // columns than a terminal.
@@ -113,19 +123,10 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
   const auto column = [&](const char* key) {
     return std::ranges::find(rows.columns, key, &Column::key);
   };
-  if (of_page) {
-    *column("bubble_pct") = {"bubble_pct", "bubble", "%", 1};
-    const std::vector<Column> further = {{"virtual_stages", "VP", ""},
-                                         {"schedule", "schedule", "", 0, true},
-                                         {"recompute", "recompute", "", 0, true}};
-    rows.columns.insert(std::next(column("mbs")), further.begin(), further.end());
-  }
-  // A setting that the grid varies is part of the answer.
-  const std::vector<Column> varied = {{"virtual_stages", "VP", ""},
-                                      {"schedule", "schedule", "", 0, true},
-                                      {"recompute", "recompute", "", 0, true}};
-  for (const Column& one : varied)
-    if (!of_page && varies(records, one.key)) rows.columns.insert(column("mbs"), one);
+  if (of_page) *column("bubble_pct") = {"bubble_pct", "bubble", "%", 1};
+  const std::vector<Column> further = settings_shown(records, of_page);
+  rows.columns.insert(of_page ? std::next(column("mbs")) : column("mbs"), further.begin(),
+                      further.end());
   if (batch_varies(best)) {
     rows.title.insert(world_size.size(), " and global batch");
     rows.columns.insert(column("tp"), Column{"gbs", "batch", ""});
