@@ -74,8 +74,8 @@ bool varies(const std::vector<Json>& records, const std::string& key) {
   return values.size() > 1;
 }
 
-// Settings beside the degrees: all on a page, else those that the grid varies, because they are part
-// of the answer.
+// Settings beside the degrees: all on a page, else those that the grid varies, because they belong
+// to the answer.
 std::vector<Column> settings_shown(const std::vector<Json>& records, bool of_page) {
   std::vector<Column> all = {{"virtual_stages", "VP", ""},
                              {"schedule", "schedule", "", 0, true},
