@@ -41,7 +41,7 @@ const std::vector<Command>& commands() {
        "llama-2-7b-64 -o run.html", run_report},
       {"serve", "[FOLDER ...] [--port N]", "a page on this machine to change every setting",
        "--port 8600", run_serve},
-      {"init", "KIND [FILE]", "a commented plan, cluster, grid, search or table to fill in",
+      {"init", "KIND [FILE]", "a commented plan, cluster, grid, search or table",
        "plan my-plan.textproto", run_init},
       {"doc", "NAME ...", "what a field, a term of the output or a listed name is", "bubble",
        run_doc},
