@@ -59,14 +59,11 @@ std::vector<std::string> cluster_notes(const Site& site, std::int64_t gpus) {
 std::string slot_note(const Site& site) {
   const topology::Node& node = site.machine.cluster.node;
   if (!topology::nics_exceed_slots(node)) return "";
-  const auto gigabytes = [](Bandwidth rate) {
-    return static_cast<double>(rate.bytes_per_second) / 1e9;
-  };
   return fmt::format(
       "a NIC of {0:.0f} GB/s (node.nic_bandwidth) sits on PCIe of {1:.0f} GB/s, which carries "
       "{2:.0f}: a faster NIC needs a faster slot, node.pcie_bandwidth={0:.0f}GB/s",
-      gigabytes(node.nic), gigabytes(node.pcie),
-      gigabytes(node.pcie) * site.profile.communication.achieved.pcie);
+      gb_per_second(node.nic), gb_per_second(node.pcie),
+      gb_per_second(node.pcie) * site.profile.communication.achieved.pcie);
 }
 
 bool draws_paths(const topology::Cluster& cluster, std::int64_t gpus) {

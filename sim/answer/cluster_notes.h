@@ -13,9 +13,8 @@
 
 namespace sim::answer {
 
-// One sentence each for a job of `gpus` GPUs, without the one on paths; empty: there is none. A
-// power limit:
-// "limited to 700 of 1000 W (gpu.power_w): matrix products take 1.43 times as long".
+// One sentence each for a job of `gpus` GPUs, without the one on paths; empty: there is none. Of a
+// power limit: "limited to 700 of 1000 W (gpu.power_w): matrix products take 1.43 times as long".
 std::vector<std::string> cluster_notes(const Site& site, std::int64_t gpus);
 
 // NICs that are faster than their PCIe slots: the sentence on them; "": there are none.

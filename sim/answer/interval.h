@@ -116,5 +116,7 @@ Intervals intervals(const Answer& answer, const input::RunResiduals& residuals, 
                     const std::string& convention);
 // Two lines of text: "90 % interval: step 1.02-1.31 s, ..." and the basis. "" without intervals.
 std::string intervals_text(const Intervals& intervals);
+// The same as one line, a cell of a table.
+std::string intervals_line(const Intervals& intervals);
 
 }  // namespace sim::answer

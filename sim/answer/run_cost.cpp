@@ -18,6 +18,11 @@ RunCost run_cost(const CostBasis& basis, double tokens_s_gpu, int gpus) {
   return all;
 }
 
+RateRange rate_range(double tokens_s_gpu, double step, double low, double high) {
+  const double tokens = tokens_s_gpu * step;
+  return {tokens / high, tokens / low};
+}
+
 std::string cost_text(const CostBasis& basis, double tokens_s_gpu, int gpus, RateRange range) {
   const RunCost all = run_cost(basis, tokens_s_gpu, gpus);
   // " (37.2-77.1)": a value of the whole run at the range's rates.

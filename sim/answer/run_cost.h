@@ -30,6 +30,8 @@ RunCost run_cost(const CostBasis& basis, double tokens_s_gpu, int gpus);
 struct RateRange {
   double low = 0, high = 0;
 };
+// The range of a rate whose step of `step` seconds lies between `low` and `high` seconds.
+RateRange rate_range(double tokens_s_gpu, double step, double low, double high);
 
 // One line for each known value, with its unit; "" if the basis is empty. With `range`, values of
 // the whole run have intervals.

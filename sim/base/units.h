@@ -107,6 +107,11 @@ inline Duration from_seconds(double s) {
   return {static_cast<std::int64_t>(std::ceil(s * 1e12))};
 }
 
+// GB/s as a double, for output.
+constexpr double gb_per_second(Bandwidth rate) {
+  return static_cast<double>(rate.bytes_per_second) / 1e9;
+}
+
 // GiB as a double, for output.
 constexpr double gib(Bytes b) {
   return static_cast<double>(b.n) / (1024.0 * 1024.0 * 1024.0);

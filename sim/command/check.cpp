@@ -224,8 +224,10 @@ std::vector<Subject> subjects_of(const std::vector<std::string>& words, const st
     return wanted.empty() ? kind_of(path) : wanted;
   };
   std::vector<Subject> subjects;
-  for (const std::string& name : names)
-    subjects.push_back({path_of(name), settings, kind_at(path_of(name)), name});
+  for (const std::string& name : names) {
+    const std::string path = path_of(name);
+    subjects.push_back({path, settings, kind_at(path), name});
+  }
   if (settings.empty()) return subjects;
   if (names.size() > 1)
     throw Stop{exit_usage, fmt::format("{} changes one plan, and these are {} files: check one "
@@ -236,8 +238,8 @@ std::vector<Subject> subjects_of(const std::vector<std::string>& words, const st
   if (plan.kind != "plan" && plan.kind != "launch-script")
     throw Stop{exit_usage, fmt::format("{} changes a plan or a launch script, not a {}",
                                        settings.front(), plan.kind)};
-  plan.shown = fmt::format("{}{}{}", plan.shown, plan.shown.empty() ? "" : " ",
-                           fmt::join(settings, " "));
+  plan.shown =
+      fmt::format("{}{}{}", plan.shown, plan.shown.empty() ? "" : " ", fmt::join(settings, " "));
   return subjects;
 }
 

@@ -193,10 +193,9 @@ void add_cost(const Options& options, const input::Machine& machine, const answe
   const double rate = answer::tokens_per_second_gpu(answer);
   const int gpus = static_cast<int>(answer.plan.world());
   answer::RateRange range;
-  if (intervals.step_seconds) {
-    const double tokens = rate * answer::step_seconds(answer);
-    range = {tokens / intervals.step_seconds->high, tokens / intervals.step_seconds->low};
-  }
+  if (intervals.step_seconds)
+    range = answer::rate_range(rate, answer::step_seconds(answer), intervals.step_seconds->low,
+                               intervals.step_seconds->high);
   const std::string text = answer::cost_text(basis, rate, gpus, range);
   if (text.empty()) return;
   const answer::RunCost cost = answer::run_cost(basis, rate, gpus);

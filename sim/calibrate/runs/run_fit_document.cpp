@@ -116,8 +116,7 @@ std::string nothing_moved_text(const RunFit& fit) {
   const auto [fast, slow] = std::ranges::minmax_element(fit.runs, {}, &FittedRun::before);
   return fmt::format(
       "Nothing moved: no factor of the profile explains these runs together. {} is {:+.0f} % and "
-      "{} "
-      "{:+.0f} % against its prediction: look whether both ran what their rows say",
+      "{} {:+.0f} % against its prediction: look whether both ran what their rows say",
       slow->row_id, percent(slow->before), fast->row_id, percent(fast->before));
 }
 

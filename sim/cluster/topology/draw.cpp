@@ -77,10 +77,9 @@ std::string graphviz(const Cluster& cluster, const std::vector<double>& busy, bo
     text += fmt::format("  v{} [label=\"{}{}\"];\n", v, label(vertex.vertex), times(vertex.count));
   }
   for (const FoldedCable& cable : drawn.cables) {
-    text +=
-        fmt::format("  v{} -- v{} [label=\"{:.1f} GB/s{}{}\"", cable.a, cable.b,
-                    static_cast<double>(cable.capacity.bytes_per_second) / 1e9, times(cable.count),
-                    busy.empty() ? "" : fmt::format(", {:.1f} %", 100 * cable.busy));
+    text += fmt::format("  v{} -- v{} [label=\"{:.1f} GB/s{}{}\"", cable.a, cable.b,
+                        gb_per_second(cable.capacity), times(cable.count),
+                        busy.empty() ? "" : fmt::format(", {:.1f} %", 100 * cable.busy));
     if (!busy.empty()) text += fmt::format(" color=\"{}\" penwidth=2", heat_colour(cable.busy));
     text += "];\n";
   }

@@ -21,7 +21,7 @@ struct Point {
 };
 
 std::string speed(Bandwidth rate) {
-  return fmt::format("{:g} GB/s", static_cast<double>(rate.bytes_per_second) / 1e9);
+  return fmt::format("{:g} GB/s", gb_per_second(rate));
 }
 
 std::string text(int x, int y, const std::string& what, const std::string& more = "") {

@@ -87,8 +87,7 @@ std::vector<Finding> inspect(const Node& node) {
                                       node.nics, per_gpu / 1e9)});
     if (nics_exceed_slots(node)) {
       all.push_back({true, fmt::format("a NIC of {:.1f} GB/s sits on PCIe of {:.1f} GB/s",
-                                       static_cast<double>(node.nic.bytes_per_second) / 1e9,
-                                       static_cast<double>(node.pcie.bytes_per_second) / 1e9)});
+                                       gb_per_second(node.nic), gb_per_second(node.pcie))});
     }
   }
   return all;

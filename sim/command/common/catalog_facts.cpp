@@ -11,14 +11,10 @@ namespace sim::command {
 
 namespace {
 
-double giga(Bandwidth rate) {
-  return static_cast<double>(rate.bytes_per_second) * 1e-9;
-}
-
 // "NVSwitch 300 GB/s": the links between the GPUs of a node, of one GPU in one direction.
 std::string links_text(const topology::Node& node) {
   using topology::GpuInterconnect;
-  const double link = giga(node.nvlink);
+  const double link = gb_per_second(node.nvlink);
   switch (node.interconnect) {
     case GpuInterconnect::nvswitch:
       return fmt::format("NVSwitch {:g} GB/s", node.nvlinks_per_gpu * link);
@@ -30,14 +26,14 @@ std::string links_text(const topology::Node& node) {
     case GpuInterconnect::pcie:
       break;
   }
-  return fmt::format("PCIe {:g} GB/s", giga(node.pcie));
+  return fmt::format("PCIe {:g} GB/s", gb_per_second(node.pcie));
 }
 
 std::string nics_text(const topology::Cluster& cluster) {
   const topology::Node& node = cluster.node;
   if (node.nics == 0) return "no NICs";
   const std::vector<std::string>& names = cluster.fabric.transport.names;
-  return fmt::format("{} of {:g} Gb/s{}", counted(node.nics, "NIC"), 8 * giga(node.nic),
+  return fmt::format("{} of {:g} Gb/s{}", counted(node.nics, "NIC"), 8 * gb_per_second(node.nic),
                      names.empty() ? "" : " (" + names.front() + ")");
 }
 
@@ -58,7 +54,7 @@ std::string gpu_text(const device::Gpu& gpu) {
   add("fp8", gpu.fp8_flops);
   add("fp4", gpu.fp4_flops);
   return fmt::format("GPU {}: {} at {:g} GB/s, {} SMs; dense TFLOP/s: {}{}", gpu.name,
-                     human(gpu.memory), giga(gpu.hbm), gpu.sms, rates.substr(2),
+                     human(gpu.memory), gb_per_second(gpu.hbm), gpu.sms, rates.substr(2),
                      gpu.rated_power_w > 0 ? fmt::format("; {:g} W", gpu.rated_power_w) : "");
 }
 
@@ -68,7 +64,7 @@ std::string cpu_text(const topology::Node& node) {
   if (node.cpu_cores > 0) text += fmt::format(", {} cores", node.cpu_cores);
   if (node.cpu_memory.n > 0) text += ", " + human(node.cpu_memory);
   if (node.cpu_memory_bandwidth.bytes_per_second > 0)
-    text += fmt::format(" at {:g} GB/s", giga(node.cpu_memory_bandwidth));
+    text += fmt::format(" at {:g} GB/s", gb_per_second(node.cpu_memory_bandwidth));
   return text;
 }
 
@@ -88,9 +84,9 @@ std::vector<std::string> cluster_facts(const input::Machine& machine) {
                             counted(node.gpus, "GPU"), counted(cluster.gpus(), "GPU")));
   all.push_back(gpu_text(machine.gpu));
   all.push_back(fmt::format("links: {} per GPU and direction; PCIe {:g} GB/s", links_text(node),
-                            giga(node.pcie)));
+                            gb_per_second(node.pcie)));
   all.push_back(fmt::format("network: {} per node, {:g} GB/s per GPU", nics_text(cluster),
-                            node.nics * giga(node.nic) / node.gpus));
+                            node.nics * gb_per_second(node.nic) / node.gpus));
   all.push_back(
       fmt::format("fabric: {}{}", fabric_text(cluster.fabric),
                   cluster.fabric.nodes_per_leaf > 0

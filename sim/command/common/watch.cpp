@@ -7,6 +7,8 @@
 #include "sim/calibrate/readers/reader.h"
 #include "sim/output/memory/memory_plot.h"
 #include "sim/output/output.h"
+#include "sim/output/perfetto/chrome_trace.h"
+#include "sim/output/perfetto/perfetto.h"
 
 namespace sim::command {
 
@@ -93,15 +95,13 @@ void need_no(const std::string& problem) {
 }  // namespace
 
 Watch::Watch(const Options& options, const program::Job& job) {
-  const std::string trace = options.text("trace");
-  if (trace.ends_with(".json")) {
-    json_writer_ = std::make_unique<output::ChromeTrace>(class_names(job));
-    need_no(json_writer_->open(trace));
-    add(*json_writer_);
-  } else if (!trace.empty()) {
-    trace_writer_ = std::make_unique<output::PerfettoTrace>(class_names(job));
-    need_no(trace_writer_->open(trace));
-    add(*trace_writer_);
+  if (const std::string path = options.text("trace"); !path.empty()) {
+    if (path.ends_with(".json"))
+      trace_ = std::make_unique<output::ChromeTrace>(class_names(job));
+    else
+      trace_ = std::make_unique<output::PerfettoTrace>(class_names(job));
+    need_no(trace_->open(path));
+    add(*trace_);
   }
   if (options.has("memory-plot")) {
     timeline_ = std::make_unique<output::MemoryTimeline>();
@@ -116,8 +116,7 @@ Watch::Watch(const Options& options, const program::Job& job) {
 }
 
 void Watch::finish(const answer::Answer& answer) {
-  if (trace_writer_) need_no(trace_writer_->close());
-  if (json_writer_) need_no(json_writer_->close());
+  if (trace_) need_no(trace_->close());
   if (timeline_) {
     need_no(plot_.write(output::memory_plot(answer, *timeline_)));
     need_no(plot_.commit());

@@ -14,8 +14,7 @@
 #include "sim/input/plan/plan.h"
 #include "sim/output/memory/memory_snapshot.h"
 #include "sim/output/memory/memory_timeline.h"
-#include "sim/output/perfetto/chrome_trace.h"
-#include "sim/output/perfetto/perfetto.h"
+#include "sim/output/perfetto/trace_file.h"
 #include "sim/program/build/build.h"
 
 namespace sim::command {
@@ -48,8 +47,7 @@ class Watch {
 
  private:
   WholeFile plot_, snapshot_;
-  std::unique_ptr<output::PerfettoTrace> trace_writer_;
-  std::unique_ptr<output::ChromeTrace> json_writer_;
+  std::unique_ptr<output::TraceFile> trace_;
   std::unique_ptr<output::MemoryTimeline> timeline_;
   std::unique_ptr<output::MemorySnapshot> history_;
   engine::Observers all_;

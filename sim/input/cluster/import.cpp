@@ -51,9 +51,7 @@ std::string node_text(const topology::Node& node, const std::string& source) {
   const auto numbers = [](const std::vector<int>& all) {
     return fmt::format("[{}]", fmt::join(all, ", "));
   };
-  const auto rate = [](Bandwidth b) {
-    return fmt::format("\"{:g}GB/s\"", static_cast<double>(b.bytes_per_second) / 1e9);
-  };
+  const auto rate = [](Bandwidth b) { return fmt::format("\"{:g}GB/s\"", gb_per_second(b)); };
   std::string text = fmt::format("node {{\n  gpus: {}\n  interconnect: {}\n", node.gpus,
                                  topology::name(node.interconnect));
   if (node.interconnect == GpuInterconnect::nvswitch)

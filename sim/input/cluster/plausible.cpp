@@ -11,8 +11,8 @@
 namespace sim::input {
 namespace {
 
-// A number of a GPU is doubtful if it is so many times as large, or as small: for a GPU of the same
-// name, and for another GPU that has the same profile.
+// A number of a GPU is doubtful if it is above or below the known one by this factor. The first is
+// for a GPU of the same name, the second for another GPU with the same profile.
 constexpr double factor_of_same = 1.25, factor_of_other = 4;
 // A single switch joins at most so many times the nodes of the largest one in topologies/.
 constexpr int factor_of_switch = 4;
@@ -101,8 +101,7 @@ std::vector<std::string> doubtful_numbers(const Machine& machine) {
       cluster.nodes > factor_of_switch * largest->cluster.nodes)
     all.push_back(fmt::format(
         "fabric.kind=single_switch joins {} nodes with {} to one switch; the largest of "
-        "topologies/ "
-        "({}) joins {} nodes: fat_tree and rail_optimised have leaves and spines",
+        "topologies/ ({}) joins {} nodes: fat_tree and rail_optimised have leaves and spines",
         cluster.nodes, counted(cluster.node.nics, "NIC") + (cluster.nodes > 1 ? " each" : ""),
         largest->cluster.name, largest->cluster.nodes));
   return all;

@@ -81,8 +81,8 @@ std::string without_separators(std::string_view text) {
   return plain.find_first_not_of(digits) == plain.npos ? plain : "";
 }
 
-// What a unit after a number means in a field that has its unit in its name: 1000 for "kW" of
-// `power_w`; 0: nothing.
+// Some fields have their unit in their name. Returns the factor of a unit that somebody wrote after
+// the number: 1000 for "kW" of `power_w`. 0: the unit does not fit the field.
 double scale_of(const FieldDescriptor& field, std::string_view unit) {
   struct Scale {
     std::string_view of, unit;

@@ -84,14 +84,14 @@ Rows stage_time_rows(const answer::Answer& answer) {
   struct Time {
     const char* key;
     const char* heading;
-    std::vector<Account> accounts;
+    Account account;
   };
   const Column bubble{"bubble", "bubble", "", 1, false, " %", 100};
-  const std::vector<Time> exposed = {{"exposed_tp_s", "TP", {Account::tp_exposed}},
-                                     {"exposed_cp_s", "CP", {Account::cp_exposed}},
-                                     {"exposed_ep_s", "EP", {Account::ep_exposed}},
-                                     {"exposed_dp_s", "DP", {Account::dp_exposed}},
-                                     {"rank_wait_s", "rank wait", {Account::rank_wait}}};
+  const std::vector<Time> exposed = {{"exposed_tp_s", "TP", Account::tp_exposed},
+                                     {"exposed_cp_s", "CP", Account::cp_exposed},
+                                     {"exposed_ep_s", "EP", Account::ep_exposed},
+                                     {"exposed_dp_s", "DP", Account::dp_exposed},
+                                     {"rank_wait_s", "rank wait", Account::rank_wait}};
   const std::vector<Account> pp_wait = {Account::pp_fill_drain, Account::pp_imbalance,
                                         Account::pp_transfer};
   const std::vector<Account> host = {Account::host, Account::data};
@@ -111,8 +111,7 @@ Rows stage_time_rows(const answer::Answer& answer) {
             {{"stage", "stage"}, {"ranks", "ranks"}, time("busy_s", "busy")},
             {}};
   for (const Time& one : exposed)
-    rows.columns.push_back(shown(one.accounts[0]) ? time(one.key, one.heading)
-                                                  : Column{one.key, ""});
+    rows.columns.push_back(shown(one.account) ? time(one.key, one.heading) : Column{one.key, ""});
   rows.columns.insert(rows.columns.end(),
                       {time("pp_wait_s", "PP wait"), bubble, time("host_s", "host")});
   for (const auto& stage : stages(answer.run)) {
@@ -128,7 +127,7 @@ Rows stage_time_rows(const answer::Answer& answer) {
     std::vector<Json> cells = {stage[0]->stage, ranks, mean(stage, [](const ClassReport& who) {
                                  return seconds(who.busy);
                                })};
-    for (const Time& one : exposed) cells.emplace_back(sum(one.accounts));
+    for (const Time& one : exposed) cells.emplace_back(sum({one.account}));
     cells.emplace_back(sum(pp_wait));
     cells.emplace_back(mean(stage, [](const ClassReport& who) { return who.bubble; }));
     cells.emplace_back(sum(host));

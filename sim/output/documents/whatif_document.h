@@ -44,7 +44,7 @@ struct WhatifRow {
   std::string bound;
   // What a reader must know about the variant's cluster (answer/cluster_notes.h).
   std::vector<std::string> notes;
-  // Of the base: its 90 % interval, or why there is none; "" of other variants.
+  // The base has its 90 % interval here, or why there is none. Other variants have "".
   std::string interval;
 };
 

@@ -76,10 +76,6 @@ void ChromeTrace::operation(int rank_class, program::Stream stream, std::string_
   ends_.clear();
 }
 
-void ChromeTrace::messages(int, std::span<const engine::MessageEnd> ends) {
-  ends_.assign(ends.begin(), ends.end());
-}
-
 void ChromeTrace::memory(const engine::MemoryChange& change) {
   Process& process = processes_.at(static_cast<std::size_t>(change.rank_class));
   std::int64_t& held = process.held.at(static_cast<std::size_t>(change.category));

@@ -13,23 +13,20 @@
 #include <string>
 #include <vector>
 
-#include "sim/engine/observer.h"
-#include "sim/output/output.h"
+#include "sim/output/perfetto/trace_file.h"
 
 namespace sim::output {
 
-class ChromeTrace : public engine::Observer {
+class ChromeTrace : public TraceFile {
  public:
-  // One name per rank class: "stage 0 (32 ranks)".
-  explicit ChromeTrace(std::vector<std::string> classes) : classes_(std::move(classes)) {}
+  using TraceFile::TraceFile;
 
-  std::string open(const std::string& path);  // returns "" or the error
-  std::string close();
+  std::string open(const std::string& path) override;
+  std::string close() override;
 
   void operation(int rank_class, program::Stream stream, std::string_view name,
                  const engine::ProgramLocation& place, Time start, Time waited_until,
                  Time end) override;
-  void messages(int rank_class, std::span<const engine::MessageEnd> ends) override;
   void memory(const engine::MemoryChange& change) override;
 
  private:
@@ -39,11 +36,8 @@ class ChromeTrace : public engine::Observer {
   };
   void event(const std::string& text);  // members of a JSON object
 
-  std::vector<std::string> classes_;
   std::vector<Process> processes_;
-  std::vector<engine::MessageEnd> ends_;  // of the next operation
   bool first_ = true;
-  Stream file_;
 };
 
 }  // namespace sim::output

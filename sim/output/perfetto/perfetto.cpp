@@ -119,10 +119,6 @@ void PerfettoTrace::operation(int rank_class, program::Stream stream, std::strin
   append(file_, finish, track);
 }
 
-void PerfettoTrace::messages(int, std::span<const engine::MessageEnd> ends) {
-  ends_.assign(ends.begin(), ends.end());
-}
-
 void PerfettoTrace::count(int rank_class, int counter, const std::string& name, Time when,
                           std::int64_t value) {
   Sequence& own = tracks_.at(static_cast<std::size_t>(rank_class))

@@ -20,23 +20,20 @@
 #include <string>
 #include <vector>
 
-#include "sim/engine/observer.h"
-#include "sim/output/output.h"
+#include "sim/output/perfetto/trace_file.h"
 
 namespace sim::output {
 
-class PerfettoTrace : public engine::Observer {
+class PerfettoTrace : public TraceFile {
  public:
-  // One name per rank class: "stage 0 (32 ranks)".
-  explicit PerfettoTrace(std::vector<std::string> classes) : classes_(std::move(classes)) {}
+  using TraceFile::TraceFile;
 
-  std::string open(const std::string& path);  // returns "" or the error
-  std::string close();
+  std::string open(const std::string& path) override;
+  std::string close() override;
 
   void operation(int rank_class, program::Stream stream, std::string_view name,
                  const engine::ProgramLocation& place, Time start, Time waited_until,
                  Time end) override;
-  void messages(int rank_class, std::span<const engine::MessageEnd> ends) override;
   void memory(const engine::MemoryChange& change) override;
 
  private:
@@ -56,10 +53,7 @@ class PerfettoTrace : public engine::Observer {
   void describe_class(int rank_class);
   void count(int rank_class, int counter, const std::string& name, Time when, std::int64_t value);
 
-  std::vector<std::string> classes_;
   std::vector<Tracks> tracks_;
-  std::vector<engine::MessageEnd> ends_;  // of the next operation
-  Stream file_;
 };
 
 }  // namespace sim::output

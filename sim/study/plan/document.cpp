@@ -143,10 +143,8 @@ std::string tight_of(const SearchReport& said) {
 // The cost, energy and days of the best plan, where they are known.
 std::string cost_of(const SearchReport& said, const Replayed& best) {
   answer::RateRange range;
-  if (best.low_s > 0) {
-    const double tokens = best.tokens_s_gpu * seconds_of(best);
-    range = {tokens / best.high_s, tokens / best.low_s};
-  }
+  if (best.low_s > 0)
+    range = answer::rate_range(best.tokens_s_gpu, seconds_of(best), best.low_s, best.high_s);
   const std::string text =
       answer::cost_text(said.cost, best.tokens_s_gpu, gpus_of(said, best), range);
   return text.empty() ? "" : "\n" + text.substr(0, text.size() - 1);

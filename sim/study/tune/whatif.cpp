@@ -140,14 +140,9 @@ std::string interval_of(const answer::Answer& answer, const answer::Site& site,
                         const std::string& framework, const input::RunResiduals& residuals) {
   const answer::Basis basis =
       answer::basis_of(site.profile.device, site.machine.gpu.name, framework);
-  std::string text =
-      answer::intervals_text(answer::intervals(answer, residuals, basis, "megatron"));
-  if (text.empty()) return "no 90 % interval: too few measured runs are near this plan";
-  // One line, as a cell of a table.
-  while (text.ends_with('\n')) text.pop_back();
-  for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos;)
-    text.replace(at, std::min(text.find_first_not_of("\n ", at), text.size()) - at, "; ");
-  return text;
+  const std::string text =
+      answer::intervals_line(answer::intervals(answer, residuals, basis, "megatron"));
+  return text.empty() ? "no 90 % interval: too few measured runs are near this plan" : text;
 }
 
 // One draw of a variant.

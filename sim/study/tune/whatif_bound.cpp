@@ -20,10 +20,6 @@ bool changes(const std::vector<std::string>& settings, std::string_view prefix) 
   });
 }
 
-double gigabytes(Bandwidth rate) {
-  return static_cast<double>(rate.bytes_per_second) / 1e9;
-}
-
 // The busiest link outside or inside of nodes whose kind contains a word; nullptr: none is used.
 const WhatifRow::Link* busiest(const WhatifRow& row, bool fabric, std::string_view word = "") {
   const WhatifRow::Link* most = nullptr;
@@ -61,12 +57,12 @@ std::string of_nics(const std::vector<std::string>& settings, const answer::Site
   const WhatifRow::Link* out = busiest(row, true, "NIC");
   if (out == nullptr) return "no traffic of this plan leaves the nodes";
   const topology::Node& node = site.machine.cluster.node;
-  const double slot = gigabytes(node.pcie) * site.profile.communication.achieved.pcie;
+  const double slot = gb_per_second(node.pcie) * site.profile.communication.achieved.pcie;
   // A NIC above the raw rate of its slot has a note of its own (answer/cluster_notes.h).
-  if (changes(settings, "node.nic_bandwidth") && gigabytes(node.nic) > slot &&
+  if (changes(settings, "node.nic_bandwidth") && gb_per_second(node.nic) > slot &&
       !topology::nics_exceed_slots(node))
     return fmt::format("the NIC of {:.0f} GB/s sits on a slot of {:.0f} GB/s, which carries {:.0f}",
-                       gigabytes(node.nic), gigabytes(node.pcie), slot);
+                       gb_per_second(node.nic), gb_per_second(node.pcie), slot);
   return beside(*out, row);
 }
 
