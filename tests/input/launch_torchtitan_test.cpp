@@ -4,6 +4,7 @@
 
 #include "sim/input/launch/megatron.h"
 #include "sim/input/plan/plan.h"
+#include "sim/job/schedule/schedule.h"
 #include "support.h"
 
 namespace {
@@ -18,7 +19,7 @@ local_batch_size = 1
 seq_len = 8192
 )" + rest;
   return sim::input::load_megatron(scratch.write("titan.toml", text),
-                                   {"gpus=16", "global_batch=8", "cluster=dgx-h100"});
+                                   {"gpus=16", "global_batch=64", "cluster=dgx-h100"});
 }
 
 }  // namespace
@@ -146,6 +147,45 @@ TEST_CASE("launch: torchtitan recomputes every n-th layer, and every second one 
   // The layers of a stage are not counted here.
   CHECK(support::contains(support::problems(titan("[parallelism]\npipeline_parallel_degree = 2\n")),
                           "write recompute="));
+}
+
+TEST_CASE("launch: torchtitan deals out layers with its embedding and head, and counts chunks") {
+  const auto stages = [](const std::string& rest) {
+    return titan("[parallelism]\npipeline_parallel_degree = 4\n" + rest +
+                 "[activation_checkpoint]\nmode = \"none\"\n");
+  };
+  const auto pipeline = [&](const std::string& rest) {
+    const auto file = stages(rest);
+    CAPTURE(rest, support::problems(file));
+    REQUIRE(file);
+    return file->plan->pipeline;
+  };
+  using sim::program::LayerSplit;
+  const std::string first = "pipeline_parallel_first_stage_less_layers = ",
+                    last = "pipeline_parallel_last_stage_less_layers = ",
+                    schedule = "pipeline_parallel_schedule = ",
+                    of_stage = "pipeline_parallel_layers_per_stage = ";
+  const auto unsaid = pipeline("");
+  CHECK(unsaid.layer_split == LayerSplit::weighted);
+  CHECK(unsaid.embedding_layers == 1);
+  CHECK(unsaid.head_layers == 1);
+  CHECK(unsaid.schedule == "1f1b");
+  const auto two = pipeline(first + "2\n" + last + "3\n");
+  CHECK(two.embedding_layers == 2);
+  CHECK(two.head_layers == 3);
+  CHECK(pipeline(first + "0\n" + last + "0\n").layer_split == LayerSplit::even);
+  for (const sim::schedule::Schedule& one : sim::schedule::catalog()) {
+    if (one.torch.empty()) continue;
+    const auto named = pipeline(schedule + '"' + std::string(one.torch) + "\"\n");
+    CHECK(named.schedule == one.name);
+    CHECK(named.virtual_stages == one.chunks);
+  }
+  // 32 layers and 2 of embedding and head: 3 a stage are 12 stages, 4 are 9.
+  CHECK(pipeline(schedule + "\"Interleaved1F1B\"\n" + of_stage + "3\n").virtual_stages == 3);
+  for (const char* wrong : {"4", "0", "-1", "many", "100"}) {
+    const auto file = stages(schedule + "\"Interleaved1F1B\"\n" + of_stage + wrong + "\n");
+    CHECK(support::contains(support::problems(file), "write virtual_stages="));
+  }
 }
 
 TEST_CASE("launch: what is wrong in a configuration of torchtitan is said with its place") {

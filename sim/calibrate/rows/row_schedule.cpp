@@ -2,7 +2,6 @@
 // stages.
 #include <algorithm>
 #include <array>
-#include <map>
 #include <regex>
 #include <sstream>
 
@@ -32,14 +31,8 @@ std::string plain(std::string_view word) {
 
 // Finds a schedule by a name of tables or by PyTorch's class name.
 const schedule::Schedule* find_named(const std::string& word) {
-  static const std::map<std::string, const char*, std::less<>> others = {
-      {"interlaced", "vocab-interlaced"},
-      {"zbvzerobubble", "zb-v"},
-      {"interleavedzerobubble", "interleaved-zb"},
-      {"loopedbfs", "breadth-first"},
-  };
-  if (const auto found = others.find(word); found != others.end())
-    return schedule::find(found->second);
+  if (word == "interlaced") return schedule::find("vocab-interlaced");
+  if (const schedule::Schedule* one = schedule::find_torch(word)) return one;
   for (const schedule::Schedule& one : schedule::catalog())
     if (plain(one.name) == word) return &one;
   return nullptr;
@@ -173,9 +166,8 @@ void read_last_stage(Reading& reading, std::int64_t layers, std::int64_t stages)
   for (std::int64_t i = 0; i < others; ++i)
     layout += fmt::format("t*{}|", rest / others + (i >= others - rest % others ? 1 : 0));
   layout += *last > 0 ? fmt::format("t*{}L", *last) : "L";
-  std::erase_if(reading.settings, [](const std::string& one) {
-    return one.starts_with("last_stage_layers=");
-  });
+  std::erase_if(reading.settings,
+                [](const std::string& one) { return one.starts_with("last_stage_layers="); });
   reading.say("pipeline_layout", layout);
 }
 

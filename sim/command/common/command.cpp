@@ -18,6 +18,7 @@
 #include "sim/base/text.h"
 #include "sim/command/common/heartbeat.h"
 #include "sim/input/text/locate.h"
+#include "sim/input/text/number_text.h"
 #include "sim/output/document.h"
 #include "sim/output/json.h"
 #include "sim/output/output.h"
@@ -257,8 +258,8 @@ std::int64_t Options::number(const std::string& name, std::int64_t otherwise, st
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
   if (error != std::errc{} || end != given.data() + given.size() || value < least || value > most) {
-    refuse(
-        fmt::format("--{} takes a whole number from {} to {}, not '{}'", name, least, most, given));
+    refuse(fmt::format("--{} takes a whole number from {} to {}, not '{}'{}", name, least, most,
+                       given, input::thousands_hint(given)));
   }
   return value;
 }

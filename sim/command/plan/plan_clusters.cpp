@@ -11,19 +11,12 @@
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
 #include "sim/command/report.h"
+#include "sim/input/text/locate.h"
 #include "sim/study/plan/clusters_document.h"
 
 namespace sim::command {
 
 namespace {
-
-// GPUs after an equals sign: "dgx-h100=1024".
-[[noreturn]] void refuse_equals(const std::string& list) {
-  std::string colons = list.substr(0, 200);
-  std::ranges::replace(colons, '=', ':');
-  throw Stop{exit_usage, fmt::format("'{}': the GPUs of a cluster follow a colon; write {}",
-                                     list.substr(0, 200), colons)};
-}
 
 // Where a name ends and its GPUs begin: "dgx-h100:1024". npos: no GPUs are named.
 std::size_t colon_of(const std::string& text) {
@@ -41,7 +34,6 @@ std::string cluster_list(const Options& options) {
   const std::string list = options.has("cluster") ? options.text("cluster")
                            : names.size() == 2    ? names[1]
                                                   : "";
-  if (list.find('=') != std::string::npos) refuse_equals(list);
   const bool one = list.find(',') == std::string::npos && colon_of(list) == std::string::npos;
   return one ? "" : list;
 }
@@ -68,6 +60,20 @@ planner::BestOfCluster best_of(PlanTask& task, const std::string& cluster, const
 }
 
 }  // namespace
+
+void refuse_equals(const Options& options) {
+  std::vector<std::string> texts = options.words();
+  if (options.has("cluster")) texts.push_back(options.text("cluster"));
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == text.npos || !input::locate(input::Kind::topology, text.substr(0, equals)))
+      continue;
+    std::string colons = text.substr(0, 200);
+    std::ranges::replace(colons, '=', ':');
+    throw Stop{exit_usage, fmt::format("'{}': the GPUs of a cluster follow a colon; write {}",
+                                       text.substr(0, 200), colons)};
+  }
+}
 
 std::vector<AskedCluster> clusters_of(const Options& options) {
   std::vector<AskedCluster> clusters;

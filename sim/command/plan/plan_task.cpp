@@ -12,6 +12,7 @@
 #include "sim/command/common/shard.h"
 #include "sim/command/common/starting_plan.h"
 #include "sim/command/common/watch.h"
+#include "sim/command/plan/plan_clusters.h"
 #include "sim/command/report.h"
 
 namespace sim::command {
@@ -159,6 +160,7 @@ PlanArguments plan_arguments(const Arguments& arguments, Globals& globals) {
   PlanArguments first;
   declare_plan_search(*first.options);
   first.options->parse(arguments, globals);
+  refuse_equals(*first.options);
   if (first.options->has("output")) {
     const std::string folder = first.options->text("output");
     first.earlier = listed_launches(folder);

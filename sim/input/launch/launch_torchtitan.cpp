@@ -13,6 +13,7 @@
 #include "sim/input/launch/launch_files.h"
 #include "sim/input/models/huggingface.h"
 #include "sim/input/text/locate.h"
+#include "sim/job/schedule/schedule.h"
 
 namespace sim::input {
 namespace {
@@ -36,9 +37,9 @@ constexpr std::array titan_keys{
     TitanKey{"training.seq_len", "sequence="},
 };
 // Keys that change the cost and are not simulated.
-constexpr std::array<std::string_view, 4> titan_left = {
-    "parallelism.expert_parallel_degree", "training.enable_cpu_offload",
-    "parallelism.pipeline_parallel_layers_per_stage", "parallelism.module_fqns_per_model_part"};
+constexpr std::array<std::string_view, 3> titan_left = {"parallelism.expert_parallel_degree",
+                                                        "training.enable_cpu_offload",
+                                                        "parallelism.module_fqns_per_model_part"};
 
 // A TOML value without comment and quotes.
 std::string plain_value(std::string value) {
@@ -162,6 +163,47 @@ void titan_recompute(const TitanValues& values, MegatronArguments& out) {
   out.settings.push_back({"layer_choices=" + choices, place});
 }
 
+constexpr std::string_view embedding_key = "parallelism.pipeline_parallel_first_stage_less_layers";
+constexpr std::string_view head_key = "parallelism.pipeline_parallel_last_stage_less_layers";
+
+// What the embedding and the head count as where layers are dealt out.
+void titan_split(const TitanValues& values, MegatronArguments& out) {
+  if (values.of(embedding_key) == "0" && values.of(head_key) == "0") {
+    out.settings.push_back({"layer_split=even", values.place(embedding_key)});
+    return;
+  }
+  for (const auto& [key, setting] :
+       {std::pair(embedding_key, "embedding_layers="), std::pair(head_key, "head_layers=")})
+    if (const std::string value = values.of(key); !value.empty())
+      out.settings.push_back({setting + value, values.place(key)});
+}
+
+// The chunks of a stage follow from its layers [torchtitan/distributed/pipeline_parallel.py].
+void titan_chunks(const TitanValues& values, MegatronArguments& out) {
+  const std::string key = "parallelism.pipeline_parallel_layers_per_stage";
+  const auto number = [&](std::string_view of, int otherwise) {
+    const std::string text = values.of(of);
+    std::from_chars(text.data(), text.data() + text.size(), otherwise);
+    return otherwise;
+  };
+  const int of_stage = number(key, 0), pp = number("parallelism.pipeline_parallel_degree", 1);
+  if (values.of(key).empty() || pp <= 1) return;
+  const std::int64_t layers = titan_layers(values);
+  const std::int64_t counted = layers +
+                               number("parallelism.pipeline_parallel_first_stage_less_layers", 1) +
+                               number("parallelism.pipeline_parallel_last_stage_less_layers", 1);
+  const std::int64_t stages = of_stage < 1 ? 0 : (counted + of_stage - 1) / of_stage;
+  if (layers == 0 || stages < pp || stages % pp != 0)
+    out.missing.push_back(
+        {"virtual_stages",
+         {values.place(key), fmt::format("{} layers a stage give no whole number of chunks for "
+                                         "each of {} ranks, or models/ does not have the model; "
+                                         "write virtual_stages=",
+                                         values.of(key).substr(0, 20), pp)}});
+  else
+    out.settings.push_back({fmt::format("virtual_stages={}", stages / pp), values.place(key)});
+}
+
 // fp8 is a converter since 2025 and was a switch before. Its options later moved to their own
 // section.
 void titan_fp8(const TitanValues& values, MegatronArguments& out) {
@@ -182,11 +224,12 @@ void titan_fp8(const TitanValues& values, MegatronArguments& out) {
 }
 
 void titan_pipeline_and_context(const TitanValues& values, MegatronArguments& out) {
-  if (const std::string key = "parallelism.pipeline_parallel_schedule", schedule = values.of(key);
-      !schedule.empty() && values.of("parallelism.pipeline_parallel_degree") > "1")
+  if (const std::string key = "parallelism.pipeline_parallel_schedule", given = values.of(key);
+      !given.empty() && values.of("parallelism.pipeline_parallel_degree") > "1") {
+    const schedule::Schedule* found = schedule::find_torch(given);
     out.settings.push_back(
-        {"schedule=" + (schedule == "Interleaved1F1B" ? "interleaved-1f1b" : lower(schedule)),
-         values.place(key)});
+        {"schedule=" + (found != nullptr ? std::string(found->name) : given), values.place(key)});
+  }
   // [torch/distributed/tensor/experimental/_attention.py: gathered at once, or in turns]
   for (const std::string section : {"parallelism", "experimental"})
     if (const std::string key = section + ".context_parallel_rotate_method";
@@ -260,6 +303,8 @@ LaunchFile read_torchtitan(const std::string& text, const std::string& path) {
   if (!of("model.name").empty() && !of("model.flavor").empty())
     set("model.name", "model=" + titan_model(of("model.name"), of("model.flavor")));
   titan_pipeline_and_context(values, out);
+  titan_split(values, out);
+  titan_chunks(values, out);
   if (const std::string key = titan_compile(values, out); !key.empty())
     return refused_launch(values.place(key),
                           key + " needs torch.compile: set enable = true in [compile]");

@@ -109,13 +109,7 @@ std::string instead_of(const FieldDescriptor& field, std::string_view text, bool
   const std::size_t end = std::min(text.find_first_not_of("0123456789.", signed_from), text.size());
   const std::string_view rest = text.substr(end);
   const std::optional<double> number = real_of(text.substr(0, end));
-  if (whole && number && *number >= 0 && *number < double{std::int64_t{1} << 40}) {
-    const bool thousand = rest == "k" || rest == "K";
-    const double scale = thousand ? 1024 : rest == "M" ? 1024 * 1024 : 0;
-    if (scale > 0 && *number * scale == std::floor(*number * scale))
-      return fmt::format("; write {:.0f} or {:.0f}", *number * scale,
-                         *number * (thousand ? 1000 : 1'000'000));
-  }
+  if (const std::string hint = thousands_hint(text); whole && !hint.empty()) return hint;
   if (const std::optional<double> all = real_of(text);
       whole && all && *all == std::floor(*all) && std::abs(*all) < 1e15)
     return fmt::format("; write {:.0f}", *all);
@@ -138,6 +132,19 @@ std::string instead_of(const FieldDescriptor& field, std::string_view text, bool
 }
 
 }  // namespace
+
+std::string thousands_hint(std::string_view text) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::optional<double> number = real_of(text.substr(0, end));
+  const std::string_view rest = text.substr(end);
+  const bool thousand = rest == "k" || rest == "K";
+  const double scale = thousand ? 1024 : rest == "M" ? 1024 * 1024 : 0;
+  if (!number || scale == 0 || *number >= double{std::int64_t{1} << 40} ||
+      *number * scale != std::floor(*number * scale))
+    return "";
+  return fmt::format("; write {:.0f} or {:.0f}", *number * scale,
+                     *number * (thousand ? 1000 : 1'000'000));
+}
 
 std::string beyond_problem(const FieldDescriptor& field, std::string_view number) {
   std::string range = range_text(field);

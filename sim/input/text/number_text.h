@@ -18,4 +18,7 @@ std::string number_problem(const google::protobuf::FieldDescriptor& field, std::
 // The problem of a number outside the field's range: "'tp' is 0; it must be between 1 and 1048576".
 std::string beyond_problem(const google::protobuf::FieldDescriptor& field, std::string_view number);
 
+// Of a text such as "32k" or "2M" what to write instead: "; write 32768 or 32000". "" for others.
+std::string thousands_hint(std::string_view text);
+
 }  // namespace sim::input

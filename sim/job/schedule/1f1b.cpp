@@ -43,6 +43,7 @@ std::optional<int> live(const PipelineShape& shape, int stage) {
 
 extern constinit const Schedule one_f_one_b{
     .name = "1f1b",
+    .torch = "1F1B",
     .summary = "one forward, one backward; bounded memory",
     .source = "arXiv:2006.09503",
     .default_for = DefaultFor::one_chunk,

@@ -39,6 +39,7 @@ std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
 
 extern constinit const Schedule breadth_first{
     .name = "breadth-first",
+    .torch = "LoopedBFS",
     .summary = "all microbatches through one chunk, then the next; parameters needed once",
     .source = "arXiv:2211.05953",
     .wire = posted_ahead,

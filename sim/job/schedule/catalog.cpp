@@ -8,6 +8,7 @@
 #include <cassert>
 #include <vector>
 
+#include "sim/base/ascii.h"
 #include "sim/base/text.h"
 #include "sim/job/schedule/schedule.h"
 
@@ -53,6 +54,12 @@ std::vector<Order> Schedule::orders(const PipelineShape& shape) const {
 const Schedule* find(std::string_view name) {
   for (const Schedule& schedule : catalog())
     if (schedule.name == name) return &schedule;
+  return nullptr;
+}
+
+const Schedule* find_torch(std::string_view name) {
+  for (const Schedule& schedule : catalog())
+    if (!schedule.torch.empty() && lower(schedule.torch) == lower(name)) return &schedule;
   return nullptr;
 }
 

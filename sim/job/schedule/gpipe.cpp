@@ -33,6 +33,7 @@ std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
 
 extern constinit const Schedule gpipe{
     .name = "gpipe",
+    .torch = "GPipe",
     .summary = "all forwards, then all backwards",
     .source = "arXiv:1811.06965",
     .problem = one_chunk,

@@ -90,6 +90,7 @@ std::optional<int> live(const PipelineShape& shape, int stage) {
 
 extern constinit const Schedule interleaved_one_f_one_b{
     .name = "interleaved-1f1b",
+    .torch = "Interleaved1F1B",
     .summary = "1f1b over several model chunks per stage; smaller bubble",
     .source = "arXiv:2104.04473",
     .wire = {.ahead = 1, .waits_for_sends = true},

@@ -119,6 +119,9 @@ enum class DefaultFor : std::uint8_t { no_plan, one_chunk, several_chunks };
 
 struct Schedule {
   std::string_view name;
+  // PyTorch's class without "Schedule" [torch/distributed/pipelining/schedules.py:
+  // get_schedule_class]; "": it has none.
+  std::string_view torch = {};
   std::string_view summary;
   std::string_view source;  // the paper that defines it
   Placement placement = Placement::round_robin;
@@ -155,6 +158,8 @@ struct Schedule {
 // Every schedule, in the order `rehearse list` prints them.
 std::span<const Schedule> catalog();
 const Schedule* find(std::string_view name);  // null if unknown
+// The schedule of PyTorch's class, in any case of letters; null if none.
+const Schedule* find_torch(std::string_view name);
 // The schedule of plans that name none, by their number of chunks per stage.
 const Schedule& default_schedule(int chunks = 1);
 // The message for an unknown name: the nearest name, and all names.

@@ -84,6 +84,7 @@ std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
 
 extern constinit const Schedule zb_v{
     .name = "zb-v",
+    .torch = "ZBVZeroBubble",
     .summary = "two parts per stage in a V, no bubble in a stage; memory of 1f1b",
     .source = "arXiv:2405.15362",
     .placement = Placement::v,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -56,40 +57,62 @@ struct KernelRow {
   std::int64_t calls = 0;
   Duration total{};    // with waits for partners
   Duration waiting{};  // for partners
-  Duration exposed{};  // of `total`, while no kernel runs
+  Duration exposed{};  // while no kernel runs, without the shares of others at the same time
+  Duration hidden{};   // while a kernel runs
   double flops = 0, bytes = 0;
 
   double rate(double work) const { return total > waiting ? work / seconds(total - waiting) : 0; }
 };
 
-struct Interval {
-  Time begin, end;
+// How much of an operation's time kernels hide.
+struct Cover {
+  Duration exposed{};  // no kernel runs; what operations have at the same time is shared evenly
+  Duration hidden{};   // a kernel runs
 };
 
-// The times in which a kernel runs, disjoint and in order.
-std::vector<Interval> busy_times(const std::vector<StepOperation>& operations) {
-  std::vector<Interval> all, joined;
-  for (const StepOperation& o : operations)
-    if (o.op == Op::kernel && engine::resource_of(o.queue) == engine::Resource::sms)
-      all.push_back({o.start, o.end});
-  std::ranges::sort(all, {}, &Interval::begin);
-  for (const Interval& one : all)
-    if (joined.empty() || joined.back().end < one.begin)
-      joined.push_back(one);
-    else
-      joined.back().end = std::max(joined.back().end, one.end);
-  return joined;
-}
-
-// The part of an operation in which no kernel runs.
-Duration exposed_time(const StepOperation& o, const std::vector<Interval>& busy) {
-  Duration exposed = o.end - o.start;
-  auto one = std::ranges::lower_bound(busy, o.start, {}, &Interval::end);
-  for (; one != busy.end() && one->begin < o.end; ++one) {
-    const Duration hidden = std::min(one->end, o.end) - std::max(one->begin, o.start);
-    if (hidden.ps > 0) exposed -= hidden;
+// The cover of each operation, none of kernels. Exposed times add up to the time in which the rank
+// does nothing else.
+std::vector<Cover> covers(const std::vector<StepOperation>& operations) {
+  struct Edge {
+    Time at;
+    std::size_t operation;
+    bool begins;
+  };
+  std::vector<Edge> edges;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const StepOperation& o = operations[i];
+    if (o.op == Op::kernel && engine::resource_of(o.queue) != engine::Resource::sms) continue;
+    edges.push_back({o.start, i, true});
+    edges.push_back({o.end, i, false});
   }
-  return exposed;
+  std::ranges::stable_sort(edges, {}, &Edge::at);
+  std::vector<Cover> all(operations.size());
+  std::set<std::size_t> messages;
+  int kernels = 0;
+  Time now{};
+  for (const Edge& edge : edges) {
+    const Duration passed = edge.at - now;
+    now = edge.at;
+    auto left = passed.ps;
+    auto among = static_cast<std::int64_t>(messages.size());
+    for (const std::size_t i : messages) {
+      if (kernels > 0) {
+        all[i].hidden += passed;
+        continue;
+      }
+      const Duration share{left / among};
+      all[i].exposed += share;
+      left -= share.ps;
+      --among;
+    }
+    if (operations[edge.operation].op == Op::kernel)
+      kernels += edge.begins ? 1 : -1;
+    else if (edge.begins)
+      messages.insert(edge.operation);
+    else
+      messages.erase(edge.operation);
+  }
+  return all;
 }
 
 struct StageTables {
@@ -127,9 +150,10 @@ Duration arriving(const program::Program& program, const StepOperation& o, Durat
 
 StageTables tables_of(const program::Program& program, const std::vector<StepOperation>& operations,
                       Duration arrival) {
-  const std::vector<Interval> busy = busy_times(operations);
+  const std::vector<Cover> cover = covers(operations);
   std::map<std::tuple<program::Stream, std::string, program::PassKind, Op>, KernelRow> rows;
-  for (const StepOperation& o : operations) {
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const StepOperation& o = operations[i];
     KernelRow& row = rows[{o.queue, o.label, o.pass, o.op}];
     row.label = o.label;
     row.pass = program::name(o.pass);
@@ -137,7 +161,8 @@ StageTables tables_of(const program::Program& program, const std::vector<StepOpe
     ++row.calls;
     row.total += o.end - o.start;
     row.waiting += o.met - o.start + arriving(program, o, arrival);
-    if (o.op != Op::kernel) row.exposed += exposed_time(o, busy);
+    row.exposed += cover[i].exposed;
+    row.hidden += cover[i].hidden;
   }
   StageTables tables;
   for (auto& [key, row] : rows) {
@@ -182,7 +207,7 @@ std::vector<Json> collective_cells(const KernelRow& row, double step) {
           seconds(row.total) / step,
           seconds(row.waiting),
           seconds(row.exposed),
-          seconds(row.total - row.exposed),
+          seconds(row.hidden),
           known(row.rate(row.bytes) * 1e-9)};
 }
 
@@ -214,7 +239,7 @@ Form kernels_form() {
 Form collectives_form() {
   return {"collectives",
           "collectives and messages of the step (total with waiting for ranks that come later; "
-          "exposed: no kernel runs)",
+          "exposed: no kernel runs, shared by those at the same time)",
           {{"operation", "operation", "", 0, true},
            {"kind", "", "", 0, true},
            {"pass", "pass", "", 0, true},

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/answer/balance.h"
+#include "sim/input/frameworks/framework.h"
 #include "sim/study/sweep/pool.h"
 #include "sim/study/tune/place.h"
 
@@ -50,7 +51,8 @@ class Refining {
 
   Try best() {
     Try best{space_.plan(core_, one_.variant), space_.words(core_, one_.variant), one_};
-    for (const auto& change : {&Refining::balance, &Refining::place}) (this->*change)(best);
+    for (const auto& change : {&Refining::balance, &Refining::overlap, &Refining::place})
+      (this->*change)(best);
     return best;
   }
 
@@ -69,6 +71,20 @@ class Refining {
     const auto split = answer::balanced_below(*open, Duration{best.replayed.step_ps});
     if (!split) return;
     other.plan = split->plan();
+    take(other, site_, best);
+  }
+
+  // Messages of tensor parallelism behind products, as Megatron Core's programs have them.
+  void overlap(Try& best) {
+    const input::Framework* framework =
+        input::find_framework(space_.bases()[core_.base].file.framework);
+    if (framework != nullptr && framework->family != "Megatron-LM") return;
+    if (best.plan.mesh.tp == 1 || !best.plan.mesh.sequence_parallel ||
+        best.plan.stack.tp_comm_overlap || space_.states("tp_comm_overlap"))
+      return;
+    Try other = best;
+    other.plan.stack.tp_comm_overlap = true;
+    other.settings += " tp_comm_overlap=true";
     take(other, site_, best);
   }
 
@@ -92,8 +108,11 @@ class Refining {
     take(other, **there, best);
   }
 
-  // Replays the change and keeps it if it is faster.
+  // Replays the change and keeps it if the framework can start it and it is faster.
   void take(Try& other, answer::Site& site, Try& best) {
+    const std::vector<const Limit*>& limits = space_.bases()[core_.base].limits;
+    if (std::ranges::any_of(limits, [&](const Limit* one) { return one->breaks(other.plan); }))
+      return;
     const Result<answer::CheckedPlan> plan = answer::check(other.plan, site);
     if (!plan) return;
     other.replayed =

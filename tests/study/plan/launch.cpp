@@ -56,7 +56,10 @@ void check_read_back(const planner::LaunchText& one, const program::Plan& plan,
   }
   if (one.program != "DeepSpeed") back.environment = plan.environment;  // in comments at the head
   // Fields without effect in this plan, and the same layer split in another notation.
-  if (plan.mesh.pp == 1) back.pipeline.schedule = plan.pipeline.schedule;
+  if (plan.mesh.pp == 1) {
+    back.pipeline.schedule = plan.pipeline.schedule;
+    back.pipeline.layer_split = plan.pipeline.layer_split;
+  }
   if (plan.pipeline.virtual_stages == 1) back.pipeline.interleaving = plan.pipeline.interleaving;
   if (plan.mesh.cp == 1) back.mesh.context = plan.mesh.context;
   if (plan.mesh.tp == 1) back.mesh.sequence_parallel = plan.mesh.sequence_parallel;
@@ -228,7 +231,7 @@ TEST_CASE("planner: what is to be launched, read back, is the plan") {
   CHECK(left["Megatron-Bridge"].empty());
   CHECK(left["torchtitan"] == std::set<std::string>{"attention", "swiglu_fusion", "rope_fusion",
                                                     "norm_fusion", "layer_kernels",
-                                                    "separate_products"});
+                                                    "separate_products", "interleaving"});
   CHECK(said["Megatron-LM"] > 20);
   CHECK(said["torchtitan"] > 5);
   CHECK(said["Megatron-Bridge"] > 10);

@@ -49,9 +49,11 @@ TEST_CASE("planner: a search for a framework has its schedules and its sharding"
   const planner::Space titan = space_of({"framework=torchtitan"});
   for (const std::string& name : schedules_of(titan)) {
     INFO(name);
-    CHECK_FALSE(planner::torch_schedule(name).empty());
+    CHECK_FALSE(schedule::find(name)->torch.empty());
   }
   for (const planner::PlanShape& core : titan.cores()) CHECK(shards(titan, core));
+  const planner::Space nemo_2 = space_of({"framework=nemo"});
+  for (const planner::PlanShape& core : nemo_2.cores()) CHECK_FALSE(shards(nemo_2, core));
 }
 
 TEST_CASE("planner: what the user states is searched beyond the limits of the framework") {
@@ -73,10 +75,10 @@ TEST_CASE("planner: what the user states is searched beyond the limits of the fr
 }
 
 TEST_CASE("planner: plans of a framework's search are written for it") {
-  const std::map<std::string, std::string> programs = {{"megatron-lm", "Megatron-LM"},
-                                                       {"megatron-core-0.14", "Megatron-LM"},
-                                                       {"nemo-1", "NeMo 1"},
-                                                       {"nanotron", "nanotron"}};
+  const std::map<std::string, std::string> programs = {
+      {"megatron-lm", "Megatron-LM"}, {"megatron-core-0.14", "Megatron-LM"},
+      {"nemo-1", "NeMo 1"},           {"nemo", "NeMo 2"},
+      {"torchtitan", "torchtitan"},   {"nanotron", "nanotron"}};
   Random random(3);
   for (const auto& [framework, program] : programs) {
     const planner::Space space = space_of({"framework=" + framework});
@@ -89,6 +91,8 @@ TEST_CASE("planner: plans of a framework's search are written for it") {
         if (one.program != program) continue;
         INFO(space.words(core, 0) << "\n" << one.left);
         CHECK_FALSE(one.text.empty());
+        for (const char* field : {"schedule", "virtual_stages", "layer_split", "recompute", "zero"})
+          CHECK(one.left.find(field) == std::string::npos);
       }
     }
   }

@@ -288,9 +288,10 @@ TEST_CASE("planner: a search that is stopped says what the plans that are left t
 
 TEST_CASE("planner: the best few with balanced layers are faster, and as the replay says") {
   answer::Sites sites;
-  const planner::Space space = sample::space(sample::question(
-      "llama-3.1-8b", "dgx-h100", 16, 64, 8192,
-      {"zero=1", "pp=4", "tp=2", "cp=1", "schedule=1f1b", "recompute=none", "micro_batch=1"}));
+  const planner::Space space =
+      sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192,
+                                     {"zero=1", "pp=4", "tp=2", "cp=1", "schedule=1f1b",
+                                      "recompute=none", "micro_batch=1", "tp_comm_overlap=false"}));
   for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
   const planner::Outcome outcome = planner::find_best(space, sites, wanted(3), sample::always);
   REQUIRE(!outcome.best.empty());
@@ -309,6 +310,35 @@ TEST_CASE("planner: the best few with balanced layers are faster, and as the rep
     CHECK(answer::evaluate_once(answer::checked(plan, site)).run.step_time.ps ==
           one.replayed.step_ps);
   }
+}
+
+TEST_CASE("planner: messages of tensor parallelism go behind products where that is faster") {
+  answer::Sites sites;
+  const auto refined = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), {"zero=1", "pp=1", "cp=1", "recompute=none", "micro_batch=1"});
+    const planner::Space space =
+        sample::space(sample::question("llama-3.1-8b", "dgx-h100", 16, 64, 8192, settings));
+    for (const planner::Base& base : space.bases()) REQUIRE(sites.of(base.file.machine));
+    const planner::Outcome outcome = planner::find_best(space, sites, wanted(1), sample::always);
+    REQUIRE(!outcome.best.empty());
+    const planner::PlanShape& core = space.cores()[outcome.best.front().core];
+    program::Plan plan = space.plan(core, outcome.best.front().variant);
+    plan.stack.tp_comm_overlap = true;
+    answer::Site& site = **sites.of(space.bases()[core.base].file.machine);
+    const std::vector<planner::Refined> all =
+        planner::refined(space, sites, wanted(1), outcome.best, [] { return true; });
+    if (!all.empty()) {
+      CHECK(all.front().settings.ends_with(" tp_comm_overlap=true"));
+      CHECK(answer::evaluate_once(answer::checked(plan, site)).run.step_time.ps ==
+            all.front().replayed.step_ps);
+    }
+    return all.size();
+  };
+  CHECK(refined({"tp=4"}) == 1);
+  CHECK(refined({"tp=4", "framework=megatron-lm"}) == 1);
+  CHECK(refined({"tp=4", "tp_comm_overlap=false"}) == 0);
+  CHECK(refined({"tp=4", "sequence_parallel=false"}) == 0);
+  CHECK(refined({"tp=4", "framework=nanotron"}) == 0);
 }
 
 TEST_CASE("planner: the best few stand on the nodes that the links ask for, as run says") {

@@ -34,6 +34,7 @@ std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
 
 extern constinit const Schedule dualpipe_v{
     .name = "dualpipe-v",
+    .torch = "DualPipeV",
     .summary = "dualpipe in a V: two parts per stage, one copy of the parameters",
     .source = "arXiv:2412.19437",
     .placement = Placement::v,

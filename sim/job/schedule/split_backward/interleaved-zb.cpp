@@ -59,6 +59,7 @@ std::optional<int> live(const PipelineShape& shape, int /*stage*/) {
 
 extern constinit const Schedule interleaved_zb{
     .name = "interleaved-zb",
+    .torch = "InterleavedZeroBubble",
     .summary = "interleaved-1f1b with weight gradients split off to fill the drain",
     .source = "arXiv:2401.10241",
     .splits = Splits::all,

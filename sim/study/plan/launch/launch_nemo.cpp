@@ -216,13 +216,9 @@ bool mixes_layers(const Plan& plan, const std::vector<Flag>& flags) {
          });
 }
 
-// The reason why NeMo 2 cannot run the plan; "" if it can. Sources: [NVIDIA/NeMo v2.4.0
-// nemo/lightning/pytorch/strategies/megatron_strategy.py, nemo/lightning/_strategy_lib.py].
+// The reason why NeMo 2 cannot run the network; "" if it can. Source: [NVIDIA/NeMo v2.4.0
+// nemo/lightning/_strategy_lib.py].
 std::string reason_against(const Plan& plan) {
-  if (plan.shards_parameters())
-    return "NeMo 2 shards parameters with Megatron-FSDP alone, which is another plan";
-  if (!context_of(plan).sizes.empty()) return "NeMo 2 makes no groups of two levels for context";
-  if (plan.policy.offload_modules != 0) return "NeMo 2 has no offload of single activations";
   if (plan.architecture.position == model::Position::none)
     return "NeMo 2 has rotary and learned positions alone";
   if (plan.architecture.position == model::Position::learned &&
@@ -340,7 +336,7 @@ std::string class_of(const Plan& plan, const std::vector<Flag>& flags) {
 }  // namespace
 
 LaunchText nemo_script(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
-  LaunchText out{"NeMo 2", "pretrain.py", "", megatron_left(plan, Program::megatron_core)};
+  LaunchText out{"NeMo 2", "pretrain.py", "", megatron_left(plan, Program::nemo_2)};
   if (out.left.empty()) out.left = reason_against(plan);
   if (!out.left.empty()) return out;
   const MegatronFlags of_plan = megatron_flags(plan, model);

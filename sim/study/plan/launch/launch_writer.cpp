@@ -9,6 +9,7 @@
 
 #include "sim/input/fields/fields.h"
 #include "sim/input/plan/plan.h"
+#include "sim/job/schedule/schedule.h"
 #include "sim/program/parallel/offload/module_offload.h"
 #include "sim/program/plan/context_plan.h"
 #include "sim/program/plan/layer_partition.h"
@@ -81,11 +82,8 @@ std::string torchtitan_left(const Plan& plan) {
   if (std::string reason = first_broken(Program::torchtitan, plan); !reason.empty()) return reason;
   if (plan.sharding.deepspeed_optimizer)
     return "ZeRO-3 of torchtitan is PyTorch's, not DeepSpeed's";
-  if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss ||
-      (plan.pipeline.layer_split != program::LayerSplit::weighted && !layout_of(plan).empty()))
+  if (plan.pipeline.account_for_embedding || plan.pipeline.account_for_loss)
     return "torchtitan deals out layers by a rule of its own";
-  if (plan.pipeline.virtual_stages > 1)
-    return "chunks of stages are said there by pipeline_parallel_layers_per_stage";
   return "";
 }
 
@@ -94,6 +92,18 @@ std::string torchtitan_left(const Plan& plan) {
 const TitanModel* titan_flavor(const Plan& plan, const std::string& model) {
   const auto known = std::ranges::find(titan_models, model, &TitanModel::ours);
   return plan.architecture.name == model && known != titan_models.end() ? &*known : nullptr;
+}
+
+// torchtitan's lines on the layers of its stages.
+std::string titan_stages(const program::PipelinePlan& pipeline, int layers_per_stage) {
+  const bool weighted = pipeline.layer_split == program::LayerSplit::weighted;
+  std::string text = fmt::format(
+      "pipeline_parallel_first_stage_less_layers = {}\n"
+      "pipeline_parallel_last_stage_less_layers = {}\n",
+      weighted ? pipeline.embedding_layers : 0, weighted ? pipeline.head_layers : 0);
+  if (pipeline.virtual_stages > 1)
+    text += fmt::format("pipeline_parallel_layers_per_stage = {}\n", layers_per_stage);
+  return text;
 }
 
 LaunchText torchtitan(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
@@ -126,12 +136,8 @@ LaunchText torchtitan(const Plan& plan, const std::string& model, const LaunchNo
                             program::context_method(plan).torch);
   if (plan.mesh.pp > 1)
     out.text += fmt::format("pipeline_parallel_schedule = \"{}\"\n",
-                            torch_schedule(plan.pipeline.schedule));
-  if (plan.mesh.pp > 1 && plan.pipeline.layer_split == program::LayerSplit::weighted)
-    out.text += fmt::format(
-        "pipeline_parallel_first_stage_less_layers = {}\n"
-        "pipeline_parallel_last_stage_less_layers = {}\n",
-        plan.pipeline.embedding_layers, plan.pipeline.head_layers);
+                            schedule::find(plan.pipeline.schedule)->torch);
+  if (plan.mesh.pp > 1) out.text += titan_stages(plan.pipeline, torch_layers_per_stage(plan));
   out.text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
                           policy.recompute == Recompute::none   ? "none"
                           : policy.recompute == Recompute::full ? "full"

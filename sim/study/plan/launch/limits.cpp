@@ -6,6 +6,7 @@
 #include <array>
 
 #include "sim/input/frameworks/framework.h"
+#include "sim/job/schedule/schedule.h"
 #include "sim/program/plan/context_plan.h"
 
 namespace sim::planner {
@@ -139,18 +140,20 @@ constexpr std::array nemo_1_limits = {
           [](const Plan&) { return std::string("offload of activations is said in code there"); }},
 };
 
-// PyTorch's names [pytorch/pytorch torch/distributed/pipelining/schedules.py:get_schedule_class].
-struct TorchSchedule {
-  std::string_view ours, theirs;
-};
-constexpr std::array torch_schedules = {
-    TorchSchedule{"1f1b", "1F1B"},
-    TorchSchedule{"gpipe", "GPipe"},
-    TorchSchedule{"interleaved-1f1b", "Interleaved1F1B"},
-    TorchSchedule{"breadth-first", "LoopedBFS"},
-    TorchSchedule{"interleaved-zb", "InterleavedZeroBubble"},
-    TorchSchedule{"zb-v", "ZBVZeroBubble"},
-    TorchSchedule{"dualpipe-v", "DualPipeV"},
+// [NVIDIA/NeMo v2.4.0 nemo/lightning/pytorch/strategies/megatron_strategy.py]
+constexpr std::array nemo_2_limits = {
+    Limit{"zero", [](const Plan& plan) { return plan.shards_parameters(); },
+          [](const Plan&) {
+            return std::string(
+                "NeMo 2 shards parameters with Megatron-FSDP alone, which is another plan");
+          }},
+    Limit{"context",
+          [](const Plan& plan) { return plan.mesh.cp > 1 && program::has_two_levels(plan); },
+          [](const Plan&) {
+            return std::string("NeMo 2 makes no groups of two levels for context");
+          }},
+    Limit{"offload_modules", [](const Plan& plan) { return plan.policy.offload_modules != 0; },
+          [](const Plan&) { return std::string("NeMo 2 has no offload of single activations"); }},
 };
 
 // [pytorch/torchtitan v0.2.0 torchtitan/config/job_config.py]
@@ -173,7 +176,7 @@ constexpr std::array torchtitan_limits = {
           }},
     Limit{"schedule",
           [](const Plan& plan) {
-            return plan.mesh.pp > 1 && torch_schedule(plan.pipeline.schedule).empty();
+            return plan.mesh.pp > 1 && schedule::find(plan.pipeline.schedule)->torch.empty();
           },
           [](const Plan& plan) {
             return fmt::format("PyTorch has no schedule {}", plan.pipeline.schedule);
@@ -185,6 +188,24 @@ constexpr std::array torchtitan_limits = {
           },
           [](const Plan&) {
             return std::string("torchtitan deals out layers by a rule of its own");
+          }},
+    Limit{"virtual_stages schedule",
+          [](const Plan& plan) {
+            return plan.mesh.pp > 1 && plan.pipeline.virtual_stages == 1 &&
+                   schedule::find(plan.pipeline.schedule)->chunks > 1;
+          },
+          [](const Plan& plan) {
+            return fmt::format("{} of PyTorch needs two chunks a stage or more",
+                               plan.pipeline.schedule);
+          }},
+    Limit{"virtual_stages layer_split",
+          [](const Plan& plan) {
+            return plan.mesh.pp > 1 && plan.pipeline.virtual_stages > 1 &&
+                   torch_layers_per_stage(plan) == 0;
+          },
+          [](const Plan& plan) {
+            return fmt::format("no pipeline_parallel_layers_per_stage gives {} chunks a stage",
+                               plan.pipeline.virtual_stages);
           }},
     Limit{"recompute recompute_method recompute_layers", recomputes_some_layers,
           [](const Plan&) {
@@ -246,18 +267,24 @@ void add(std::span<const Limit> limits, std::vector<const Limit*>& to) {
 
 }  // namespace
 
-std::string_view torch_schedule(std::string_view schedule) {
-  const auto found = std::ranges::find(torch_schedules, schedule, &TorchSchedule::ours);
-  return found == torch_schedules.end() ? std::string_view() : found->theirs;
+int torch_layers_per_stage(const Plan& plan) {
+  const program::PipelinePlan& pipeline = plan.pipeline;
+  const bool weighted = pipeline.layer_split == LayerSplit::weighted;
+  const std::int64_t layers =
+      plan.architecture.layers + (weighted ? pipeline.embedding_layers + pipeline.head_layers : 0);
+  const std::int64_t stages = std::int64_t{plan.mesh.pp} * pipeline.virtual_stages;
+  const std::int64_t of_stage = (layers + stages - 1) / stages;
+  return (layers + of_stage - 1) / of_stage == stages ? static_cast<int>(of_stage) : 0;
 }
 
 std::vector<const Limit*> limits_of(Program program) {
   std::vector<const Limit*> all;
   const bool runs_core = program == Program::megatron_lm || program == Program::megatron_core ||
-                         program == Program::nemo_1;
+                         program == Program::nemo_1 || program == Program::nemo_2;
   if (runs_core) add(core_limits, all);
   if (program == Program::megatron_lm) add(fsdp2_limits, all);
   if (program == Program::nemo_1) add(nemo_1_limits, all);
+  if (program == Program::nemo_2) add(nemo_2_limits, all);
   if (program == Program::torchtitan) add(torchtitan_limits, all);
   if (program == Program::nanotron) add(nanotron_limits, all);
   return all;
@@ -271,7 +298,8 @@ std::vector<const Limit*> limits_of(const std::string& framework) {
     return found->name == name || std::ranges::find(found->bases, name) != found->bases.end();
   };
   if (is("nemo-1")) return limits_of(Program::nemo_1);
-  if (is("nemo") || is("megatron-bridge") || is("megatron-fsdp") || is("ms-swift-megatron"))
+  if (is("nemo")) return limits_of(Program::nemo_2);
+  if (is("megatron-bridge") || is("megatron-fsdp") || is("ms-swift-megatron"))
     return limits_of(Program::megatron_core);
   if (found->family == "Megatron-LM") return limits_of(Program::megatron_lm);
   if (is("torchtitan")) return limits_of(Program::torchtitan);

@@ -17,7 +17,14 @@
 namespace sim::planner {
 
 // `megatron_core`: what runs Megatron Core by its own configuration, such as Megatron-Bridge.
-enum class Program : std::uint8_t { megatron_lm, megatron_core, nemo_1, torchtitan, nanotron };
+enum class Program : std::uint8_t {
+  megatron_lm,
+  megatron_core,
+  nemo_1,
+  nemo_2,
+  torchtitan,
+  nanotron
+};
 
 struct Limit {
   // The fields of a search that decide it, separated by blanks. A user who states all of them gets
@@ -43,7 +50,9 @@ std::vector<const Limit*> limits_of(const std::string& framework,
 // The reason of the first limit that the plan breaks; "": none.
 std::string first_broken(Program program, const program::Plan& plan);
 
-// PyTorch's name of a schedule, as torchtitan takes it; "": PyTorch has none.
-std::string_view torch_schedule(std::string_view schedule);
+// torchtitan's pipeline_parallel_layers_per_stage, from which it derives the chunks of a stage: as
+// many layers, with those that the embedding and the head count as, as give the plan's chunks
+// [pytorch/torchtitan torchtitan/distributed/pipeline_parallel.py]. 0: no number does.
+int torch_layers_per_stage(const program::Plan& plan);
 
 }  // namespace sim::planner
