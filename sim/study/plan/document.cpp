@@ -346,8 +346,8 @@ Rows neighbours_of(const SearchReport& said) {
 
 Rows refined_of(const SearchReport& said) {
   Rows rows{"refined",
-            "the best plans, refined: layers dealt to stages by the times of their blocks, nodes "
-            "ordered by their links",
+            "the best plans, refined: layers dealt to stages by the times of their blocks, "
+            "tensor-parallel messages behind products, nodes ordered by their links",
             {{"rank", "of", "", 0},
              {"step_time_s", "step", "s", 3},
              {"against_plan", "against", "%", 1},
