@@ -29,14 +29,18 @@ struct Line {
   double measured = 0, predicted = 0;
 };
 
+// A log of Megatron-DeepSpeed counts what its layers recompute, as Narayanan et al. do.
+const char* convention_of(const calibrate::MeasuredRun& run) {
+  return run.counts_recomputation ? "narayanan" : "megatron";
+}
+
 std::vector<Line> lines_of(const calibrate::MeasuredRun& run, const answer::Answer& answer) {
   const double gib = static_cast<double>(1 << 30);
   const auto in_gib = [&](Bytes bytes) { return static_cast<double>(bytes.n) / gib; };
   std::vector<Line> lines = {
       {"step", "s", run.seconds, answer::step_seconds(answer)},
       {"tokens per second and GPU", "", run.tokens_s_gpu, answer::tokens_per_second_gpu(answer)}};
-  // A log of Megatron-DeepSpeed counts what its layers recompute, as Narayanan et al. do.
-  const char* const convention = run.counts_recomputation ? "narayanan" : "megatron";
+  const char* const convention = convention_of(run);
   if (run.tflops_gpu > 0)
     lines.push_back({fmt::format("throughput (as printed, {})", convention), "TFLOP/s/GPU",
                      run.tflops_gpu, answer::rate(answer, convention).tflops_gpu});
@@ -153,16 +157,54 @@ void need_same_run(const std::vector<calibrate::Source>& sources, const program:
     note(fmt::format("{}: warning: {}", one.where, one.message));
 }
 
+// A log whose throughput times its step is not the plan's work: what it says of the run. "": it is,
+// or the log prints no throughput.
+std::string other_work(const Log& log, const answer::Answer& answer) {
+  constexpr double most = 0.02;  // the throughput is printed with one decimal
+  if (log.run.tflops_gpu <= 0) return "";
+  const double planned =
+      answer::rate(answer, convention_of(log.run)).tflops_gpu * answer::step_seconds(answer);
+  const double ratio = log.run.tflops_gpu * log.run.seconds / planned;
+  if (std::abs(ratio - 1) <= most) return "";
+  return fmt::format(
+      "{}: its TFLOP/s times its step are {:.3g} times the plan's FLOPs: another model, sequence, "
+      "batch or number of GPUs ran, or FLOPs are counted in another way. What follows assumes the "
+      "plan's work",
+      log.path, ratio);
+}
+
+// Of a step outside of its interval: where to look first.
+std::string where_to_look(double seconds, double predicted, const answer::Interval& interval) {
+  const double low = 100 * (interval.low / predicted - 1);
+  const double high = 100 * (interval.high / predicted - 1);
+  return fmt::format(
+      "the measured step is outside the 90 % interval of the prediction, {:.4g}-{:.4g} s ({:+.0f} "
+      "to {:+.0f} %, what measured runs of this GPU leave open): {}",
+      interval.low, interval.high, low, high,
+      seconds > interval.high
+          ? "a GPU that is slower alone is unlikely; look at settings that the log does not print, "
+            "at the data loader and checkpoints (are some steps much faster?), and at the links "
+            "(`rehearse topo time CLUSTER --compare nccl.log`)"
+          : "look at settings that the log does not print: the plan may recompute or wait where "
+            "the run did not");
+}
+
 // Says whether the measured step lies in the 90 % interval of the prediction, and which steps of
 // the logs were left out: the first ones, and those of a batch that ramps up.
-void add_notes(const std::vector<Log>& logs, double seconds, const answer::Intervals& expected,
-               output::Document& document) {
+void add_notes(const std::vector<Log>& logs, double seconds, const answer::Answer& answer,
+               const answer::Intervals& expected, output::Document& document) {
+  for (const Log& log : logs)
+    if (std::string text = other_work(log, answer); !text.empty())
+      document.blocks.emplace_back(output::Note{"", std::move(text)});
   std::vector<std::string> notes;
   if (expected.step_seconds) {
     const auto [low, high] = *expected.step_seconds;
     notes.push_back(
-        fmt::format("the measured step is {} the 90 % interval of the prediction, {:.4g}-{:.4g} s",
-                    low <= seconds && seconds <= high ? "in" : "outside", low, high));
+        low <= seconds && seconds <= high
+            ? fmt::format("the measured step is in the 90 % interval of the prediction, "
+                          "{:.4g}-{:.4g} s",
+                          low, high)
+            : where_to_look(seconds, answer::step_seconds(answer), *expected.step_seconds));
     document.blocks.emplace_back(output::Data{"interval_90", output::intervals_json(expected)});
   }
   std::int64_t ramp = 0, warm_up = 0;
@@ -189,7 +231,7 @@ output::Document one_log(const Log& log, const answer::Answer& answer,
                   log.run.steps, log.path, log.run.seconds, log.run.low, log.run.high,
                   answer::step_seconds(answer), error),
       true});
-  add_notes({log}, log.run.seconds, expected, document);
+  add_notes({log}, log.run.seconds, answer, expected, document);
   document.blocks.emplace_back(
       output::Values{"",
                      {output::value("steps", "", log.run.steps), output::value("fits", "", true),
@@ -220,7 +262,7 @@ output::Document several_logs(const std::vector<Log>& logs, const answer::Answer
                   "{:.4g} s, {:+.1f} %",
                   steps, logs.size(), seconds, predicted, error),
       true});
-  add_notes(logs, seconds, expected, document);
+  add_notes(logs, seconds, answer, expected, document);
   document.blocks.emplace_back(
       output::Values{"",
                      {output::value("steps", "", steps), output::value("fits", "", true),

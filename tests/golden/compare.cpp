@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "tests/golden/program.h"
 
@@ -38,6 +39,33 @@ TEST_CASE(
   CHECK(error(predicted * 2) == Approx(-50).epsilon(1e-3));
   CHECK(error(predicted / 1.05) == Approx(5).epsilon(1e-2));
   CHECK(error(predicted / 0.95) == Approx(-5).epsilon(1e-2));
+}
+
+TEST_CASE("golden: compare doubts a log whose throughput is not the plan's work") {
+  const std::string folder = golden::scratch("other-work");
+  const auto text = [&](double seconds, double tflops) {
+    std::string log;
+    for (int i = 1; i <= 10; ++i)
+      log += fmt::format(
+          " iteration {}/ 100 | elapsed time per iteration (ms): {:.3f} | throughput per GPU "
+          "(TFLOP/s/GPU): {:.1f} | global batch size: 512 |\n",
+          i, 1000 * seconds, tflops);
+    golden::write(folder + "/run.log", log);
+    return run("./rehearse compare run.log llama-2-7b-64 --wide", folder).out;
+  };
+  // Throughput and step of the prediction.
+  const std::string own = run("./rehearse run llama-2-7b-64 --json", folder).out;
+  const nlohmann::json answer = nlohmann::json::parse(own)["result"];
+  const double seconds = answer["step_time_s"];
+  double tflops = 0;
+  for (const nlohmann::json& one : answer["throughput"])
+    if (one["convention"] == "megatron") tflops = one["tflops_gpu"];
+  CHECK(text(seconds, tflops).find("the plan's FLOPs") == std::string::npos);
+  CHECK(text(2 * seconds, tflops / 2).find("the plan's FLOPs") == std::string::npos);
+  CHECK(text(2 * seconds, tflops / 2).find("a GPU that is slower alone is unlikely") !=
+        std::string::npos);
+  CHECK(text(2 * seconds, tflops).find("are 2 times the plan's FLOPs") != std::string::npos);
+  CHECK(text(seconds / 3, tflops).find("are 0.333 times the plan's FLOPs") != std::string::npos);
 }
 
 TEST_CASE("golden: compare refuses the log of another run, with every difference and its line") {

@@ -24,6 +24,7 @@
 #include "sim/command/common/command.h"
 #include "sim/command/common/csv_option.h"
 #include "sim/command/common/watch.h"
+#include "sim/input/launch/megatron.h"
 #include "sim/input/plan/plan.h"
 #include "sim/input/text/locate.h"
 #include "sim/input/text/textproto.h"
@@ -43,8 +44,13 @@ struct Sources {
   bool has_runs() const { return !rows.empty() || !logs.empty(); }
 };
 
+// Whether traces and logs have the plan of their steps.
+bool is_planned(const Options& options) {
+  return options.has("plan") || options.has("megatron-args");
+}
+
 Sources read_sources(const Options& options) {
-  const bool planned = options.has("plan");
+  const bool planned = is_planned(options);
   Sources all;
   std::vector<std::string> tables;
   Diagnostics problems;
@@ -122,7 +128,8 @@ bool is_date(const std::string& text) {
 
 std::string command_line(const Options& options, const std::string& base) {
   std::string line = fmt::format("rehearse calibrate {}", fmt::join(options.words(), " "));
-  if (options.has("plan")) line += " --plan " + options.text("plan");
+  for (const char* name : {"plan", "megatron-args"})
+    if (options.has(name)) line += fmt::format(" --{} {}", name, options.text(name));
   for (const std::string& setting : options.list("set")) line += " --set " + setting;
   for (const char* name : {"cluster", "rank"})
     if (options.has(name)) line += fmt::format(" --{} {}", name, options.text(name));
@@ -319,6 +326,7 @@ void declare_calibrate(Options& options) {
       .output("output,o", "FILE", "write the new profile to FILE")
       .output("cluster-file", "FILE", "with -o: also write the cluster with that profile to FILE")
       .value("plan", "PLAN", "the plan that ran: traces and logs are of its steps")
+      .value("megatron-args", "FILE", "the launch script of what ran, instead of --plan")
       .values("set", "KEY=VALUE", "with --plan: a setting of it; may be given again")
       .value("rank", "N", "with --plan: the rank of the trace (default: as the trace says)")
       .output("trace", "FILE", "with --plan: also draw predicted beside measured (Perfetto)")
@@ -329,9 +337,13 @@ void declare_calibrate(Options& options) {
 }
 
 std::optional<input::PlanFile> plan_of(const Options& options) {
-  if (!options.has("plan")) return std::nullopt;
+  if (!is_planned(options)) return std::nullopt;
+  if (options.has("plan") && options.has("megatron-args"))
+    throw Stop{exit_usage, "either --plan or --megatron-args, not both"};
   std::vector<std::string> settings = options.list("set");
   if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
+  if (!options.has("plan"))
+    return need(input::load_megatron(options.text("megatron-args"), settings));
   return need(input::load_plan(workload_path(options.text("plan")), settings));
 }
 
@@ -345,8 +357,8 @@ int run_calibrate(const Arguments& arguments, Globals globals) {
   if (!date.empty() && !is_date(date))
     throw Stop{exit_usage, fmt::format("--date takes a day as YYYY-MM-DD, not '{}'", date)};
   for (const char* name : {"set", "rank", "trace"})
-    if (options.has(name) && !options.has("plan"))
-      throw Stop{exit_usage, fmt::format("--{} needs --plan", name)};
+    if (options.has(name) && !is_planned(options))
+      throw Stop{exit_usage, fmt::format("--{} needs --plan or --megatron-args", name)};
   if (options.has("cluster-file") && !options.has("output"))
     throw Stop{exit_usage, "--cluster-file needs -o: the cluster names the new profile"};
   Call call{options, globals, read_sources(options), plan_of(options), {}, {}, {}, {}, {}, {}};
