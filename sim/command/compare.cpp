@@ -182,9 +182,10 @@ std::string where_to_look(double seconds, double predicted, const answer::Interv
       "to {:+.0f} %, what measured runs of this GPU leave open): {}",
       interval.low, interval.high, low, high,
       seconds > interval.high
-          ? "a GPU that is slower alone is unlikely; look at settings that the log does not print, "
-            "at the data loader and checkpoints (are some steps much faster?), and at the links "
-            "(`rehearse topo time CLUSTER --compare nccl.log`)"
+          ? "all GPUs slower alike are unlikely; look at settings that the log does not print, at "
+            "the data loader and checkpoints (are some steps much faster?), at one slow GPU "
+            "(`rehearse doc condition`), and at the links (`rehearse topo time CLUSTER --compare "
+            "nccl.log`)"
           : "look at settings that the log does not print: the plan may recompute or wait where "
             "the run did not");
 }

@@ -41,7 +41,7 @@ void ask(const input::Setting& setting, const study::WhatifSettings& settings,
 void read_launch(const Options& options, study::WhatifSettings& settings) {
   if (options.has("cluster")) settings.settings.push_back("cluster=" + options.text("cluster"));
   if (!options.has("megatron-args")) return;
-  if (!settings.plan.empty()) throw Stop{exit_usage, "either a plan or --megatron-args, not both"};
+  refuse_beside_launch(settings.plan);
   settings.launch = options.text("megatron-args");
 }
 

@@ -308,7 +308,7 @@ RunErrors run_errors(const std::vector<FittedRun>& runs, double FittedRun::*resi
   std::vector<double> all;
   RunErrors errors;
   for (const FittedRun& run : runs) {
-    all.push_back(100 * std::abs(std::exp(run.*residual) - 1));
+    all.push_back(100 * std::abs(std::exp(-(run.*residual)) - 1));
     errors.mean += all.back() / static_cast<double>(runs.size());
   }
   std::ranges::sort(all);

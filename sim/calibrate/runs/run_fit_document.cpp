@@ -45,9 +45,10 @@ Rows runs(const RunFit& fit) {
              change("error_after_pct", "after"),
              change("error_held_out_pct", "predicted from the others")},
             {}};
+  const bool others = fit.runs.size() > 1;
   for (const FittedRun& run : fit.runs)
-    rows.cells.push_back(
-        {run.row_id, percent(-run.before), percent(-run.after), percent(-run.held_out)});
+    rows.cells.push_back({run.row_id, percent(-run.before), percent(-run.after),
+                          others ? Json(percent(-run.held_out)) : Json(nullptr)});
   const auto line = [&](const char* what, double FittedRun::*residual) {
     const RunErrors errors = run_errors(fit.runs, residual);
     rows.footnote += fmt::format("  error {}: mean {:.1f} %, median {:.1f} %\n", what, errors.mean,
@@ -55,7 +56,7 @@ Rows runs(const RunFit& fit) {
   };
   line("before", &FittedRun::before);
   line("after", &FittedRun::after);
-  if (fit.runs.size() > 1) line("of runs predicted from the others", &FittedRun::held_out);
+  if (others) line("of runs predicted from the others", &FittedRun::held_out);
   return rows;
 }
 

@@ -1,6 +1,9 @@
 #include "sim/command/common/plan_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "sim/input/fields/plan_fields.h"
@@ -23,10 +26,40 @@ std::string field_of(const std::string& setting) {
 
 }  // namespace
 
+namespace {
+
+// A question in the words of a plan: "model=llama-3.1-8b cluster=dgx-h100 gpus=16 ...".
+PlanWords from_settings(const Options& options, const Arguments& arguments) {
+  const std::array<std::pair<const char*, const char*>, 3> named = {
+      std::pair{"gpus", "gpus"}, std::pair{"global_batch", "batch"},
+      std::pair{"sequence", "sequence"}};
+  std::string model, cluster;
+  PlanWords words;
+  for (const std::string& one : arguments) {
+    const std::string field = one.starts_with("-") ? "" : field_of(one);
+    const std::string value = one.substr(std::min(one.find('=') + 1, one.size()));
+    const auto option = std::ranges::find(named, field, [](const auto& n) { return n.first; });
+    if (field == "model")
+      model = value;
+    else if (field == "cluster")
+      cluster = value;
+    else if (option != named.end() && !options.has(option->second))
+      words.arguments.push_back(fmt::format("--{}={}", option->second, value));
+    else
+      words.arguments.push_back(one);
+  }
+  if (model.empty() || cluster.empty()) return {arguments, {}};
+  words.arguments.insert(words.arguments.begin(), {model, cluster});
+  return words;
+}
+
+}  // namespace
+
 PlanWords spelled_out(const Options& options, const Arguments& arguments) {
   std::vector<std::string> names, said;
   for (const std::string& word : options.words())
     (word.find('=') == std::string::npos ? names : said).push_back(word);
+  if (names.empty() && !options.has("megatron-args")) return from_settings(options, arguments);
   if (names.size() != 1 || options.has("megatron-args")) return {arguments, {}};
   const bool is_model = options.has("cluster") && !input::locate(input::Kind::workload, names[0]);
   if (is_model || input::is_plan_file(workload_path(names[0]))) return {arguments, {}};

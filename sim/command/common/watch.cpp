@@ -30,12 +30,19 @@ void refuse_measured(const std::string& path) {
 
 }  // namespace
 
+void refuse_beside_launch(const std::string& name) {
+  if (name.empty()) return;
+  if (input::locate(input::Kind::topology, name))
+    throw Stop{exit_usage, fmt::format("'{0}' is a cluster: write cluster={0}", name)};
+  throw Stop{exit_usage, "either a plan or --megatron-args, not both"};
+}
+
 input::PlanFile load_plan(const Options& options, const Globals& globals, std::size_t first) {
   auto [path, settings] = options.named(first);
   if (options.has("cluster")) settings.push_back("cluster=" + options.text("cluster"));
   std::optional<input::PlanFile> file;
   if (options.has("megatron-args")) {
-    if (!path.empty()) throw Stop{exit_usage, "either a plan or --megatron-args, not both"};
+    refuse_beside_launch(path);
     file = need(input::load_megatron(options.text("megatron-args"), settings));
   } else {
     if (path.empty() && settings.empty()) throw Stop{exit_usage, "name a plan, or --megatron-args"};

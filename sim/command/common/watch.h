@@ -26,6 +26,9 @@ void declare_plan(Options& options);
 // `first`: the word of the command line that may be a plan file.
 input::PlanFile load_plan(const Options& options, const Globals& globals, std::size_t first = 0);
 
+// Refuses the name of a plan beside --megatron-args; "" is none.
+void refuse_beside_launch(const std::string& name);
+
 // The plan on its cluster. Stops with all reasons why it cannot run there.
 answer::CheckedPlan checked(const input::PlanFile& file, answer::Sites& sites);
 

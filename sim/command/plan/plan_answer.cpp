@@ -26,6 +26,22 @@ namespace {
 // Seconds that a search without a plan goes on after its time limit, and that it has at least.
 constexpr double after_limit = 2, first_plan = 60;
 
+// Adds to launch files that give another plan what that plan takes.
+void say_what_they_give(std::vector<planner::LaunchText>& files, answer::Site& site,
+                        const planner::Wanted& wanted) {
+  for (planner::LaunchText& one : files) {
+    if (!one.gives) continue;
+    const Result<answer::CheckedPlan> plan = answer::check(*one.gives, site);
+    if (!plan) continue;
+    const planner::Replayed found = planner::replayed(*plan, "", wanted);
+    one.left += found.accounts.empty()
+                    ? fmt::format(": what it starts runs out of memory: {}", found.reason)
+                    : fmt::format(": what it starts takes {:.3f} s, {:.1f} of {:.1f} GiB",
+                                  static_cast<double>(found.step_ps) * 1e-12,
+                                  gib(Bytes{found.reserved}), gib(Bytes{found.capacity}));
+  }
+}
+
 // Chooses the plan to launch: the best plan, or a faster refined form of one of the best few.
 void launch(planner::SearchReport& said, planner::Launcher launcher) {
   const planner::Replayed& best = said.outcome.best.front();
@@ -48,6 +64,7 @@ void launch(planner::SearchReport& said, planner::Launcher launcher) {
   const bool script = said.own != nullptr && said.own->script;
   said.launches = planner::launches(plan, said.model, said.cluster, machine, beside, launcher,
                                     script ? &*said.own->script : nullptr);
+  say_what_they_give(said.launches, *need(kept_sites().of(machine)), said.wanted);
 }
 
 }  // namespace
@@ -106,10 +123,10 @@ int answer_plan(PlanTask& task, const PlanOutput& into, const Globals& globals) 
       {},    {},      {}};
   if (task.own) said.own = &*task.own;
   if (!outcome.best.empty()) {
-    const planner::Replayed& best = outcome.best.front();
     if (outcome.complete) {
       said.refined = planner::refined(space, sites, wanted, outcome.best, goes_on);
-      said.neighbours = planner::neighbours(space, sites, wanted, best, goes_on);
+      said.neighbours = planner::neighbours(space, sites, wanted,
+                                            outcome.best[planner::launched_rank(said)], goes_on);
     }
     if (outcome.complete && task.asks_constraints)
       said.lifted = planner::lifted_constraints(task.question, space, sites, task.wanted, shown);

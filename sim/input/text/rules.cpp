@@ -91,9 +91,16 @@ std::string advice(const FieldDescriptor& field) {
 
 std::string missing(const Message& message, const FieldDescriptor& field) {
   const bool block = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-  return fmt::format("'{}' needs the field '{}'; write for example {}{} {}{}",
+  const std::string& example = rule_of(field).example();
+  // A launch script states no cluster, so it is named on the command line.
+  const bool of_plan = field.full_name() == "rehearse.v1.Plan.cluster";
+  return fmt::format("'{}' needs the field '{}'; write for example {}{} {}{}{}",
                      message.GetDescriptor()->name(), field.name(), field.name(), block ? "" : ":",
-                     rule_of(field).example(), advice(field));
+                     example,
+                     of_plan ? fmt::format(", or cluster={} on the command line",
+                                           example.substr(1, example.size() - 2))
+                             : "",
+                     advice(field));
 }
 
 std::string value_problem(const Message& message, const FieldDescriptor& field, int index) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <tuple>
 
+#include "sim/base/split.h"
 #include "sim/output/document.h"
 #include "sim/output/record.h"
 
@@ -84,6 +85,22 @@ std::vector<Column> settings_shown(const std::vector<Json>& records, bool of_pag
   return all;
 }
 
+// The settings of a point's name that have no column: "framework=torchtitan zero=2".
+std::string further_settings(const Json& record) {
+  constexpr std::array<std::string_view, 5> have_columns = {"model", "cluster", "gpus", "sequence",
+                                                            "global_batch"};
+  const std::string point = text_of(record, "point");
+  std::string all;
+  for (const std::string& word : split(point.substr(point.find('/') + 1), '-')) {
+    const std::size_t equals = word.find('=');
+    if (equals == word.npos ||
+        std::ranges::find(have_columns, word.substr(0, equals)) != have_columns.end())
+      continue;
+    all += (all.empty() ? "" : " ") + word;
+  }
+  return all;
+}
+
 // The fastest point per model, cluster, sequence, world size and global batch; no rows if nothing
 // fits. The batch is a column where it varies for one sequence length. A page has room for more
 // columns than a terminal.
@@ -134,10 +151,14 @@ Rows best_rows(const std::vector<Json>& records, bool of_page) {
   const bool asked = count(records, not_asked) == 0;
   if (!asked) rows.columns.resize(rows.columns.size() - 2);
   if (have_cost(records)) rows.columns.push_back(cost_column());
+  const bool has_further = std::ranges::any_of(
+      best, [](const auto& one) { return !further_settings(*one.second).empty(); });
   for (const auto& [key, record] : best) {
     std::vector<Json>& cells = rows.cells.emplace_back();
     for (const Column& column : rows.columns) cells.push_back(record->value(column.key, Json()));
+    if (has_further) cells.emplace_back(further_settings(*record));
   }
+  if (has_further) rows.columns.push_back({"settings", "settings", "", 0, true});
   return rows;
 }
 

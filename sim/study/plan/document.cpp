@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/text.h"
+#include "sim/input/cluster/import_text.h"
 #include "sim/study/plan/report_values.h"
 
 namespace sim::planner {
@@ -24,6 +25,11 @@ const Refined* launched_form(const SearchReport& said) {
       form = &one;
     }
   return form;
+}
+
+std::size_t launched_rank(const SearchReport& said) {
+  const Refined* form = launched_form(said);
+  return form == nullptr ? 0 : form->rank;
 }
 
 namespace {
@@ -132,8 +138,10 @@ std::string memory_text(const Replayed& one) {
 }
 
 // The faster plan that leaves less memory free than is wanted; "" if none is known.
-std::string tight_of(const SearchReport& said) {
+std::string tight_of(const SearchReport& said, const Replayed& best) {
   if (!said.outcome.tight) return "";
+  if (said.wanted.objective == Objective::time && said.outcome.tight->step_ps >= best.step_ps)
+    return "";
   const Replayed& tight = *said.outcome.tight;
   return fmt::format("\nwith less memory free (--headroom 0): step {:.3f} s, {}, not proven:\n{}",
                      seconds_of(tight), memory_text(tight),
@@ -195,6 +203,16 @@ std::string words_of(const SearchReport& said, const Replayed& one) {
   return from_own.empty() ? whole : from_own;
 }
 
+// The settings of `all` that are not in `plain`.
+std::string added_words(const std::string& plain, const std::string& all) {
+  const std::vector<std::string_view> before = input::words_of(plain);
+  std::string added;
+  for (const std::string_view one : input::words_of(all))
+    if (std::ranges::find(before, one) == before.end())
+      added += fmt::format("{}{}", added.empty() ? "" : " ", one);
+  return added;
+}
+
 Note answer_of(const SearchReport& said) {
   const Outcome& outcome = said.outcome;
   if (outcome.best.empty()) {
@@ -218,15 +236,14 @@ Note answer_of(const SearchReport& said) {
   const Replayed& shown = form != nullptr ? form->replayed : best;
   std::string words = form != nullptr ? form->settings : words_of(said, best);
   if (form != nullptr)
-    words += fmt::format(
-        "\nIt is plan {} below ({:.3f} s) with layers moved between stages, or nodes in another "
-        "order.",
-        form->rank + 1, seconds_of(outcome.best[form->rank]));
+    words += fmt::format("\nIt is plan {} below ({:.3f} s), refined: {}.", form->rank + 1,
+                         seconds_of(outcome.best[form->rank]),
+                         added_words(words_of(said, outcome.best[form->rank]), form->settings));
   return {"",
           fmt::format("{}{}: step {:.3f} s{}, {:.0f} tokens/s/GPU, {}{}\n{}{}", own_plan_of(said),
                       best.proven ? "best" : "best so far", seconds_of(shown),
                       gain_over_own(said, shown), shown.tokens_s_gpu, memory_text(shown),
-                      changes_of(said, shown), words, tight_of(said) + cost_of(said, shown)),
+                      changes_of(said, shown), words, tight_of(said, shown) + cost_of(said, shown)),
           true};
 }
 
@@ -332,7 +349,10 @@ Rows neighbours_of(const SearchReport& said) {
              {"peak_reserved_gib", "reserved", "GiB", 1},
              {"why", "why", "", 0, true}},
             {}};
-  const double best = seconds_of(said.outcome.best.front());
+  const std::size_t rank = launched_rank(said);
+  if (launched_form(said) != nullptr)
+    rows.title += fmt::format(", beside plan {} before it was refined", rank + 1);
+  const double best = seconds_of(said.outcome.best[rank]);
   for (const Neighbour& one : said.neighbours) {
     const bool ran = !one.replayed.accounts.empty();
     rows.cells.push_back(

@@ -34,6 +34,8 @@ struct SearchReport {
 // The refined form that is launched in the place of the best plan; nullptr: the best plan itself.
 // REQUIRES: a plan was found.
 const Refined* launched_form(const SearchReport& said);
+// The index in Outcome::best of the plan that is launched, refined or not.
+std::size_t launched_rank(const SearchReport& said);
 
 // The fastest plans of `replayed` that fit: what a search has found so far.
 output::Json found(const Space& space, const std::vector<Replayed>& replayed);

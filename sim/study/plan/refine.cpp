@@ -51,7 +51,7 @@ class Refining {
 
   Try best() {
     Try best{space_.plan(core_, one_.variant), space_.words(core_, one_.variant), one_};
-    for (const auto& change : {&Refining::balance, &Refining::overlap, &Refining::place})
+    for (const auto& change : {&Refining::overlap, &Refining::balance, &Refining::place})
       (this->*change)(best);
     return best;
   }
@@ -65,7 +65,9 @@ class Refining {
     other.plan.pipeline.account_for_embedding = other.plan.pipeline.account_for_loss = false;
     PlanShape core = core_;
     core.split = Split::even;
-    other.settings = space_.words(core, one_.variant) + " layer_split=balanced";
+    other.settings = space_.words(core, one_.variant) +
+                     best.settings.substr(space_.words(core_, one_.variant).size()) +
+                     " layer_split=balanced";
     const Result<answer::CheckedPlan> open = answer::check(other.plan, site_);
     if (!open) return;
     const auto split = answer::balanced_below(*open, Duration{best.replayed.step_ps});

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/text.h"
 #include "sim/input/text/locate.h"
 #include "sim/input/text/textproto.h"
 
@@ -105,12 +107,27 @@ NetworkFlags network_flags(const model::Architecture& network, const std::string
   return all;
 }
 
-bool is_torchtitan_llama(const model::Architecture& a) {
-  return !a.is_mixture() && !a.is_latent() && a.norm == model::Norm::rms && !a.qkv_bias &&
-         !a.linear_bias && a.activation == model::Activation::swiglu &&
-         a.position == model::Position::rope && a.sliding_window == 0 && !a.query_key_norm &&
-         !a.tied_embeddings && a.head_dim * a.heads == a.hidden && a.predicted_tokens == 0 &&
-         a.input_norms == model::InputNorms::each && !a.output_norms && !a.embedding_norm;
+std::string beyond_torchtitan_llama(const model::Architecture& a) {
+  using model::InputNorms;
+  const std::array<std::pair<bool, const char*>, 13> has = {
+      std::pair{a.is_mixture(), "experts"},
+      std::pair{a.is_latent(), "latent attention"},
+      std::pair{a.norm != model::Norm::rms, "norms other than RMSNorm"},
+      std::pair{a.qkv_bias, "biases of queries, keys and values"},
+      std::pair{a.linear_bias, "biases of products"},
+      std::pair{a.activation != model::Activation::swiglu, "an activation other than SwiGLU"},
+      std::pair{a.position != model::Position::rope, "positions other than rotary ones"},
+      std::pair{a.sliding_window != 0, "a sliding window"},
+      std::pair{a.query_key_norm, "norms of queries and keys"},
+      std::pair{a.tied_embeddings, "a head tied to the embedding"},
+      std::pair{a.head_dim * a.heads != a.hidden, "heads wider or narrower than hidden / heads"},
+      std::pair{a.predicted_tokens != 0, "multi-token prediction"},
+      std::pair{a.input_norms != InputNorms::each || a.output_norms || a.embedding_norm,
+                "norms in other places"}};
+  std::vector<std::string> all;
+  for (const auto& [there, what] : has)
+    if (there) all.emplace_back(what);
+  return listed(all, "and");
 }
 
 std::string torchtitan_flavor(const model::Architecture& a, const std::string& model) {

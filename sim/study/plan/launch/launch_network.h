@@ -21,8 +21,9 @@ struct NetworkFlags {
 // Source of the flags: [NVIDIA/Megatron-LM megatron/training/arguments.py].
 NetworkFlags network_flags(const model::Architecture& network, const std::string& model);
 
-// Whether torchtitan's llama3 is this network, with other numbers.
-bool is_torchtitan_llama(const model::Architecture& network);
+// What torchtitan's llama3 does not have of this network: "experts and a sliding window". "": it is
+// the network, with other numbers.
+std::string beyond_torchtitan_llama(const model::Architecture& network);
 
 // A module of Python that adds the flavor "custom" to llama3; `experimental.custom_import` names
 // it.

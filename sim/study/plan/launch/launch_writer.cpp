@@ -109,10 +109,12 @@ std::string titan_stages(const program::PipelinePlan& pipeline, int layers_per_s
 LaunchText torchtitan(const Plan& plan, const std::string& model, const LaunchNodes& nodes) {
   LaunchText out{"torchtitan", "train.toml", "", ""};
   const TitanModel* known = titan_flavor(plan, model);
-  const bool is_llama = is_torchtitan_llama(plan.architecture);
-  out.left = known == nullptr && !is_llama
-                 ? "torchtitan has no flavor of this model, and its llama3 is dense, with RMSNorm, "
-                   "SwiGLU, rotary positions, no biases and an untied head"
+  const std::string beyond = beyond_torchtitan_llama(plan.architecture);
+  out.left = known == nullptr && !beyond.empty()
+                 ? fmt::format(
+                       "we write torchtitan's llama3 alone, which does not have this "
+                       "model's {}",
+                       beyond)
                  : torchtitan_left(plan);
   if (!out.left.empty()) return out;
   const program::LayerPolicy& policy = plan.policy;
@@ -280,11 +282,11 @@ void settle(const Plan& plan, Plan& back) {
   back.pipeline.account_for_loss = plan.pipeline.account_for_loss;
 }
 
-// Settings of the plan that reading the text back does not give: "fp8=true, tp=2". Extends the
-// known list. `beside` holds the cluster, and the network if the model has no name. Only the
-// scripts of Megatron-LM and NeMo 2 describe the model.
-std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const std::string& model,
-                                std::vector<std::string> beside, bool takes_model) {
+// Adds to `left` the settings of the plan that reading the text back does not give: "fp8=true,
+// tp=2", and keeps the plan that it gives. `beside` holds the cluster, and the network if the model
+// has no name. Only the scripts of Megatron-LM and NeMo 2 describe the model.
+void read_back(LaunchText& one, const Plan& plan, const std::string& model,
+               std::vector<std::string> beside, bool takes_model) {
   const bool is_whole = one.program == "Megatron-LM" || one.program == "NeMo 2";
   if (is_whole)
     std::erase_if(beside, [](const auto& word) { return word.starts_with("architecture."); });
@@ -309,8 +311,9 @@ std::string read_back_otherwise(const LaunchText& one, const Plan& plan, const s
     if (value != input::text_of(field.place.get(back)))
       differ.push_back(fmt::format("{}={}", field.name, value.empty() ? "\"\"" : value));
   }
-  return fmt::format("{}{}", one.left.empty() || differ.empty() ? "" : ", ",
-                     fmt::join(differ, ", "));
+  if (differ.empty()) return;
+  one.left += fmt::format("{}{}", one.left.empty() ? "" : ", ", fmt::join(differ, ", "));
+  if (read && program::problems(back).empty()) one.gives = back;
 }
 
 // The job's nodes in their order, under the names of `topo place`.
@@ -362,7 +365,7 @@ std::vector<LaunchText> launches(const Plan& plan, const std::string& model,
   beside.push_back("cluster=" + cluster);
   const bool takes_model = own != nullptr && !model.empty();  // the script may not describe it
   for (LaunchText& one : all)
-    if (!one.text.empty()) one.left += read_back_otherwise(one, plan, model, beside, takes_model);
+    if (!one.text.empty()) read_back(one, plan, model, beside, takes_model);
   const auto has_titan = std::ranges::find(all, "train.toml", &LaunchText::file);
   if (!has_titan->text.empty() && titan_flavor(plan, model) == nullptr)
     all.push_back({"torchtitan's flavor", "custom_flavor.py",

@@ -7,6 +7,7 @@
 // same plan, except for the settings in `left`. The writer checks it by reading.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct LaunchText {
   std::string file;     // "launch.sh": load_megatron recognises the format by this name
   std::string text;     // "": the program cannot run the plan
   std::string left;     // the reason, or settings that the format cannot express
+  // The plan that the text gives, if it is another one and possible.
+  std::optional<program::Plan> gives = {};
 };
 
 // `model` and `cluster` are the names in the user's command. `settings` changed the cluster
