@@ -326,7 +326,8 @@ TEST_CASE("input: impossible plans say the rule at the field that breaks it") {
   CHECK(contains(with("gpus: 16\ntp: 4\npp: 2", "gpus: 12\ntp: 4\npp: 1"),
                  "12 GPUs are not whole nodes of 8; write 8 or 16"));
   CHECK(contains(with("\"abci-a\"\ngpus: 16", "\"gb200-nvl72\"\ngpus: 128"),
-                 "128 GPUs are not whole nodes of 72; write 72 or 144, or cluster.node.gpus=64: 64 "
+                 "128 GPUs are not whole nodes of 72; write 72 or 144, or cluster.node.gpus=64 "
+                 "cluster.node.nics=64: 64 "
                  "of each 72"));
   CHECK(contains(with("sequence: 8192", "sequence: 8192 schedule: \"1f1bb\""),
                  "did you mean '1f1b'?"));

@@ -25,10 +25,10 @@ TEST_CASE("input: a job on a part of each rack is told a setting that works") {
     return file ? "" : file.errors().front().message;
   };
   // Following a message leads to a plan that loads.
-  CHECK(contains(said("100", {}), "cluster.node.gpus=50: 50 of each 72"));
-  CHECK(said("100", {"cluster.node.gpus=50"}) == "");
-  CHECK(contains(said("104", {}), "cluster.node.gpus=52: 52 of each 72"));
-  CHECK(said("104", {"cluster.node.gpus=52"}) == "");
+  CHECK(contains(said("100", {}), "cluster.node.gpus=50 cluster.node.nics=50: 50 of each 72"));
+  CHECK(said("100", {"cluster.node.gpus=50", "cluster.node.nics=50"}) == "");
+  CHECK(contains(said("104", {}), "cluster.node.gpus=52 cluster.node.nics=52: 52 of each 72"));
+  CHECK(said("104", {"cluster.node.gpus=52", "cluster.node.nics=52"}) == "");
   CHECK(contains(said("104", {"cluster.node.gpus=4"}),
                  "104 GPUs; gb200-nvl72 has 64 (16 nodes of 4); write at most 64, or "
                  "cluster.nodes=26"));

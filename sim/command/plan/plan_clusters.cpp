@@ -11,6 +11,7 @@
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
 #include "sim/command/report.h"
+#include "sim/input/fields/cluster_fields.h"
 #include "sim/input/text/locate.h"
 #include "sim/study/plan/clusters_document.h"
 
@@ -124,6 +125,10 @@ int answer_clusters(const PlanArguments& all, const std::vector<AskedCluster>& c
     if (options.has(of_one))
       throw Stop{exit_usage, fmt::format("--{} is of one cluster; leave it out, or name one of {}",
                                          of_one, fmt::join(names, ", "))};
+  for (const std::string& word : options.words())
+    if (input::is_cluster_setting(word) && word.find('=') != word.npos && !globals.quiet)
+      note(fmt::format("note: {} changes each of {}; for one of them ask in a call of its own",
+                       word, fmt::join(names, ", ")));
   std::vector<PlanTask> tasks;
   for (const AskedCluster& cluster : clusters) {
     tasks.push_back(plan_task(of_cluster(all, cluster, globals), globals));

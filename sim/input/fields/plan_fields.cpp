@@ -53,6 +53,16 @@ std::vector<std::string> all_names(const Message& message) {
   return names;
 }
 
+// "; did you mean 'node.nics'?": the names of the message, and the fields of a cluster whose last
+// part is the key.
+std::string near_setting(std::string_view key, const Message& message) {
+  if (message.GetDescriptor() == v1::Plan::descriptor())
+    for (const Field& field : cluster_fields())
+      if (field.name.ends_with(fmt::format(".{}", key)))
+        return fmt::format("; did you mean '{}'?", field.name);
+  return did_you_mean(key, all_names(message));
+}
+
 std::string in_quotes(std::string_view value) {
   std::string text = "\"";
   for (const char c : value) {
@@ -109,7 +119,7 @@ Target target_of(std::string_view given, v1::Plan& plan) {
         fmt::format("'{}' is a block; set its fields one by one: {}", key, block_example(*field));
   else if (!field || field->is_repeated())
     target.problem = fmt::format("a plan has no setting '{}'{}", key.substr(0, 80),
-                                 did_you_mean(key.substr(0, 80), all_names(*target.message)));
+                                 near_setting(key.substr(0, 80), *target.message));
   return target;
 }
 
@@ -163,7 +173,7 @@ FieldName plan_field(std::string_view given) {
   const auto* field = v1::Plan::descriptor()->FindFieldByName(key);
   if (field && !field->is_repeated() && !field->message_type()) return {key, ""};
   return {"", fmt::format("a plan has no setting '{}'{}", given.substr(0, 80),
-                          did_you_mean(key.substr(0, 80), all_names(v1::Plan())))};
+                          near_setting(key.substr(0, 80), v1::Plan()))};
 }
 
 namespace {

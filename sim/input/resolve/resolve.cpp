@@ -305,7 +305,9 @@ std::string part_of_each(std::int64_t gpus, int tp, const topology::Cluster& clu
   const int whole = cluster.node.gpus;
   for (int part = whole - 1; part > std::max(small, whole / 2); --part)
     if (gpus % part == 0 && part % tp == 0 && gpus / part <= cluster.nodes)
-      return fmt::format(", or cluster.node.gpus={}: {} of each {}", part, part, whole);
+      return fmt::format(
+          ", or cluster.node.gpus={0}{1}: {0} of each {2}", part,
+          cluster.node.nics == whole ? fmt::format(" cluster.node.nics={}", part) : "", whole);
   return "";
 }
 

@@ -57,7 +57,7 @@ struct KernelRow {
   std::int64_t calls = 0;
   Duration total{};    // with waits for partners
   Duration waiting{};  // for partners
-  Duration exposed{};  // while no kernel runs, without the shares of others at the same time
+  Duration exposed{};  // while no kernel runs and no other operation ends the wait
   Duration hidden{};   // while a kernel runs
   double flops = 0, bytes = 0;
 
@@ -66,9 +66,20 @@ struct KernelRow {
 
 // How much of an operation's time kernels hide.
 struct Cover {
-  Duration exposed{};  // no kernel runs; what operations have at the same time is shared evenly
+  Duration exposed{};  // no kernel runs, and the operation is the one that ends the wait
   Duration hidden{};   // a kernel runs
 };
+
+// Of the operations on the network while no kernel runs until `next`: the one that ends the wait.
+// It is the last to end until then; if none ends, the one that ends first.
+std::size_t ending(const std::set<std::size_t>& messages,
+                   const std::vector<StepOperation>& operations, Time next) {
+  const auto rank = [&](std::size_t i) {
+    const Time end = operations[i].end;
+    return end <= next ? std::pair(1, end.ps) : std::pair(0, -end.ps);
+  };
+  return *std::ranges::max_element(messages, {}, rank);
+}
 
 // The cover of each operation, none of kernels. Exposed times add up to the time in which the rank
 // does nothing else.
@@ -86,6 +97,9 @@ std::vector<Cover> covers(const std::vector<StepOperation>& operations) {
     edges.push_back({o.end, i, false});
   }
   std::ranges::stable_sort(edges, {}, &Edge::at);
+  std::vector<Time> starts;  // of kernels
+  for (const Edge& edge : edges)
+    if (edge.begins && operations[edge.operation].op == Op::kernel) starts.push_back(edge.at);
   std::vector<Cover> all(operations.size());
   std::set<std::size_t> messages;
   int kernels = 0;
@@ -93,17 +107,12 @@ std::vector<Cover> covers(const std::vector<StepOperation>& operations) {
   for (const Edge& edge : edges) {
     const Duration passed = edge.at - now;
     now = edge.at;
-    auto left = passed.ps;
-    auto among = static_cast<std::int64_t>(messages.size());
-    for (const std::size_t i : messages) {
-      if (kernels > 0) {
-        all[i].hidden += passed;
-        continue;
-      }
-      const Duration share{left / among};
-      all[i].exposed += share;
-      left -= share.ps;
-      --among;
+    if (kernels > 0) {
+      for (const std::size_t i : messages) all[i].hidden += passed;
+    } else if (!messages.empty() && passed.ps > 0) {
+      const auto next = std::ranges::lower_bound(starts, now);
+      const Time until = next == starts.end() ? edges.back().at : *next;
+      all[ending(messages, operations, until)].exposed += passed;
     }
     if (operations[edge.operation].op == Op::kernel)
       kernels += edge.begins ? 1 : -1;
@@ -239,7 +248,7 @@ Form kernels_form() {
 Form collectives_form() {
   return {"collectives",
           "collectives and messages of the step (total with waiting for ranks that come later; "
-          "exposed: no kernel runs, shared by those at the same time)",
+          "exposed: no kernel runs, counted for the one that ends the wait)",
           {{"operation", "operation", "", 0, true},
            {"kind", "", "", 0, true},
            {"pass", "pass", "", 0, true},

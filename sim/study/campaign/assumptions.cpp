@@ -21,11 +21,14 @@ std::vector<Assumption> assumptions(const Setup& setup, bool with_plan) {
   if (r.scheduling < 0 && r.start < 0 && r.communicators < 0 && r.compilation < 0 &&
       r.slow_steps == 0)
     all.push_back({with_plan ? "restart 0 s after the load" : "restart 0 s", "--restart"});
-  const bool unseen = setup.kinds.empty() ||
-                      std::ranges::any_of(setup.kinds, [](const input::FailureFields& kind) {
-                        return kind.detection < 0;
-                      });
+  const bool unseen =
+      setup.kinds.empty() || std::ranges::any_of(setup.kinds, [](const input::FailureFields& kind) {
+        return kind.detection < 0;
+      });
   if (r.detection < 0 && unseen) all.push_back({"detection 0 s", "--detection"});
+  const bool waits = setup.file.answer.empty() || setup.file.answer == "wait";
+  if (setup.takes_nodes() && waits && setup.file.spares == 0 && setup.file.spares_where.empty())
+    all.push_back({"no spare nodes", "--spares"});
   return all;
 }
 

@@ -69,6 +69,8 @@ std::vector<Cell> cells_of(const BestOfCluster& one, const std::vector<BestOfClu
       {{"problem", ""}, one.problem},
       {{"gpus", "GPUs", "", 0}, has_plan(one) ? Json(one.gpus) : Json()},
       {{"step_time_s", "step", "s", 3}, value(seconds_of(one.best))},
+      {{"low_s", "low", "s", 2}, known(one.best.low_s)},
+      {{"high_s", "high", "s", 2}, known(one.best.high_s)},
       {{"tokens_s_gpu", "tokens/s/GPU", "", 0}, value(one.best.tokens_s_gpu)},
       {{"tflops_gpu_megatron", "TFLOP/s/GPU", "", 1}, value(one.best.tflops_gpu)},
       {{"mfu", "MFU", "", 1, false, " %", 100}, value(one.best.mfu)},

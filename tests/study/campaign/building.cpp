@@ -237,8 +237,11 @@ TEST_CASE("campaign: times that are not stated are listed with their options") {
   // Every kind of a table may have its own detection.
   setup.file.restart.detection = -1;
   setup.kinds = {failing("gpu", input::PartOf::gpu, input::TakesWhat::its_node, 1e6)};
-  CHECK(assumed(setup) == "detection 0 s --detection|");
+  CHECK(assumed(setup) == "detection 0 s --detection|no spare nodes --spares|");
   setup.kinds[0].detection = 5;
+  CHECK(assumed(setup) == "no spare nodes --spares|");
+  // Stated, also as none, or another answer than to wait for the node.
+  setup.file.spares_where = "file:1:1";
   CHECK(assumed(setup).empty());
   setup.file.checkpoints[0].storage = {1'000'000};
   CHECK(refusal(setup).starts_with("storage: the size of the state follows from a plan"));
