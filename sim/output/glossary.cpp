@@ -156,7 +156,9 @@ constexpr std::array terms = std::to_array<Term>({
     {"stage", "The ranks that hold the same layers of a pipeline."},
     {"static", "Memory held from one step to the next: weights, gradients, optimizer state."},
     {"step time", "Time from the begin of one training step to the begin of the next."},
-    {"straggler", "A GPU or node that is slower than the others and makes them wait."},
+    {"straggler",
+     "A GPU or node that is slower than the others and makes them wait; the setting "
+     "`condition={node: 0 gpu: 0 speed: 0.85}` makes one."},
     {"tensor parallelism", "Ranks share each matrix product of a layer (tp)."},
     {"textbook bubble",
      "(p - 1) / (m v + p - 1) for p stages, m microbatches and v chunks on each "

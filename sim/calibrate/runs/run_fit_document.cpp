@@ -121,6 +121,20 @@ std::string nothing_moved_text(const RunFit& fit) {
       slow->row_id, percent(slow->before), fast->row_id, percent(fast->before));
 }
 
+// If one or two runs leave most of their error: why the factors do not go further.
+std::string few_runs_text(const RunFit& fit) {
+  constexpr std::size_t few = 2;
+  constexpr double much = 5;  // percent
+  const double left = run_errors(fit.runs, &FittedRun::after).mean;
+  if (fit.runs.size() > few || left < much) return "";
+  return fmt::format(
+      "{} {} the factors only a part of the way, because each keeps near the profile (± before): "
+      "{:.0f} % of error {} left. Other runs that agree move them further; the same run again says "
+      "nothing new",
+      counted(static_cast<std::int64_t>(fit.runs.size()), "run"),
+      fit.runs.size() == 1 ? "moves" : "move", left, fit.runs.size() == 1 ? "is" : "are");
+}
+
 }  // namespace
 
 output::Document run_fit_document(const RunFit& fit) {
@@ -129,6 +143,8 @@ output::Document run_fit_document(const RunFit& fit) {
   if (const std::string text = nothing_moved_text(fit); !text.empty())
     document.blocks.emplace_back(output::Note{"", text, true, "nothing_moved"});
   document.blocks.emplace_back(runs(fit));
+  if (const std::string text = few_runs_text(fit); !text.empty())
+    document.blocks.emplace_back(output::Note{"", text, false, "few_runs"});
   if (!fit.left_out.empty()) document.blocks.emplace_back(left_out(fit));
   if (const std::string text = interval_text(fit); !text.empty())
     document.blocks.emplace_back(output::Note{"", text, false, "interval"});

@@ -121,6 +121,9 @@ Diagnostics one(const Setting& setting, v1::Cluster& cluster, Source& source,
   const FieldDescriptor* const field = named.field;
   if (value.empty()) return refuse(fmt::format("'{}' has no value", path));
   value = without_colon(*field, value);
+  // Quotes for a shell inside the quotes of another.
+  if (field->message_type() && value.size() > 2 && value.starts_with('\'') && value.ends_with('\''))
+    value = value.substr(1, value.size() - 2);
   if (const std::string problem = field->is_repeated() ? "" : number_problem(*field, value);
       !problem.empty())
     return refuse(problem);
