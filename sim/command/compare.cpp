@@ -173,7 +173,7 @@ std::string other_work(const Log& log, const answer::Answer& answer) {
       log.path, ratio);
 }
 
-// Of a step outside of its interval: where to look first.
+// Tells the user where to look first if the measured step is outside of its interval.
 std::string where_to_look(double seconds, double predicted, const answer::Interval& interval) {
   const double low = 100 * (interval.low / predicted - 1);
   const double high = 100 * (interval.high / predicted - 1);

@@ -24,10 +24,6 @@ std::string field_of(const std::string& setting) {
   return name.problem.empty() ? name.field : key;
 }
 
-}  // namespace
-
-namespace {
-
 // A question in the words of a plan: "model=llama-3.1-8b cluster=dgx-h100 gpus=16 ...".
 PlanWords from_settings(const Options& options, const Arguments& arguments) {
   const std::array<std::pair<const char*, const char*>, 3> named = {

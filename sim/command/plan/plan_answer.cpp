@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/answer/resolve_balanced.h"
@@ -18,6 +19,7 @@
 #include "sim/output/json.h"
 #include "sim/output/output.h"
 #include "sim/study/plan/document.h"
+#include "sim/study/plan/report_values.h"
 
 namespace sim::command {
 
@@ -26,19 +28,24 @@ namespace {
 // Seconds that a search without a plan goes on after its time limit, and that it has at least.
 constexpr double after_limit = 2, first_plan = 60;
 
-// Adds to launch files that give another plan what that plan takes.
+// Adds to launch files that give another plan what that plan takes. Files may give the same plan.
 void say_what_they_give(std::vector<planner::LaunchText>& files, answer::Site& site,
                         const planner::Wanted& wanted) {
+  std::map<std::string, std::string> takes;  // by the plan
   for (planner::LaunchText& one : files) {
     if (!one.gives) continue;
-    const Result<answer::CheckedPlan> plan = answer::check(*one.gives, site);
-    if (!plan) continue;
-    const planner::Replayed found = planner::replayed(*plan, "", wanted);
-    one.left += found.accounts.empty()
-                    ? fmt::format(": what it starts runs out of memory: {}", found.reason)
-                    : fmt::format(": what it starts takes {:.3f} s, {:.1f} of {:.1f} GiB",
-                                  static_cast<double>(found.step_ps) * 1e-12,
-                                  gib(Bytes{found.reserved}), gib(Bytes{found.capacity}));
+    const auto [known, is_new] = takes.try_emplace(output::to_json(*one.gives).dump());
+    if (is_new)
+      if (const Result<answer::CheckedPlan> plan = answer::check(*one.gives, site)) {
+        const planner::Replayed found = planner::replayed(*plan, "", wanted);
+        known->second =
+            found.accounts.empty()
+                ? fmt::format(": what it starts runs out of memory: {}", found.reason)
+                : fmt::format(": what it starts takes {:.3f} s, {:.1f} of {:.1f} GiB",
+                              planner::seconds_of(found), planner::gib_of(found.reserved),
+                              planner::gib_of(found.capacity));
+      }
+    one.left += known->second;
   }
 }
 

@@ -12,7 +12,6 @@
 #include "sim/command/common/session.h"
 #include "sim/command/report.h"
 #include "sim/input/fields/cluster_fields.h"
-#include "sim/input/text/locate.h"
 #include "sim/study/plan/clusters_document.h"
 
 namespace sim::command {
@@ -61,20 +60,6 @@ planner::BestOfCluster best_of(PlanTask& task, const std::string& cluster, const
 }
 
 }  // namespace
-
-void refuse_equals(const Options& options) {
-  std::vector<std::string> texts = options.words();
-  if (options.has("cluster")) texts.push_back(options.text("cluster"));
-  for (const std::string& text : texts) {
-    const std::size_t equals = text.find('=');
-    if (equals == text.npos || !input::locate(input::Kind::topology, text.substr(0, equals)))
-      continue;
-    std::string colons = text.substr(0, 200);
-    std::ranges::replace(colons, '=', ':');
-    throw Stop{exit_usage, fmt::format("'{}': the GPUs of a cluster follow a colon; write {}",
-                                       text.substr(0, 200), colons)};
-  }
-}
 
 std::vector<AskedCluster> clusters_of(const Options& options) {
   std::vector<AskedCluster> clusters;

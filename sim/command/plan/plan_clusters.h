@@ -19,9 +19,6 @@ struct AskedCluster {
 // by --cluster. Empty: the words are one cluster without GPUs, or none.
 std::vector<AskedCluster> clusters_of(const Options& options);
 
-// Refuses GPUs after an equals sign: "dgx-h100=1024".
-void refuse_equals(const Options& options);
-
 // The question with one cluster of the list in place of the list.
 PlanArguments of_cluster(const PlanArguments& all, const AskedCluster& cluster, Globals globals);
 

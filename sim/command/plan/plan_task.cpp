@@ -12,8 +12,8 @@
 #include "sim/command/common/shard.h"
 #include "sim/command/common/starting_plan.h"
 #include "sim/command/common/watch.h"
-#include "sim/command/plan/plan_clusters.h"
 #include "sim/command/report.h"
+#include "sim/input/text/locate.h"
 
 namespace sim::command {
 
@@ -155,6 +155,25 @@ void declare_plan_search(Options& options) {
   declare_shard(options);
   declare_report(options);
 }
+
+namespace {
+
+// Refuses GPUs after an equals sign: "dgx-h100=1024".
+void refuse_equals(const Options& options) {
+  std::vector<std::string> texts = options.words();
+  if (options.has("cluster")) texts.push_back(options.text("cluster"));
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == text.npos || !input::locate(input::Kind::topology, text.substr(0, equals)))
+      continue;
+    std::string colons = text.substr(0, 200);
+    std::ranges::replace(colons, '=', ':');
+    throw Stop{exit_usage, fmt::format("'{}': the GPUs of a cluster follow a colon; write {}",
+                                       text.substr(0, 200), colons)};
+  }
+}
+
+}  // namespace
 
 PlanArguments plan_arguments(const Arguments& arguments, Globals& globals) {
   PlanArguments first;

@@ -56,10 +56,10 @@ std::vector<std::string> all_names(const Message& message) {
 // "; did you mean 'node.nics'?": the names of the message, and the fields of a cluster whose last
 // part is the key.
 std::string near_setting(std::string_view key, const Message& message) {
+  const std::string last = fmt::format(".{}", key);
   if (message.GetDescriptor() == v1::Plan::descriptor())
     for (const Field& field : cluster_fields())
-      if (field.name.ends_with(fmt::format(".{}", key)))
-        return fmt::format("; did you mean '{}'?", field.name);
+      if (field.name.ends_with(last)) return fmt::format("; did you mean '{}'?", field.name);
   return did_you_mean(key, all_names(message));
 }
 

@@ -166,7 +166,7 @@ void titan_recompute(const TitanValues& values, MegatronArguments& out) {
 constexpr std::string_view embedding_key = "parallelism.pipeline_parallel_first_stage_less_layers";
 constexpr std::string_view head_key = "parallelism.pipeline_parallel_last_stage_less_layers";
 
-// What the embedding and the head count as where layers are dealt out.
+// torchtitan counts the embedding and the head as some layers when it deals out layers to stages.
 void titan_split(const TitanValues& values, MegatronArguments& out) {
   if (values.of(embedding_key) == "0" && values.of(head_key) == "0") {
     out.settings.push_back({"layer_split=even", values.place(embedding_key)});
@@ -189,9 +189,7 @@ void titan_chunks(const TitanValues& values, MegatronArguments& out) {
   const int of_stage = number(key, 0), pp = number("parallelism.pipeline_parallel_degree", 1);
   if (values.of(key).empty() || pp <= 1) return;
   const std::int64_t layers = titan_layers(values);
-  const std::int64_t counted = layers +
-                               number("parallelism.pipeline_parallel_first_stage_less_layers", 1) +
-                               number("parallelism.pipeline_parallel_last_stage_less_layers", 1);
+  const std::int64_t counted = layers + number(embedding_key, 1) + number(head_key, 1);
   const std::int64_t stages = of_stage < 1 ? 0 : (counted + of_stage - 1) / of_stage;
   if (layers == 0 || stages < pp || stages % pp != 0)
     out.missing.push_back(

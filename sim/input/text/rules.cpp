@@ -82,6 +82,11 @@ std::string range_problem(const FieldDescriptor& field, double value) {
 
 // More than an example, for a field with a value that is hard to find.
 std::string advice(const FieldDescriptor& field) {
+  // A launch script states no cluster.
+  if (field.full_name() == "rehearse.v1.Plan.cluster") {
+    const std::string& quoted = rule_of(field).example();
+    return fmt::format(", or cluster={} on the command line", quoted.substr(1, quoted.size() - 2));
+  }
   if (field.full_name() != "rehearse.v1.Gpu.profile") return "";
   return ". A GPU without measurements borrows the profile of the nearest architecture (`rehearse "
          "list profiles`): Volta v100, Ampere a100-80, Hopper and MI300 h100-80, Blackwell b200. "
@@ -91,16 +96,9 @@ std::string advice(const FieldDescriptor& field) {
 
 std::string missing(const Message& message, const FieldDescriptor& field) {
   const bool block = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-  const std::string& example = rule_of(field).example();
-  // A launch script states no cluster, so it is named on the command line.
-  const bool of_plan = field.full_name() == "rehearse.v1.Plan.cluster";
-  return fmt::format("'{}' needs the field '{}'; write for example {}{} {}{}{}",
+  return fmt::format("'{}' needs the field '{}'; write for example {}{} {}{}",
                      message.GetDescriptor()->name(), field.name(), field.name(), block ? "" : ":",
-                     example,
-                     of_plan ? fmt::format(", or cluster={} on the command line",
-                                           example.substr(1, example.size() - 2))
-                             : "",
-                     advice(field));
+                     rule_of(field).example(), advice(field));
 }
 
 std::string value_problem(const Message& message, const FieldDescriptor& field, int index) {

@@ -70,8 +70,8 @@ struct Cover {
   Duration hidden{};   // a kernel runs
 };
 
-// Of the operations on the network while no kernel runs until `next`: the one that ends the wait.
-// It is the last to end until then; if none ends, the one that ends first.
+// Returns the operation on the network that ends a wait. No kernel runs until `next`. The operation
+// is the last one to end until then; if none ends, it is the one that ends first.
 std::size_t ending(const std::set<std::size_t>& messages,
                    const std::vector<StepOperation>& operations, Time next) {
   const auto rank = [&](std::size_t i) {

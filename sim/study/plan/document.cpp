@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/text.h"
-#include "sim/input/cluster/import_text.h"
 #include "sim/study/plan/report_values.h"
 
 namespace sim::planner {
@@ -201,16 +200,6 @@ std::string words_of(const SearchReport& said, const Replayed& one) {
   if (said.own == nullptr) return whole;
   const std::string from_own = words_from_own(*said.own, plan_of(said, one));
   return from_own.empty() ? whole : from_own;
-}
-
-// The settings of `all` that are not in `plain`.
-std::string added_words(const std::string& plain, const std::string& all) {
-  const std::vector<std::string_view> before = input::words_of(plain);
-  std::string added;
-  for (const std::string_view one : input::words_of(all))
-    if (std::ranges::find(before, one) == before.end())
-      added += fmt::format("{}{}", added.empty() ? "" : " ", one);
-  return added;
 }
 
 Note answer_of(const SearchReport& said) {

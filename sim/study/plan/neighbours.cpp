@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/text.h"
+#include "sim/input/cluster/import_text.h"
 #include "sim/study/sweep/pool.h"
 
 namespace sim::planner {
@@ -56,7 +57,7 @@ class Around {
     for (std::uint32_t c = 0; c < space.cores().size(); ++c)
       if (const Key other = key_of(space.cores()[c]); different(own, other) <= most_different)
         numbers_.emplace(other, c);
-    own_ = words(best.core, best.variant);
+    own_ = space.words(best_, best.variant);
   }
 
   std::vector<Step> steps() {
@@ -78,26 +79,14 @@ class Around {
   }
 
  private:
-  std::vector<std::string> words(std::uint32_t core, int variant) const {
-    std::vector<std::string> all;
-    const std::string text = space_.words(space_.cores()[core], variant);
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find(' ', at), text.size());
-      all.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
-    return all;
-  }
-
   void offer(const PlanShape& core, int variant = -1) {
     const auto found = numbers_.find(key_of(core));
     if (found == numbers_.end()) return;
     // The order of ranks matters only with several stages and several replicas.
     if (variant < 0) variant = best_variant_;
     if (variant >= space_.variants(core)) variant %= space_.allocators();
-    std::string change;
-    for (const std::string& word : words(found->second, variant))
-      if (std::ranges::find(own_, word) == own_.end()) change += (change.empty() ? "" : " ") + word;
+    const std::string change =
+        added_words(own_, space_.words(space_.cores()[found->second], variant));
     if (!change.empty()) steps_.push_back({change, found->second, variant});
   }
 
@@ -191,7 +180,7 @@ class Around {
   PlanShape best_;
   int best_variant_;
   std::map<Key, std::uint32_t> numbers_;
-  std::vector<std::string> own_;
+  std::string own_;  // the settings of the best plan
   std::vector<Step> steps_;
 };
 
@@ -251,6 +240,15 @@ std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, cons
   for (std::size_t i = 0; i < all.size(); ++i)
     if (known[i]) found.push_back(std::move(all[i]));
   return found;
+}
+
+std::string added_words(const std::string& plain, const std::string& all) {
+  const std::vector<std::string_view> before = input::words_of(plain);
+  std::string added;
+  for (const std::string_view one : input::words_of(all))
+    if (std::ranges::find(before, one) == before.end())
+      added += fmt::format("{}{}", added.empty() ? "" : " ", one);
+  return added;
 }
 
 std::vector<Replayed> front(const std::vector<Replayed>& replayed) {

@@ -21,6 +21,9 @@ struct Neighbour {
 std::vector<Neighbour> neighbours(const Space& space, answer::Sites& sites, const Wanted& wanted,
                                   const Replayed& best, const std::function<bool()>& go_on);
 
+// The settings of `all` that are not in `plain`, both separated by blanks.
+std::string added_words(const std::string& plain, const std::string& all);
+
 // The Pareto front of `replayed` in time and reserved memory, fastest first.
 std::vector<Replayed> front(const std::vector<Replayed>& replayed);
 

@@ -133,6 +133,7 @@ class Space {
 
   // Whether the question states how layers are split.
   bool layers_said() const { return domains_.layers_said; }
+  // Whether the question states the field.
   bool states(std::string_view field) const { return stated_.contains(field); }
 
   std::int64_t plans() const { return plans_; }

@@ -50,9 +50,9 @@ std::vector<const Limit*> limits_of(const std::string& framework,
 // The reason of the first limit that the plan breaks; "": none.
 std::string first_broken(Program program, const program::Plan& plan);
 
-// torchtitan's pipeline_parallel_layers_per_stage, from which it derives the chunks of a stage: as
-// many layers, with those that the embedding and the head count as, as give the plan's chunks
-// [pytorch/torchtitan torchtitan/distributed/pipeline_parallel.py]. 0: no number does.
+// torchtitan derives the chunks of a stage from pipeline_parallel_layers_per_stage
+// [pytorch/torchtitan torchtitan/distributed/pipeline_parallel.py]. Returns the number of layers
+// that gives the plan's chunks; the embedding and the head count as layers too. 0: no number does.
 int torch_layers_per_stage(const program::Plan& plan);
 
 }  // namespace sim::planner
