@@ -14,10 +14,15 @@ std::string write_all(int descriptor, std::string_view bytes) {
 }
 
 std::string write_file(const std::string& path, std::string_view text) {
-  return write_whole(path, text);
+  if (!is_gzip_name(path)) return write_whole(path, text);
+  Stream file;
+  if (std::string problem = file.open(path); !problem.empty()) return problem;
+  file.write(text);
+  return file.close();
 }
 
 std::string Stream::open(const std::string& path) {
+  gzip_ = is_gzip_name(path) ? std::make_unique<Gzip>() : nullptr;
   return file_.open(path);
 }
 
@@ -27,12 +32,13 @@ void Stream::write(std::string_view bytes) {
 }
 
 void Stream::flush() {
-  file_.write(buffer_);
+  file_.write(gzip_ ? gzip_->add(buffer_) : buffer_);
   buffer_.clear();
 }
 
 std::string Stream::close() {
   flush();
+  if (gzip_) file_.write(gzip_->finish());
   return file_.commit();
 }
 

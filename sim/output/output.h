@@ -1,14 +1,17 @@
-// output.h — writes files that are complete or not there (base/whole_file.h).
+// output.h — writes files that are complete or not there (base/whole_file.h). A file whose name ends
+// in .gz is compressed.
 //
 // Functions return "" or the error: the file and the system's reason ("results.csv: No space left
 // on device").
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "sim/base/whole_file.h"
+#include "sim/output/gzip.h"
 
 namespace sim::output {
 
@@ -28,6 +31,7 @@ class Stream {
   void flush();
 
   WholeFile file_;
+  std::unique_ptr<Gzip> gzip_;  // of a name that ends in .gz
   std::string buffer_;
 };
 

@@ -182,6 +182,12 @@ TEST_CASE("allocator: a copy of the state in another allocator acts alike") {
                  ids);
   REQUIRE(ids.size() == 1);
   CHECK(state(first) == state(second));
+  for (const Statistic PoolStatistics::* what :
+       {&PoolStatistics::allocation, &PoolStatistics::segment, &PoolStatistics::active,
+        &PoolStatistics::inactive_split, &PoolStatistics::allocated_bytes,
+        &PoolStatistics::reserved_bytes, &PoolStatistics::active_bytes,
+        &PoolStatistics::inactive_split_bytes, &PoolStatistics::requested_bytes})
+    CHECK((first.statistics().all.*what).current == (second.statistics().all.*what).current);
   first.free(b);
   second.free(ids[0]);
   CHECK(state(first) == state(second));

@@ -122,6 +122,11 @@ TEST_CASE("allocator: a trace with endless problems reports the first twenty") {
   CHECK(problems("a t1 5\n").size() == 1);
 }
 
+TEST_CASE("allocator: a request of a trace may have 2^50 bytes and not one more") {
+  CHECK(problems("# capacity=1000000 conf=-\na t1 1125899906842624\n").empty());
+  CHECK(problems("# capacity=1000000 conf=-\na t1 1125899906842625\n").size() == 1);
+}
+
 TEST_CASE("allocator: a request far beyond the device is out of memory and no failure") {
   const std::string out =
       replayed("# capacity=1048576 conf=-\na t1 1000000000000\nf t1\n", "t", Rules::newer);

@@ -122,6 +122,22 @@ TEST_CASE("calibrate: hostile cells are left out and counted") {
   CHECK(read->measurements.passed.at("no size, layout or time") == 6);
 }
 
+TEST_CASE("calibrate: a row with a bus bandwidth alone has the time of it, also on two GPUs") {
+  const std::string head =
+      "source,where,trust,collective,gpu,n_gpus,nodes,intra_net,inter_net,nccl_version,algo,bytes,"
+      "dtype,time_us_oop,busbw_oop,time_us_ip,busbw_ip,notes\n";
+  const std::string rows =
+      "s,w,t,all_reduce,A100-SXM,2,1,nvlink,,,auto,1000000,float,,100,,,\n"
+      "s,w,t,all_gather,A100-SXM,4,1,nvlink,,,auto,1000000,float,,100,,,\n"
+      "s,w,t,broadcast,A100-SXM,4,1,nvlink,,,auto,1000000,float,,100,,,\n";
+  const auto read = read_bytes(head + rows, "x.csv");
+  REQUIRE(read);
+  REQUIRE(read->measurements.collectives.size() == 3);
+  CHECK(read->measurements.collectives[0].seconds == Approx(10e-6));  // 2 (n - 1) / n = 1
+  CHECK(read->measurements.collectives[1].seconds == Approx(7.5e-6));
+  CHECK(read->measurements.collectives[2].seconds == Approx(10e-6));
+}
+
 TEST_CASE("calibrate: what no reader knows is an error that lists the formats") {
   const auto read = read_bytes("hello\n", "x.txt");
   REQUIRE_FALSE(read);

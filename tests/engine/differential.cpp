@@ -452,7 +452,10 @@ TEST_CASE("engine: fast and reference engine agree on every operation and every 
   for (Case& c : shares()) cases.push_back(std::move(c));
   for (Case& c : schedules()) cases.push_back(std::move(c));
   const auto both = static_cast<std::ptrdiff_t>(cases.size());
-  for (Case& c : schedules()) cases.push_back(std::move(c));  // the CPU waits for the GPU
+  // Below, the CPU waits for the GPU.
+  for (Case& c : schedules()) cases.push_back(std::move(c));
+  for (Case& c : catalog())
+    if (c.plan.stack.cuda_graphs.any()) cases.push_back(std::move(c));
   for (const Case& c : cases) {
     CAPTURE(c.name);
     REQUIRE(program::problems(c.plan).empty());
@@ -505,8 +508,9 @@ namespace {
 // The numbers of operations executed with and without shortcuts. Checks that both give the same
 // answer.
 std::pair<std::int64_t, std::int64_t> executed(const program::Job& job, const engine::Times& times,
-                                               const engine::Memory& memory) {
+                                               const engine::Memory& memory, int steps = 2) {
   Options options;
+  options.steps = steps;
   const engine::RunReport few = engine::run(job, times, memory, options);
   options.shortcuts = false;
   const engine::RunReport all = engine::run(job, times, memory, options);
@@ -527,6 +531,12 @@ TEST_CASE("engine: the shortcuts of the fast engine change nothing") {
     const auto [few, all] = executed(job, times, memory);
     CHECK(few <= all);
   }
+}
+
+TEST_CASE("engine: of many steps the last is reported, executed or not") {
+  const program::Job job = sample::job(sample::plan(1, 1, 2, 2, 4));
+  const auto [few, all] = executed(job, sample::times(job), sample::memory(job), 9);
+  CHECK(2 * few < all);
 }
 
 TEST_CASE("engine: one class stands for its tensor and data parallel peers exactly") {

@@ -181,3 +181,22 @@ TEST_CASE("golden: a listed name is explained with its numbers, its file and its
   has(run("./rehearse list clusters --wide", folder).out,
       "128 x 8 A100-SXM4-40GB, NVSwitch 300 GB/s, 4 NICs of 100 Gb/s (EFA), fat_tree\n");
 }
+
+TEST_CASE("golden: a file whose name ends in .gz is compressed, and holds the same bytes") {
+  const std::string folder = golden::scratch("gzip");
+  const std::string run = "./rehearse run llama-2-7b-64 global_batch=64 -q --trace ";
+  const std::string sweep =
+      "./rehearse sweep model=llama-2-7b cluster=dgx-h100 gpus=16 global_batch=32 sequence=4096 "
+      "tp=1,2 -q --csv ";
+  for (const auto& [command, file] :
+       {std::pair{run, std::string("trace.json")}, std::pair{run, std::string("trace.pftrace")},
+        std::pair{sweep, std::string("points.csv")}}) {
+    CAPTURE(file);
+    CHECK(golden::run(command + file, folder).code == 0);
+    CHECK(golden::run(command + file + ".gz", folder).code == 0);
+    const golden::Finished compared = golden::run("zcat " + file + ".gz | cmp - " + file, folder);
+    CHECK(compared.out + compared.err == "");
+    CHECK(std::filesystem::file_size(folder + "/" + file + ".gz") <
+          std::filesystem::file_size(folder + "/" + file));
+  }
+}

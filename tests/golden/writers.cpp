@@ -22,6 +22,7 @@ const std::vector<Writer>& writers() {
   static const std::vector<Writer> all = [] {
     const std::vector<Writer> commands = {
         {"run " + plan + "--trace out", {"out"}},
+        {"run " + plan + "--trace out.json.gz", {"out.json.gz"}},
         {"run " + plan + "--memory-snapshot out", {"out"}},
         {"run " + plan + "--memory-plot out", {"out"}},
         {"run " + plan + "--report out", {"out"}},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How many small faults in sim/ do the tests notice?
 
-    tests/mutation/mutate.py --results FILE [--count 200] [--seed 1] [--jobs 2]
+    tests/mutation/mutate.py --results FILE [--count 200] [--seed 1] [--jobs 2] [--longest S]
 
 Draws mutants (mutants.py) of this checkout and builds all of them into one program, each behind a
 switch (switch.h). The tests run once with all switches off and note which mutants each reaches;
@@ -10,7 +10,8 @@ fastest of them, until one fails. What cannot stand behind a switch (a constant 
 wants, say) is built by itself. FILE gets a line of JSON for each mutant; one that is there already
 is not run again, so a run that was cut off goes on. What does not compile, or compiles to the same
 program, is no mutant: another counts. With --again RESULTS, those that nothing noticed there are
-tried once more, after tests were written.
+tried once more, after tests were written. --longest leaves out tests that take more CPU seconds: a
+mutant that lives is run by all the others, and the score is then a lower bound.
 
 Wants a checkout of its own that nobody edits: its sources are changed and, at the end, restored.
 A build, a run of all tests, and then some ten mutants a minute on two cores; --jobs says how many
@@ -56,7 +57,8 @@ class Test:
 
     def passes(self, **more):
         """CPU time, not wall time, is bounded: the machine may do other things too."""
-        bounded = ["prlimit", f"--cpu={math.ceil(self.limit)}", f"--data={MEMORY}", "--core=0"]
+        bounded = ["env", "--default-signal=HUP",  # which nohup ignores, and tests send
+                   "prlimit", f"--cpu={math.ceil(self.limit)}", f"--data={MEMORY}", "--core=0"]
         with tempfile.TemporaryDirectory() as temporary:
             environment = os.environ | self.environment | {"TMPDIR": temporary} | more
             test = subprocess.Popen(bounded + self.command, cwd=self.folder, env=environment,
@@ -211,7 +213,8 @@ def what_is_reached(tests, drawn, folder: Path, jobs: int):
         known = json.loads(kept.read_text())
         passing = [(known[t.name]["s"], t) for t in tests if t.name in known]
         for seconds, test in passing:
-            test.limit, test.reached = 3 * seconds + 10, set(known[test.name]["reached"])
+            test.seconds, test.limit = seconds, 3 * seconds + 10
+            test.reached = set(known[test.name]["reached"])
         return [test for _, test in sorted(passing, key=lambda p: p[0])]
 
     def run(test):
@@ -260,6 +263,8 @@ def main():
     parser.add_argument("--again", type=Path, metavar="FILE",
                         help="none drawn, but those that nothing noticed in these results")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--longest", type=float, default=math.inf, metavar="SECONDS",
+                        help="leave out tests that take more CPU time than this")
     parser.add_argument("--build", type=Path, default=Path("build/mutants"))
     arguments = parser.parse_args()
     build = Build(ROOT / arguments.build)
@@ -304,6 +309,8 @@ def main():
         print(f"{len(drawn) - len(plain)} stand behind switches", flush=True)
         tests = what_is_reached(all_tests(build.folder), drawn, build.folder,
                                 arguments.jobs)
+        tests = [t for t in tests if t.seconds <= arguments.longest]
+        print(f"{len(tests)} tests", flush=True)
 
         def end_of(number):
             if names[number] not in known:

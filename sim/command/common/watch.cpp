@@ -71,7 +71,7 @@ void declare_watch(Options& options) {
   options
       .output("trace", "FILE",
               "also write a trace of all replayed steps (ui.perfetto.dev opens it): Perfetto's "
-              "protobuf, or Chrome's JSON where FILE ends in .json")
+              "protobuf, or Chrome's JSON where FILE ends in .json or .json.gz")
       .output("memory-plot", "FILE", "also draw memory over time by category (SVG)")
       .output("memory-snapshot", "FILE",
               "also write a PyTorch memory snapshot (pytorch.org/memory_viz opens it); each rank "
@@ -103,7 +103,7 @@ void need_no(const std::string& problem) {
 
 Watch::Watch(const Options& options, const program::Job& job) {
   if (const std::string path = options.text("trace"); !path.empty()) {
-    if (path.ends_with(".json"))
+    if (path.ends_with(".json") || path.ends_with(".json.gz"))
       trace_ = std::make_unique<output::ChromeTrace>(class_names(job));
     else
       trace_ = std::make_unique<output::PerfettoTrace>(class_names(job));

@@ -85,18 +85,28 @@ std::vector<Column> settings_shown(const std::vector<Json>& records, bool of_pag
   return all;
 }
 
+// A setting as the record's own words have it, which can be pasted; a point's name has no "-" in its
+// values. Without such words it is the one of the name.
+std::string as_asked(const std::vector<std::string>& words, const std::string& of_name) {
+  const std::string key = of_name.substr(0, of_name.find('=') + 1);
+  const auto found =
+      std::ranges::find_if(words, [&](const std::string& word) { return word.starts_with(key); });
+  return found == words.end() ? of_name : *found;
+}
+
 // The settings of a point's name that have no column: "framework=torchtitan zero=2".
 std::string further_settings(const Json& record) {
   constexpr std::array<std::string_view, 5> have_columns = {"model", "cluster", "gpus", "sequence",
                                                             "global_batch"};
   const std::string point = text_of(record, "point");
+  const std::vector<std::string> asked = split(record.value("settings", ""), ' ');
   std::string all;
   for (const std::string& word : split(point.substr(point.find('/') + 1), '-')) {
     const std::size_t equals = word.find('=');
     if (equals == word.npos ||
         std::ranges::find(have_columns, word.substr(0, equals)) != have_columns.end())
       continue;
-    all += (all.empty() ? "" : " ") + word;
+    all += (all.empty() ? "" : " ") + as_asked(asked, word);
   }
   return all;
 }

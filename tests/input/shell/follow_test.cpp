@@ -29,6 +29,7 @@ TEST_CASE("shell: words split at blanks, and quotes keep them together") {
   CHECK(commands("a; b && c | d &") == "a\nb\nc\nd\n");
   CHECK(commands("a '' b") == "a||b\n");
   CHECK(commands("a 2>&1 > out < in b") == "a|b\n");
+  CHECK(commands("a b <in\n\nc") == "a|b\nc\n");
 }
 
 TEST_CASE("shell: variables are replaced, and split where they are not quoted") {
@@ -114,14 +115,16 @@ TEST_CASE("shell: here-documents are files, and what follows them is followed") 
   REQUIRE(script.files.count("conf.json") == 1);
   CHECK(script.files.at("conf.json") == "{\"stage\": 2}\n");
   CHECK(commands("cat <<'E'\n$N (\nE\nrun") == "cat\nrun\n");
+  CHECK(commands("X=$(cat <<E\n1 2\nE\n)\nrun $X") == "run|1|2\n");
 }
 
 TEST_CASE("shell: words know where they are written") {
-  const std::string text = "A=\" \\\n  --x 1\"\nrun $A";
-  const auto script = follow(text);
-  const auto place = sim::shell::place(text, script.commands.at(0).words.at(1).at);
-  CHECK(place.line == 2);
-  CHECK(place.column == 3);
+  for (const std::string text : {"A=\" \\\n  --x 1\"\nrun $A", "A='\n  --x 1'\nrun $A"}) {
+    const auto script = follow(text);
+    const auto place = sim::shell::place(text, script.commands.at(0).words.at(1).at);
+    CHECK(place.line == 2);
+    CHECK(place.column == 3);
+  }
 }
 
 TEST_CASE("shell: files that a script reads again and again end with the bytes that it may make") {

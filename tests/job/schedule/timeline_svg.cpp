@@ -25,3 +25,8 @@ TEST_CASE("schedule: the picture has a box for every pass, and both passes of a 
           (schedule->splits != Splits::none));
   }
 }
+
+TEST_CASE("schedule: the picture of a small split schedule is as it was drawn") {
+  const Timeline timeline = run(*find("zb-h1"), PipelineShape{.stages = 2, .microbatches = 3});
+  picture::same("job/schedule/pictures/zb-h1.svg", timeline_svg(timeline, "zb-h1"));
+}

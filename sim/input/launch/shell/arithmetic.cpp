@@ -30,10 +30,10 @@ std::int64_t wrap(std::uint64_t value) {
 }
 
 Value power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) return {};
+  if (exponent < 0 || exponent > 64) return {};
   std::uint64_t result = 1;
-  for (std::int64_t i = 0; i < exponent && i < 64; ++i) result *= static_cast<std::uint64_t>(base);
-  return exponent <= 64 ? Value(wrap(result)) : Value();
+  for (std::int64_t i = 0; i < exponent; ++i) result *= static_cast<std::uint64_t>(base);
+  return wrap(result);
 }
 
 Value apply(std::string_view sign, std::int64_t a, std::int64_t b) {
