@@ -235,7 +235,7 @@ campaign::Seeds seeds_of(const Options& options) {
   seeds.first = static_cast<std::uint64_t>(
       options.number("seed", 1, 0, std::numeric_limits<std::int64_t>::max() / 2));
   seeds.count = static_cast<int>(options.number("seeds", 100, 1, 1'000'000));
-  seeds.threads = static_cast<int>(options.number("jobs", cores(), 1, 1024));
+  seeds.threads = jobs_of(options, cores());
   return seeds;
 }
 

@@ -248,7 +248,7 @@ int run_run(const Arguments& arguments, Globals globals) {
   answer::CheckedPlan plan = checked(file, kept_sites());
   const answer::Site& site = plan.site();
   engine::Options how = replay_options(options, plan.plan());
-  const int jobs = static_cast<int>(options.number("jobs", cores(), 1, 1024));
+  const int jobs = jobs_of(options, cores());
   if (options.has("seeds"))
     return run_seeds(file, plan, how, number_of_seeds(options), jobs, globals.json);
   how.threads = cores();

@@ -145,7 +145,7 @@ int run_whatif(const Arguments& arguments, Globals globals) {
   study::WhatifSettings settings;
   const std::vector<input::Variant> variants = variants_of(options, settings);
   settings.seeds = options.has("seeds") ? static_cast<int>(options.number("seeds", 1, 1, 1000)) : 0;
-  settings.workers = static_cast<int>(options.number("jobs", cores(), 1, 1024));
+  settings.workers = jobs_of(options, cores());
   settings.coupled = is_coupled(options);
   settings.memory = detail_of(options, settings.coupled ? "--network coupled" : "");
   const Prices prices = prices_of(options);

@@ -85,7 +85,7 @@ Said ask(const std::string& name, const command::Arguments& arguments) {
 class Sweep {
  public:
   Sweep(std::string grid, std::vector<std::string> settings, std::string memory, bool peaks,
-        int jobs)
+        std::optional<std::int64_t> jobs)
       : grid_(std::move(grid)),
         settings_(std::move(settings)),
         memory_(std::move(memory)),
@@ -123,7 +123,7 @@ class Sweep {
   std::vector<std::string> settings_;
   std::string memory_;
   bool peaks_;
-  int jobs_;
+  std::optional<std::int64_t> jobs_;
   std::unique_ptr<command::SweepWalk> walk_;
 };
 
@@ -136,7 +136,8 @@ PYBIND11_MODULE(_rehearse, module) {
   module.def("set_program_folder", &sim::set_program_folder);
   module.def("ask", &ask);
   py::class_<Sweep>(module, "Sweep")
-      .def(py::init<std::string, std::vector<std::string>, std::string, bool, int>())
+      .def(py::init<std::string, std::vector<std::string>, std::string, bool,
+                    std::optional<std::int64_t>>())
       .def("open", &Sweep::open)
       .def("next", &Sweep::next)
       .def("size", &Sweep::size);

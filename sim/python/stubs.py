@@ -8,7 +8,7 @@ import re
 import sys
 
 HEAD = '''# Written by sim/python/stubs.py from `rehearse list fields --json`: do not edit.
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, Literal, TypedDict, Union
 
@@ -22,7 +22,7 @@ OWN = ("model", "cluster", "gpus", "sequence")
 def type_of(text, name):
     if text.startswith("list of "):
         one = type_of(text[8:], "")
-        return f"Union[{one}, Sequence[{one}]]"
+        return f"Union[{one}, Iterable[{one}]]"
     if text.startswith("integer"):
         return "int"
     if text.startswith("number"):
@@ -37,7 +37,7 @@ def type_of(text, name):
 
 
 def lines_of(name, kind, lists):
-    one = f"Union[{kind}, Sequence[{kind}]]" if lists else kind
+    one = f"Union[{kind}, Iterable[{kind}]]" if lists else kind
     line = f"    {name}: {one}"
     return line if len(line) <= 100 else line.replace("Literal[", "Literal[  # noqa: E501\n        ")
 

@@ -142,6 +142,27 @@ except rehearse.Error as error:
 )");
 }
 
+TEST_CASE("golden: Python takes several values of any kind, and a bound number of processes") {
+  holds(golden::scratch("python-values"), R"(
+import pathlib, rehearse
+
+plan = dict(model="llama-2-7b", cluster=b"dgx-h100", gpus=16, global_batch=32, sequence=4096.0)
+points = [list(rehearse.sweep(tp=values, cp=None, **plan))
+          for values in ([1, 2], (1, 2), range(1, 3), {2, 1}, (t for t in (1, 2)))]
+assert len(points[0]) == 2 and all(one == points[0] for one in points), points
+variants = rehearse.whatif(vary={"tp": range(1, 3)}, **plan)
+assert [one["name"] for one in variants][1:] == ["tp=1", "tp=2"], variants
+assert rehearse.run(pathlib.Path("llama-2-7b-64"), tp=None) == rehearse.run("llama-2-7b-64")
+for jobs in (0, -3, 1025, 10**12):
+    try:
+        next(rehearse.sweep(tp=[1, 2], jobs=jobs, **plan))
+    except rehearse.Error as error:
+        assert error.exit_code == 64 and "from 1 to 1024" in str(error), error
+    else:
+        assert False, jobs
+)");
+}
+
 TEST_CASE("golden: Python's errors have the program's text") {
   holds(golden::scratch("python-errors"), R"(
 import subprocess, rehearse

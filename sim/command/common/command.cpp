@@ -327,6 +327,10 @@ void save(const std::string& path, std::string_view text) {
     throw Stop{exit_io, problem};
 }
 
+int jobs_of(const Options& options, int otherwise) {
+  return static_cast<int>(options.number("jobs", otherwise, 1, most_jobs));
+}
+
 void keep_file(const Options& options, const std::string& path) {
   std::error_code gone;
   const auto kind = std::filesystem::status(path, gone).type();

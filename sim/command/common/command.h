@@ -181,6 +181,11 @@ void say_written(const Globals& globals, const std::string& path, const std::str
 // Writes a whole file, or stops with exit_io.
 void save(const std::string& path, std::string_view text);
 
+// Processes or threads that a command may have at once.
+inline constexpr std::int64_t most_jobs = 1024;
+// The value of --jobs; `otherwise` without it.
+int jobs_of(const Options& options, int otherwise);
+
 // Stops if the file exists, unless --overwrite is set (the command declares it). Devices and pipes
 // are always written.
 void keep_file(const Options& options, const std::string& path);

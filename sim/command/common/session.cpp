@@ -1,5 +1,6 @@
 #include "sim/command/common/session.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -120,14 +121,17 @@ struct SweepWalk::State {
 };
 
 SweepWalk::SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
-                     const std::string& memory, bool peaks, int jobs)
+                     const std::string& memory, bool peaks, std::optional<std::int64_t> jobs)
     : state_(std::make_unique<State>()) {
+  if (jobs && (*jobs < 1 || *jobs > most_jobs))
+    throw Stop{exit_usage,
+               fmt::format("jobs takes a whole number from 1 to {}, not '{}'", most_jobs, *jobs)};
   state_->grid = need(input::load_grid(workload_path(grid), settings));
   for (const auto& machine : state_->grid.machines()) need(kept_sites().of(*machine));
   const SweepMemory how{detail_named(memory), peaks};
   state_->points = grid_points(state_->grid, kept_sites(), how);
   state_->calls.evaluate = evaluation(how);
-  state_->jobs = static_cast<std::size_t>(jobs > 0 ? jobs : cores());
+  state_->jobs = static_cast<std::size_t>(jobs.value_or(cores()));
 }
 
 SweepWalk::~SweepWalk() = default;

@@ -40,7 +40,7 @@ Share share_of(const Options& options, bool in_turns) {
     share.of_step = share.shard.has_value();
   }
   const bool in_step = study::step_shard(environment).has_value();
-  share.workers = static_cast<int>(options.number("jobs", in_step ? 1 : cores(), 1, 1024));
+  share.workers = jobs_of(options, in_step ? 1 : cores());
   return share;
 }
 

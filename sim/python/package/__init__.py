@@ -5,12 +5,14 @@
 
 The program's commands in this process: a function returns what `rehearse COMMAND --json` prints
 as `result`, plain dicts with the names of that schema (sim/formats.md). Settings are keyword
-arguments, `tp=4`; those of a block are a dict, `fabric={"oversubscription": 4}`. What the program
+arguments, `tp=4`; those of a block are a dict, `fabric={"oversubscription": 4}`. Several values are
+any iterable, `tp=[1, 2]` or `tp=range(1, 5)`; None is a setting that is not given. What the program
 refuses is an `Error` with the program's text.
 """
 
 import json
 import os
+from collections.abc import Iterable
 
 from . import _rehearse
 
@@ -58,18 +60,30 @@ def _ask(command, words):
 def _text(value):
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return ",".join(_text(one) for one in value)
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if isinstance(value, (bytes, os.PathLike)):
+        return os.fsdecode(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))  # 4.0 of a data frame is 4
+    value = _several(value)
+    return ",".join(map(_text, value)) if isinstance(value, list) else str(value)
+
+
+def _several(value):
+    """A list of what has several values; anything else as it is."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)  # its own order changes from process to process
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike, dict)):
+        return list(value)
+    return value
 
 
 def _flat(settings, block=""):
-    """(name, value) of each; of a block's with the block's name in front."""
+    """(name, value) of each that is given; of a block's with the block's name in front."""
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{block}{name}.")
-        else:
-            yield block + name, value
+        elif value is not None:
+            yield block + name, _several(value)
 
 
 def _words(settings):
@@ -215,14 +229,13 @@ def plan(model=None, cluster=None, *, megatron_args=None, gpus=None, batch=None,
 def _grid_of(settings):
     """The text of a grid: what is a list varies, the first the slowest."""
     quoted = json.dumps
-    fixed = [word for word in _words(settings)]
-    vary = ""
+    sets = vary = ""
     for name, value in _flat(settings):
-        if isinstance(value, (list, tuple)):
-            fixed.remove(f"{name}={_text(value)}")
+        if isinstance(value, list):
             rows = quoted("|".join(map(_text, value)))
             vary += f"  vary {{ keys: {quoted(name)} rows: {rows} }}\n"
-    sets = "".join(f"  set: {quoted(word)}\n" for word in fixed)
+        else:
+            sets += f"  set: {quoted(f'{name}={_text(value)}')}\n"
     return ('name: "sweep"\nbases { name: "base" plan {} }\n'
             f'families {{\n  name: "sweep"\n  base: "base"\n{sets}{vary}}}\n')
 
@@ -235,7 +248,7 @@ def sweep(grid=None, *, jobs=None, memory=None, peaks=False, **settings):
     also of plans whose tensors alone exceed the memory.
     """
     if grid is not None:
-        sweep_of = _rehearse.Sweep(_text(grid), _words(settings), memory or "", peaks, jobs or 0)
+        sweep_of = _rehearse.Sweep(_text(grid), _words(settings), memory or "", peaks, jobs)
         _document_or_nothing(sweep_of.open())
     else:
         import tempfile
@@ -244,7 +257,7 @@ def sweep(grid=None, *, jobs=None, memory=None, peaks=False, **settings):
             path = os.path.join(folder, "sweep.textproto")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(_grid_of(settings))
-            sweep_of = _rehearse.Sweep(path, [], memory or "", peaks, jobs or 0)
+            sweep_of = _rehearse.Sweep(path, [], memory or "", peaks, jobs)
             _document_or_nothing(sweep_of.open())
     return _records(sweep_of)
 

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack, Union
 
@@ -11,7 +11,7 @@ __version__: str
 
 Result = dict[str, Any]
 Scalar = Union[str, int, float, bool, "PathLike[str]"]
-Value = Union[Scalar, Sequence[Scalar], Mapping[str, "Value"]]
+Value = Union[Scalar, Iterable[Scalar], Mapping[str, "Value"]]
 
 class Error(Exception):
     exit_code: int
@@ -47,7 +47,7 @@ def whatif(
 def validate(
     *tables: Name,
     where: Mapping[str, Scalar] | None = None,
-    by: str | Sequence[str] = (),
+    by: str | Iterable[str] = (),
     jobs: int | None = None,
 ) -> Result: ...
 def compare(
@@ -81,7 +81,7 @@ def plan(
     cluster: Name | None = None,
     *,
     megatron_args: Name | None = None,
-    gpus: int | Sequence[int] | None = None,
+    gpus: int | Iterable[int] | None = None,
     batch: int | None = None,
     sequence: int | None = None,
     objective: str | None = None,
