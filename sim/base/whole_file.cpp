@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -66,6 +67,20 @@ void sync_folder(const std::string& path) {
   ::close(descriptor);
 }
 
+// The descriptor of this process that a path names by way of /dev/stdout, /dev/fd or /proc; -1 for
+// other paths.
+int own_descriptor(fs::path path) {
+  constexpr int most_links = 40;  // as the system allows
+  std::error_code error;
+  const fs::path own = fs::canonical("/proc/self/fd", error);
+  for (int i = 0; i < most_links && !error && fs::is_symlink(path, error); ++i) {
+    const fs::path folder = fs::weakly_canonical(fs::absolute(path, error).parent_path(), error);
+    if (folder == own) return std::atoi(path.filename().c_str());
+    path = folder / fs::read_symlink(path, error);  // an absolute link replaces the folder
+  }
+  return -1;
+}
+
 }  // namespace
 
 int write_all(int descriptor, std::string_view bytes) {
@@ -94,6 +109,11 @@ std::string WholeFile::open(const std::string& path) {
   temporary_.clear();
   nameless_ = false;
   problem_.clear();
+  // What a shell redirected is continued where it stands, and not replaced.
+  if (const int own = own_descriptor(path); own >= 0) {
+    descriptor_ = ::fcntl(own, F_DUPFD_CLOEXEC, 0);
+    return descriptor_ < 0 ? problem_ = problem(errno) : "";
+  }
   struct stat old {};
   const bool exists = ::stat(path.c_str(), &old) == 0;
   if (!exists && errno != ENOENT) return problem_ = problem(errno);
@@ -106,6 +126,8 @@ std::string WholeFile::open(const std::string& path) {
   if (unresolved) return problem_ = problem(unresolved.value());
   if (exists && ::access(path.c_str(), W_OK) != 0) return problem_ = problem(errno);
   open_temporary();
+  if (descriptor_ < 0 && exists && (errno == EACCES || errno == EROFS))
+    return problem_ = problem(errno) + " for its folder, where the new file is written first";
   if (descriptor_ < 0) return problem_ = problem(errno);
   if (exists && ::fchmod(descriptor_, old.st_mode & 07777) != 0) return problem_ = problem(errno);
   return "";

@@ -6,7 +6,8 @@
 // leave NAME.PID.new. All writers of results use this class: documents, traces, pictures, records
 // and the network cache.
 //
-// Special files (/dev/stdout, /dev/full, pipes) are written directly. A symbolic link stays, and
+// Special files (/dev/full, pipes) are written directly, and descriptors of this process
+// (/dev/stdout, /dev/fd/3) where they stand: `>> log` stays whole. A symbolic link stays, and
 // the file that it names is replaced. The new file keeps the permissions of the old one.
 //
 // Functions return "" or the error: the file and the system's reason ("results.csv: No space left

@@ -1,14 +1,17 @@
 #include "sim/library/rehearse.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <filesystem>
-#include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
 #include "sim/base/program_files.h"
+#include "sim/base/turn.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
 
@@ -42,8 +45,12 @@ void find_program() {
 }  // namespace
 
 Reply ask(const std::string& command, const std::vector<std::string>& arguments) {
-  static std::mutex turn;
-  const std::lock_guard alone(turn);
+  std::optional<sim::Turn> alone;
+  try {
+    alone.emplace();
+  } catch (const std::runtime_error& torn) {
+    return {sim::command::exit_system, "", fmt::format("rehearse: {}\n", torn.what())};
+  }
   static const bool ready = [] {
     find_program();
     sim::command::leave_interrupts_to(interrupted);

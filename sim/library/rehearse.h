@@ -12,7 +12,8 @@
 //
 // Invariants
 //  (1) No function throws on bad input, prints, or ends the process.
-//  (2) Calls run one at a time; a call from another thread waits for its turn.
+//  (2) Calls run one at a time; a call from another thread waits for its turn. A process that was
+//      forked during a call of another thread gets code 71.
 #pragma once
 
 #include <string>

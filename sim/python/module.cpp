@@ -8,15 +8,13 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 
 #include "sim/base/program_files.h"
+#include "sim/base/turn.h"
 #include "sim/base/version.h"
 #include "sim/command/common/interrupt.h"
 #include "sim/command/common/session.h"
@@ -26,8 +24,6 @@ namespace command = sim::command;
 
 namespace {
 
-std::mutex turn;
-std::atomic<std::thread::id> at_work;            // thread that runs a command
 pid_t owner = 0;                                 // a worker process has no interpreter
 std::optional<py::error_already_set> raised_by;  // exception of a signal handler
 
@@ -44,18 +40,15 @@ bool signalled() {
 command::Reply take_turn(const std::function<command::Reply()>& function) {
   command::Reply reply;
   std::optional<py::error_already_set> raised;
-  // Clusters and captured output belong to one command at a time.
-  if (at_work == std::this_thread::get_id())
+  if (sim::Turn::is_mine())
     throw std::runtime_error(
         "rehearse is at work: a signal's handler cannot ask it; ask where the call has ended");
   {
     const py::gil_scoped_release work;
-    const std::lock_guard alone(turn);
-    at_work = std::this_thread::get_id();
+    const sim::Turn alone;  // clusters and captured output belong to one command at a time
     owner = ::getpid();
     reply = function();
     signalled();
-    at_work = std::thread::id();
     const py::gil_scoped_acquire lock;
     raised.swap(raised_by);
   }

@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 
 from setuptools import Distribution, setup
@@ -33,6 +34,11 @@ class Build(build_py):
         module = BUILD / "python" / "rehearse" / f"_rehearse{sysconfig.get_config_var('EXT_SUFFIX')}"
         if not GIVEN:  # the launcher brings the build up to date, or does nothing
             subprocess.run([str(ROOT / "rehearse"), "--version"], check=True)
+        if not module.is_file() and not GIVEN:  # the build took another Python than this one
+            configure = ["cmake", "-S", ROOT, "-B", BUILD]
+            subprocess.run([*configure, f"-DPython3_EXECUTABLE={sys.executable}"], check=True)
+            subprocess.run(["ninja", "-C", BUILD, "python-module"], check=True)
+            subprocess.run([*configure, "-U", "*Python3*"], check=True)  # as ./rehearse has it
         if not module.is_file():
             raise SystemExit(f"the build has no {module.name}: install pybind11-dev and python3-dev, "
                              f"and use the Python that {BUILD}/configure.log names")

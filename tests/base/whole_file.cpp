@@ -1,7 +1,9 @@
 // whole_file.cpp — a file is there with its whole content, or the old one stays.
 #include "sim/base/whole_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -82,6 +84,24 @@ TEST_CASE("whole_file: a link stays, and permissions stay") {
   CHECK(text_of(folder / "file") == "new");
   CHECK(fs::status(folder / "file").permissions() ==
         (fs::perms::owner_read | fs::perms::owner_write));
+}
+
+TEST_CASE("whole_file: a descriptor of this process is continued where it stands") {
+  const fs::path folder = fresh_folder("whole_descriptor");
+  const std::string path = (folder / "log").string(), link = (folder / "link").string();
+  std::ofstream(path) << "kept\n";
+  const int log = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  REQUIRE(log >= 0);
+  const std::string own = "/dev/fd/" + std::to_string(log);
+  fs::create_symlink(own, link);
+  CHECK(sim::write_whole(own, "one\n").empty());
+  CHECK(sim::write_whole("/proc/self/fd/" + std::to_string(log), "two\n").empty());
+  CHECK(sim::write_whole(link, "three\n").empty());
+  CHECK(text_of(path) == "kept\none\ntwo\nthree\n");
+  CHECK(fs::is_symlink(link));
+  ::close(log);
+  CHECK_FALSE(sim::write_whole(own, "four\n").empty());
+  CHECK(files_in(folder) == 2);
 }
 
 TEST_CASE("whole_file: names of 255 bytes, full devices, loops of links and missing folders") {

@@ -167,11 +167,13 @@ TEST_CASE("golden: a build goes without optional packages, and says what is left
 TEST_CASE("golden: missing packages are installed by root and asked for from others") {
   const Repository repository("packages");
   script(repository.folder + "/bin/dpkg-query",
-         "for last; do :; done; [ \"$last\" = catch2 ] || echo installed\n");
+         "for last; do :; done; [ \"$last\" = libfmt-dev ] || [ \"$last\" = catch2 ] || "
+         "echo installed\n");
   script(repository.folder + "/bin/id", "echo 0\n");
   repository.start("'a b/rehearse' list");
   CHECK(repository.calls() ==
-        "apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends catch2\n" +
+        "apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends libfmt-dev "
+        "catch2\n" +
             built);
 
   const Repository other("no-root");
@@ -184,10 +186,15 @@ TEST_CASE("golden: missing packages are installed by root and asked for from oth
                                                                : std::string("/usr/bin/") + tool,
                        other.folder + "/bin/" + tool);
   }
-  const golden::Finished refused = run("PATH=\"$PWD/bin\"; 'a b/rehearse' list", other.folder);
-  CHECK(refused.code == 66);
-  CHECK(refused.err.find("only root may install them: apt-get install catch2") !=
-        std::string::npos);
+  // The program can be built without Catch2, and the tests cannot.
+  for (const auto& [command, missing] :
+       {std::pair{"list", "libfmt-dev\n"}, std::pair{"test", "libfmt-dev catch2\n"}}) {
+    const golden::Finished refused =
+        run(std::string("PATH=\"$PWD/bin\"; 'a b/rehearse' ") + command, other.folder);
+    CHECK(refused.code == 66);
+    CHECK(refused.err.find(std::string("only root may install them: apt-get install ") + missing) !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("golden: the launcher's test command ends with what ctest says") {

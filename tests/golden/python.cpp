@@ -163,6 +163,55 @@ for jobs in (0, -3, 1025, 10**12):
 )");
 }
 
+TEST_CASE("golden: Python's errors cross processes, and a fork during a question is told") {
+  holds(golden::scratch("python-processes"), R"(
+import multiprocessing, os, pickle, threading, time, rehearse
+
+def ask(tp):
+    return rehearse.run("llama-2-7b-64", tp=tp)["step_time_ps"]
+
+try:
+    ask(3)
+except rehearse.Error as error:
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.exit_code, again.problems) == (
+        str(error), error.exit_code, error.problems)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(ask, [2, 4]) == [ask(2), ask(4)]
+    try:
+        pool.map(ask, [2, 3])
+    except rehearse.Error as error:
+        assert error.exit_code == 65
+    else:
+        assert False
+
+# A thread asks; a process forked meanwhile is told, and does not wait for ever.
+begun, ended = threading.Event(), []
+def many():
+    begun.set()
+    ended.extend(rehearse.sweep(model="llama-2-7b", cluster="dgx-h100", gpus=64, jobs=1,
+                                global_batch=256, sequence=4096, tp=[1, 2, 4, 8], micro_batch=[1, 2]))
+thread = threading.Thread(target=many)
+thread.start()
+begun.wait()
+told = 0
+while thread.is_alive():
+    child = os.fork()
+    if child == 0:
+        try:
+            ask(2)
+            os._exit(0)
+        except RuntimeError as error:
+            os._exit(7 if "when this process was forked" in str(error) else 1)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 7), status
+    told += status == 7
+    time.sleep(0.01)
+thread.join()
+assert told > 0 and len(ended) == 8
+)");
+}
+
 TEST_CASE("golden: Python's errors have the program's text") {
   holds(golden::scratch("python-errors"), R"(
 import subprocess, rehearse

@@ -757,3 +757,24 @@ TEST_CASE("launch: the corpus of the fuzz target is read in bounded time, by eve
   }
   CHECK(files >= 9);
 }
+
+TEST_CASE("launch: what lies beyond the limits of following is said, and refused where it trains") {
+  support::Scratch scratch;
+  std::string items, nested_begin, nested_end;
+  for (int i = 0; i < 1001; ++i) items += " " + std::to_string(i);
+  for (int i = 0; i < 30; ++i) {
+    nested_begin += "if true; then\n";
+    nested_end += "fi\n";
+  }
+  const auto read = [&](const std::string& text) {
+    return load_megatron(scratch.write("t.sh", text), {"cluster=dgx-h100"});
+  };
+  const auto looped = read("N=0\nfor i in" + items + "; do N=$((N+1)); done\n" + gpt + "\n");
+  REQUIRE(looped);
+  CHECK(contains(notes(looped), "t.sh:2:1: a loop of more than 1000 rounds: the rest is not"));
+  CHECK(notes(read(gpt)).find("is not followed") == std::string::npos);
+  std::string words;
+  for (int i = 0; i < 25'000; ++i) words += "A=1\n";
+  CHECK(contains(problems(read(words + gpt)), "t.sh:20000:1: more than 20000 commands: the rest"));
+  CHECK(contains(problems(read(nested_begin + gpt + "\n" + nested_end)), "levels deep: the rest"));
+}

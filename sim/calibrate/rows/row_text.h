@@ -14,7 +14,7 @@ namespace sim::calibrate {
 
 // The whole number at the start of a cell: "80GB", "1024.0" and "81559 MiB" have one, "" has none.
 std::optional<std::int64_t> leading_number(std::string_view text);
-// The number in a cell that contains only a number.
+// The finite number in a cell that contains only a number.
 std::optional<double> number(std::string_view text);
 
 // The JSON object of the column `extra`; an empty object if it is blank or not an object.

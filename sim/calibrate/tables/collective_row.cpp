@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/ascii.h"
+#include "sim/base/brief.h"
 #include "sim/calibrate/rows/row_text.h"
 
 namespace sim::calibrate {
@@ -57,7 +58,7 @@ std::string read_settings(const std::string& algorithm, CollectiveRow& out) {
   out.without_nvls = contains(algorithm, "NVLS disabled");
   if (plain == "Ring" || plain == "Tree" || plain == "NVLS") out.forced = plain;
   if (!plain.empty() && plain != "auto" && out.forced.empty())
-    return "algorithm '" + algorithm + "' is not known";
+    return "algorithm '" + brief(algorithm) + "' is not known";
   const std::size_t setting = algorithm.find("NCCL_");
   if (setting == std::string::npos) return "";
   return "a setting of NCCL that is not modelled: " + algorithm.substr(setting, 80);
@@ -101,7 +102,7 @@ CollectiveRow collective_row(const input::TableRow& row) {
       contains(text("notes") + text("algo"), "host-timed") || contains(text("notes"), "bench.py");
   const std::optional<Kind> kind = kind_of(text("collective"));
   if (!kind) {
-    out.reason = "collective '" + text("collective") + "' is not compared";
+    out.reason = "collective '" + brief(text("collective")) + "' is not compared";
     return out;
   }
   out.kind = *kind;

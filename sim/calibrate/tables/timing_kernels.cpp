@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/brief.h"
+
 namespace sim::calibrate {
 
 using model::GemmRole;
@@ -11,7 +13,7 @@ using model::OperationKind;
 answer::Site* site_of(const std::string& gpu, answer::Sites& sites, Timing& timing) {
   const std::string cluster = cluster_of_gpu(gpu);
   if (cluster.empty()) {
-    timing.reason = "GPU '" + gpu + "' has no profile";
+    timing.reason = "GPU '" + brief(gpu) + "' has no profile";
     return nullptr;
   }
   const Result<answer::Site*> site = sites.find(cluster);

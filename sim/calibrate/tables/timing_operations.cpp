@@ -22,6 +22,7 @@
 // not compared either.
 #include <fmt/format.h>
 
+#include "sim/base/brief.h"
 #include "sim/calibrate/tables/timing_kernels.h"
 #include "sim/program/layers/attention/attention.h"
 
@@ -252,7 +253,7 @@ void time_operations(const input::TableRow& row, answer::Sites& sites, std::vect
     l.vocab = std::max<std::int64_t>(l.vocab / l.tp, 1);
     Work work;
     if (!work_of(op, l, backward, work)) {
-      t.reason = "the kernels of '" + op + "' are not known";
+      t.reason = "the kernels of '" + brief(op) + "' are not known";
       continue;
     }
     if (l.tp > 1 && work.communicates) {

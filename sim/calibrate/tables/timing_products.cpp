@@ -4,6 +4,7 @@
 
 #include <regex>
 
+#include "sim/base/brief.h"
 #include "sim/calibrate/tables/timing_kernels.h"
 
 namespace sim::calibrate {
@@ -167,7 +168,7 @@ void time_products(const input::TableRow& row, answer::Sites& sites, std::vector
   } else if (kernel == "attention" || kernel.starts_with("sdp_")) {
     attention(row, *site, t);
   } else {
-    t.reason = "kernel '" + kernel + "' is not known";
+    t.reason = "kernel '" + brief(kernel) + "' is not known";
   }
 }
 

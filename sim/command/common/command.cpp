@@ -14,6 +14,7 @@
 #include <sstream>
 #include <utility>
 
+#include "sim/base/brief.h"
 #include "sim/base/outputs.h"
 #include "sim/base/text.h"
 #include "sim/command/common/heartbeat.h"
@@ -400,10 +401,11 @@ output::Json problems_json(const Diagnostics& problems) {
 }
 
 int report_stop(const Stop& stop, bool json) {
-  if (!stop.message.empty()) note("rehearse: " + stop.message);
+  const std::string message = with_brief_quotes(stop.message);
+  if (!message.empty()) note("rehearse: " + message);
   if (!json || stop.code == exit_yes) return stop.code;
   Diagnostics problems = std::exchange(complaints(), {});
-  if (!stop.message.empty()) problems.push_back({"", stop.message});
+  if (!message.empty()) problems.push_back({"", message});
   const output::Json document =
       output::document("error", {{"exit_code", stop.code}, {"problems", problems_json(problems)}});
   // Invalid UTF-8 in names and files is replaced.
@@ -419,8 +421,9 @@ int report_stop(const Stop& stop, bool json) {
 
 int complain(const Diagnostics& problems) {
   bool data = false;
-  complaints().insert(complaints().end(), problems.begin(), problems.end());
-  for (const Diagnostic& problem : problems) {
+  for (Diagnostic problem : problems) {
+    problem.message = with_brief_quotes(problem.message);
+    complaints().push_back(problem);
     note((problem.where.empty() ? "rehearse" : problem.where) + ": error: " + problem.message);
     data = data || problem.fault == Fault::data;
   }

@@ -119,7 +119,13 @@ void read_offload(DeepSpeedConfig& config, const std::string& text, const std::s
   config.offloads_optimizer = true;
   if (const LaunchValue* ratio = config.find("zero_optimization.offload_optimizer.ratio")) {
     const std::string& word = ratio->text();
-    std::from_chars(word.data(), word.data() + word.size(), config.offload_ratio);
+    double& share = config.offload_ratio;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), share);
+    if (error != std::errc{} || end != word.data() + word.size() || !(share >= 0 && share <= 1))
+      config.problems.push_back(
+          {place_in(text, path, *ratio),
+           fmt::format("offload_optimizer: ratio is '{}'; it is a number from 0 to 1",
+                       word.substr(0, 40))});
   }
 }
 

@@ -31,6 +31,21 @@ bool says(const MegatronArguments& arguments, std::string_view field) {
   });
 }
 
+// Says that a part of the script was not followed: a problem where no command trains, else a note.
+void note_limit(const shell::Script& script, bool trains_not, const std::string& text,
+                const std::string& path, MegatronArguments& arguments) {
+  if (!script.limit) return;
+  const shell::TextPosition at = shell::place(text, script.limit->at);
+  const std::string where = fmt::format("{}:{}:{}", path, at.line, at.column);
+  const std::string what = fmt::format(
+      "{}: the rest is not followed; write the training command into a script of its own",
+      script.limit->what);
+  if (trains_not)
+    arguments.problems.push_back({where, what});
+  else
+    arguments.notes.push_back(where + ": " + what);
+}
+
 }  // namespace
 
 shell::Script follow_script(const std::string& text, const std::string& path,
@@ -42,6 +57,7 @@ MegatronArguments read_megatron(const std::string& text, const std::string& path
   const shell::Script script = follow_script(text, path);
   const Launch launch = find_launch(script);
   MegatronArguments base = Translator(launch, script, text, path).run();
+  note_limit(script, launch.program.empty(), text, path, base);
   // Decide each unknown condition the other way, one at a time, to see whether it matters.
   constexpr std::size_t most = 16;
   std::size_t tried = 0;

@@ -30,6 +30,9 @@ class Error(Exception):
         self.exit_code = exit_code
         self.problems = problems
 
+    def __reduce__(self):  # processes of a pool hand it over
+        return Error, (str(self), self.exit_code, self.problems)
+
 
 def _program_folder():
     """Where the program stands: beside this package in a build folder, or installed."""
@@ -54,7 +57,8 @@ def _document(said):
 
 
 def _ask(command, words):
-    return _document(_rehearse.ask(command, words))["result"]
+    # Names of files are bytes, whatever the locale.
+    return _document(_rehearse.ask(command, [os.fsencode(word) for word in words]))["result"]
 
 
 def _text(value):
@@ -118,6 +122,8 @@ def run(plan=None, *, timelines=False, kernels=False, fixes=False, method=None, 
     ("passes") and, for each rank class, of memory over time ("memory"). With `kernels` it has
     "kernels" and "collectives": lists of dicts, of the first rank of each stage.
     """
+    if timelines:
+        import numpy  # noqa: F401  (without it, no run is needed to say so)
     words = _options({"timelines": timelines, "kernels": kernels, "fixes": fixes,
                       "method": method, "network": network, "steps": steps, "memory": memory})
     words += ([] if plan is None else [_text(plan)]) + _words(settings)
@@ -248,7 +254,8 @@ def sweep(grid=None, *, jobs=None, memory=None, peaks=False, **settings):
     also of plans whose tensors alone exceed the memory.
     """
     if grid is not None:
-        sweep_of = _rehearse.Sweep(_text(grid), _words(settings), memory or "", peaks, jobs)
+        name = os.fsencode(_text(grid))
+        sweep_of = _rehearse.Sweep(name, _words(settings), memory or "", peaks, jobs)
         _document_or_nothing(sweep_of.open())
     else:
         import tempfile

@@ -137,10 +137,10 @@ TEST_CASE("shell: files that a script reads again and again end with the bytes t
   const std::size_t most = (256 << 10) + 256 * thrice.size();
   const Script all = follow_with(thrice, "a\n", most / 3 - 100);
   CHECK(all.commands.size() == 3);
-  CHECK_FALSE(all.truncated);
+  CHECK_FALSE(all.limit);
   const Script some = follow_with(thrice, "a\n", most / 3 + 1);
   CHECK(some.commands.size() == 2);
-  CHECK(some.truncated);
+  CHECK(some.limit);
   // The directives of a submitted job count.
   const std::string job = "sbatch job.sh\n";
   const std::size_t once = (256 << 10) + 256 * job.size();

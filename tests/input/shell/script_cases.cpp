@@ -44,7 +44,7 @@ std::string told(const std::string& text) {
     all += "loop at " + std::to_string(at.line) + ":" + std::to_string(at.column) + "\n";
   }
   for (const std::string& directive : script.directives) all += directive + "\n";
-  return all + (script.truncated ? "truncated\n" : "");
+  return all + (script.limit ? "limit: " + script.limit->what + "\n" : "");
 }
 
 }  // namespace
@@ -55,20 +55,34 @@ TEST_CASE("shell: scripts come to what a shell would run") {
 
 TEST_CASE("shell: text, rounds and depth have limits, and what lies beyond is said") {
   using sim::shell::follow;
-  CHECK_FALSE(follow(std::string(sim::shell::max_text, ' ')).truncated);
-  CHECK(follow(std::string(sim::shell::max_text + 1, ' ')).truncated);
+  CHECK_FALSE(follow(std::string(sim::shell::max_text, ' ')).limit);
+  CHECK(follow(std::string(sim::shell::max_text + 1, ' ')).limit);
   std::string words, commands;
-  for (int i = 0; i < 70; ++i) words += " w";
-  CHECK(follow("for i in" + words + "; do a; done").commands.size() == 64);
-  CHECK(follow("N=x; while [ $N != y ]; do a; done").commands.size() == 64);
+  for (int i = 0; i < 1000; ++i) words += " w";
+  CHECK(follow("for i in" + words + "; do a; done").commands.size() == 1000);
+  CHECK_FALSE(follow("for i in" + words + "; do a; done").limit);
+  const std::pair<std::string, std::string> loops[] = {
+      {"b\nfor i in" + words + " w; do a; done", "a loop of more than 1000 rounds"},
+      {"N=\nwhile [ $N != y ]; do a; done", "a loop of more than 64 rounds"}};
+  for (const auto& [loop, what] : loops) {
+    const Script script = follow(loop);
+    CHECK(script.commands.size() >= 64);
+    REQUIRE(script.limit);
+    CHECK(script.limit->what == what);
+    CHECK(sim::shell::place(loop, script.limit->at).line == 2);
+  }
   // Recursion of a function ends at a limit.
   const Script deep = follow("f() { a; f; }; f");
   CHECK(deep.commands.size() > 5);
   CHECK(deep.commands.size() < 24);
+  CHECK(deep.limit);
+  std::string denied = "a";
+  for (int i = 0; i < 70; ++i) denied = "! " + denied;
+  CHECK(follow(denied).limit);
   for (int i = 0; i < 19'999; ++i) commands += "a\n";
-  CHECK_FALSE(follow(commands).truncated);
+  CHECK_FALSE(follow(commands).limit);
   CHECK(follow(commands).commands.size() == 19'999);
-  CHECK(follow(commands + "a\na\n").truncated);
+  CHECK(follow(commands + "a\na\n").limit);
   CHECK(follow(commands + "a\na\n").commands.size() == 19'999);
 }
 
@@ -77,7 +91,7 @@ TEST_CASE("shell: an expansion may make some bytes for each of the script") {
   std::string text = "X=aaaaaaaaaaaaaaaa\n";
   for (int i = 0; i < 20; ++i) text += "X=$X$X\n";
   const Script script = sim::shell::follow(text);
-  CHECK(script.truncated);
+  CHECK(script.limit);
   const std::size_t size = script.variables.at("X").at(0).text.size();
   CHECK(size <= 262144 + 256 * text.size());
   CHECK(sim::shell::follow("X=aaaa; Y=$X$X").variables.at("Y").at(0).text == "aaaaaaaa");

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 
@@ -12,7 +14,10 @@ namespace {
 
 constexpr int max_depth = 24;
 constexpr int max_steps = 20'000;
-constexpr int max_rounds = 64;  // of one loop
+constexpr int max_rounds = 1000;  // of `for`
+constexpr int max_repeats = 64;   // of `while` and `until`, whose counters are not all followed
+constexpr std::int64_t max_index = 4096;
+constexpr std::size_t max_files = 64;
 // Budget of expanded bytes: proportional to the script's size, up to a maximum.
 constexpr std::int64_t bytes_least = 256 << 10;
 constexpr std::int64_t bytes_each = 256;
@@ -41,7 +46,7 @@ class Follower {
 
   Script run(std::string_view text) {
     std::string script = clean(text.substr(0, max_text));
-    out_.truncated = text.size() > max_text;
+    if (text.size() > max_text) exceed(fmt::format("more than {} bytes", max_text), max_text);
     budget_ =
         std::min(bytes_least + bytes_each * static_cast<std::int64_t>(script.size()), bytes_most);
     directives(script);
@@ -52,11 +57,14 @@ class Follower {
       for (const Text& element : variable.elements)
         for (const Text& part : split(element)) words.push_back(environment_.word(part));
     }
-    out_.truncated = out_.truncated || budget_ <= 0 || steps_ > max_steps;
     return std::move(out_);
   }
 
  private:
+  void exceed(std::string what, std::size_t at) {
+    if (!out_.limit) out_.limit = {std::move(what), at};
+  }
+
   // Remove the bytes that encode unknown parts.
   static std::string clean(std::string_view text) {
     std::string cleaned(text);
@@ -95,10 +103,14 @@ class Follower {
   }
 
   void follow(std::string text, std::vector<std::uint32_t> places) {
-    if (depth_ >= max_depth) return;
+    const std::size_t at = places.empty() ? 0 : places.front();
+    if (depth_ >= max_depth)
+      return exceed(fmt::format("nested over {} levels deep", max_depth), at);
     sources_.push_back({std::move(text), std::move(places), {}});
     Source& source = sources_.back();
-    source.tree = parse(source.text, out_.truncated);
+    bool too_deep = false;
+    source.tree = parse(source.text, too_deep);
+    if (too_deep) exceed("nested too deep to be read", at);
     const Source* outer = source_;
     source_ = &source;
     run(source.tree);
@@ -110,7 +122,13 @@ class Follower {
   }
 
   Status run(const Node& node) {
-    if (++steps_ > max_steps || budget_ <= 0 || depth_ >= max_depth) return Status::ran;
+    if (++steps_ > max_steps || budget_ <= 0 || depth_ >= max_depth) {
+      exceed(steps_ > max_steps ? fmt::format("more than {} commands", max_steps)
+             : budget_ <= 0     ? "variables and files that grow without bound"
+                                : fmt::format("nested over {} levels deep", max_depth),
+             expander().place(node.at));
+      return Status::ran;
+    }
     ++depth_;
     const Status status = run_kind(node);
     --depth_;
@@ -189,7 +207,10 @@ class Follower {
     std::vector<Text> values = expander().fields(node.words);
     if (node.words.empty()) values = environment_.arguments;
     if (values.size() > 1) out_.loops.push_back(expander().place(node.at));
-    if (values.size() > max_rounds) values.resize(max_rounds);
+    if (values.size() > max_rounds) {
+      exceed(fmt::format("a loop of more than {} rounds", max_rounds), expander().place(node.at));
+      values.resize(max_rounds);
+    }
     for (const Text& value : values) {
       if (!node.name.empty()) environment_[node.name] = {false, {value}};
       run(node.parts.front());
@@ -200,7 +221,12 @@ class Follower {
 
   Status repeat(const Node& node) {
     const bool until = node.name == "until";
-    for (int round = 0; round < max_rounds; ++round) {
+    for (int round = 0;; ++round) {
+      if (round == max_repeats) {
+        exceed(fmt::format("a loop of more than {} rounds", max_repeats),
+               expander().place(node.at));
+        break;
+      }
       const Status status = run(node.parts[0]);
       // A loop over a program's result, or an endless loop, is followed once.
       const bool forever = status != Status::ran && node.parts[0].parts.size() == 1 &&
@@ -259,7 +285,7 @@ class Follower {
       const auto n =
           arithmetic(index.bytes, [](const std::string&) { return std::optional<std::string>(); });
       variable.array = true;
-      if (!n || *n < 0 || *n > max_rounds * max_rounds) return;
+      if (!n || *n < 0 || *n > max_index) return;
       if (variable.elements.size() <= static_cast<std::size_t>(*n))
         variable.elements.resize(static_cast<std::size_t>(*n) + 1);
       variable.elements[static_cast<std::size_t>(*n)] = value;
@@ -310,7 +336,7 @@ class Follower {
 
   // `cat <<END > file` and `echo text > file`.
   void written(const Node& node, const std::string& name, const std::vector<Text>& fields) {
-    if (node.output.text.empty() || out_.files.size() > max_rounds) return;
+    if (node.output.text.empty() || out_.files.size() > max_files) return;
     Text text;
     if (name == "cat" && !node.documents.empty()) {
       const HereDocument& document = node.documents.front();
@@ -337,7 +363,7 @@ class Follower {
       return;
     }
     budget_ -= static_cast<std::int64_t>(text->size());
-    if (budget_ <= 0) return;
+    if (budget_ <= 0) return exceed("files that are read over and over", path.at);
     if (job) {
       directives(*text);  // after the options of sbatch, which win
       set_job_variables();

@@ -9,8 +9,8 @@
 // argument is unknown. Every word lists the unknown values that it depends on.
 //
 // Invariants
-//  (1) Bounded: text, nesting, followed commands and expanded bytes have limits. Everything above
-//      them is left out, and `truncated` is set.
+//  (1) Bounded: text, nesting, rounds, followed commands and expanded bytes have limits. Everything
+//      above them is left out, and `limit` is set.
 //  (2) A condition that depends on an unknown value is `undecided`. The caller may follow the
 //      script again with the other decision.
 //
@@ -49,6 +49,12 @@ struct Undecided {
   friend bool operator==(const Undecided&, const Undecided&) = default;
 };
 
+// A limit that a script exceeds.
+struct Limit {
+  std::string what;    // "a loop of more than 1000 rounds"
+  std::size_t at = 0;  // byte offset of what is not followed to its end
+};
+
 struct Script {
   std::vector<Command> commands;                                    // in execution order
   std::map<std::string, std::vector<Word>, std::less<>> variables;  // at the end
@@ -58,7 +64,7 @@ struct Script {
   std::vector<Undecided> undecided;                       // conditions
   std::vector<std::size_t> loops;       // places of `for` loops over several words
   std::vector<std::string> directives;  // "#SBATCH --nodes=4" and similar lines
-  bool truncated = false;
+  std::optional<Limit> limit;           // the first one that was exceeded
 };
 
 // The text of a file that a script sources or submits; nothing: do not follow it.

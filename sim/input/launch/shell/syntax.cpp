@@ -167,7 +167,10 @@ class Parser {
     if (word == "!") {
       ++at_;
       node.kind = Node::Kind::negated;
-      if (++depth_ < max_depth) node.parts.push_back(command());
+      if (++depth_ < max_depth)
+        node.parts.push_back(command());
+      else
+        truncated_ = true;
       --depth_;
     } else if (word == "if") {
       at_ += 2;
@@ -198,7 +201,10 @@ class Parser {
       node.kind = Node::Kind::function;
       node.name = name;
       skip_separators();
-      if (++depth_ < max_depth) node.parts.push_back(command());
+      if (++depth_ < max_depth)
+        node.parts.push_back(command());
+      else
+        truncated_ = true;
       --depth_;
     } else {
       return simple();
