@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 
 #include "sim/allocator/options.h"
 #include "sim/base/interruption.h"
@@ -33,11 +34,20 @@ Executor::Executor(const program::Job& job, const Times& times, const Memory& me
       blocks.push_back(engine::places_tensors(options.memory) ? memory_codes_.of(block)
                                                               : &no_memory);
   }
+  // Where each rank is a class, those of one replica of a stage are next to each other.
+  const mesh::Degrees& d = job.mesh.degrees();
+  const bool all_ranks = static_cast<int>(job.classes.size()) == job.mesh.world();
+  const std::size_t most = all_ranks
+                               ? static_cast<std::size_t>(d.tp) * static_cast<std::size_t>(d.cp)
+                               : job.classes.size();
+  std::map<int, std::vector<std::vector<int>>> of_stage;
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
-    const auto stage = static_cast<std::size_t>(job.classes[c].stage);
-    if (of_stage_.size() <= stage) of_stage_.resize(stage + 1);
-    of_stage_[stage].push_back(static_cast<int>(c));
+    auto& groups = of_stage[job.classes[c].stage];
+    if (groups.empty() || groups.back().size() == most) groups.emplace_back();
+    groups.back().push_back(static_cast<int>(c));
   }
+  for (auto& [stage, groups] : of_stage)
+    for (std::vector<int>& group : groups) groups_.push_back(std::move(group));
 }
 
 void Executor::note_met(RankState& r, Stream communicator, Time post, const Ends& ends) {
@@ -284,17 +294,17 @@ bool Executor::execute(int c, RankState& r, const Instruction& i, const MemoryCo
 }
 
 // Runs until all classes wait. A waiting class is checked again after its own progress, or after
-// another class posts something for it. The classes of one stage take turns first: they exchange
+// another class posts something for it. The classes of one group take turns first: they exchange
 // most, and their data is in the CPU's caches.
 void Executor::drive() {
   due_.assign(ranks_.size(), true);
   do {
     for (bool any = true; any;) {
       any = false;
-      for (const std::vector<int>& stage : of_stage_) {
+      for (const std::vector<int>& group : groups_) {
         for (bool again = true; again;) {
           again = false;
-          for (const int c : stage) {
+          for (const int c : group) {
             const auto own = static_cast<std::size_t>(c);
             if (!due_[own]) continue;
             stay_interruptible();

@@ -134,7 +134,7 @@ class Executor {
   DataWaits data_waits_{times_.loader};
   std::vector<std::unique_ptr<RankState>> ranks_;
   Peers peers_;
-  std::vector<std::vector<int>> of_stage_;  // classes, by stage
+  std::vector<std::vector<int>> groups_;  // classes that exchange most, by stage
   std::vector<char> due_;                   // by class: something that it may wait for has happened
   MemoryCodes memory_codes_;
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]

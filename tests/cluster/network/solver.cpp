@@ -193,9 +193,9 @@ TEST_CASE("network: a missing helper is an error value that says what to do") {
 TEST_CASE("network: a helper that dies or babbles or is silent is an error value and no hang") {
   Folder folder;
   SolverOptions options = plain();
-  const auto message = [&](const char* body) {
+  const auto message = [&](const char* body, int patience_ms = 60'000) {
     options.helper = script(folder, body);
-    options.patience = std::chrono::milliseconds(300);
+    options.patience = std::chrono::milliseconds(patience_ms);
     const auto answer = Solver(options).solve(uneven());
     REQUIRE_FALSE(answer);
     return answer.errors()[0].message;
@@ -203,7 +203,7 @@ TEST_CASE("network: a helper that dies or babbles or is silent is an error value
   CHECK(message("exit 3").find("died") != std::string::npos);
   CHECK(message("head -c 10 >/dev/null; echo 'Segmentation fault'").find("frames") !=
         std::string::npos);
-  CHECK(message("exec sleep 20").find("in time") != std::string::npos);
+  CHECK(message("exec sleep 20", 300).find("in time") != std::string::npos);
 }
 
 TEST_CASE("network: a helper that was killed between questions is started once more") {
