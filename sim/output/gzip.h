@@ -1,5 +1,5 @@
-// gzip.h — compresses what is written to a file whose name ends in .gz. output.h calls it; browsers,
-// ui.perfetto.dev and pandas read such files as they are.
+// gzip.h — compresses what is written to a file whose name ends in .gz. output.h calls it;
+// browsers, ui.perfetto.dev and pandas read such files as they are.
 //
 // Invariant: the same bytes give the same compressed bytes (no time and no name in the header).
 //

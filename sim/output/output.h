@@ -1,5 +1,5 @@
-// output.h — writes files that are complete or not there (base/whole_file.h). A file whose name ends
-// in .gz is compressed.
+// output.h — writes files that are complete or not there (base/whole_file.h). A file whose name
+// ends in .gz is compressed.
 //
 // Functions return "" or the error: the file and the system's reason ("results.csv: No space left
 // on device").

@@ -184,6 +184,18 @@ TEST_CASE("golden: a results.csv without records is of other work, and manual pa
   CHECK(text_of(folder + "/out/results.csv") != "mine\n");
 }
 
+TEST_CASE("golden: an output's name that looks like an option or a forgotten one is refused") {
+  const std::string folder = golden::scratch("odd-names");
+  for (const char* words : {"--json", "-x", "-", "=out"}) {
+    const golden::Finished finished =
+        run(std::string("./rehearse topo export dgx-h100 -o ") + words, folder);
+    INFO(finished.err);
+    CHECK(finished.code == 64);
+    CHECK(has(finished.err, std::string("'./") + words + "'"));
+  }
+  CHECK(run("./rehearse topo export dgx-h100 -q -o ./-x && ls ./-x", folder).code == 0);
+}
+
 TEST_CASE("golden: a file that cannot be written is refused with what the system says") {
   const std::string folder = golden::scratch("closed");
   fs::create_symlink("loop", folder + "/loop");

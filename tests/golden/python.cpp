@@ -190,7 +190,8 @@ begun, ended = threading.Event(), []
 def many():
     begun.set()
     ended.extend(rehearse.sweep(model="llama-2-7b", cluster="dgx-h100", gpus=64, jobs=1,
-                                global_batch=256, sequence=4096, tp=[1, 2, 4, 8], micro_batch=[1, 2]))
+                                global_batch=256, sequence=4096, tp=[1, 2, 4, 8],
+                                micro_batch=[1, 2]))
 thread = threading.Thread(target=many)
 thread.start()
 begun.wait()

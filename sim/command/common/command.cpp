@@ -112,6 +112,10 @@ void Options::declare_outputs() const {
                          row.placeholder, text(row.name), text(row.name)));
   for (const std::string& name : outputs_) {
     if (!has(name)) continue;
+    if (const std::string given = text(name); given.starts_with('-') || given.starts_with('='))
+      refuse(
+          fmt::format("--{}: '{}' looks like no name; write './{}' for such a file, or /dev/stdout",
+                      name, given, given));
     std::error_code gone;
     const fs::path path = fs::absolute(text(name), gone).lexically_normal();
     if (gone)

@@ -45,8 +45,8 @@ const input::RunResiduals& kept_residuals();
 // Evaluates the points of a grid one after another, as `rehearse sweep` does.
 class SweepWalk {
  public:
-  // `peaks`: as `sweep --peaks`. `jobs`: the number of processes, by default the cores; 1: only this
-  // one. Throws Stop.
+  // `peaks`: as `sweep --peaks`. `jobs`: the number of processes, by default the cores; 1: this one
+  // alone. Throws Stop.
   SweepWalk(const std::string& grid, const std::vector<std::string>& settings,
             const std::string& memory, bool peaks, std::optional<std::int64_t> jobs);
   ~SweepWalk();

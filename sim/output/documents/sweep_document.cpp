@@ -85,8 +85,8 @@ std::vector<Column> settings_shown(const std::vector<Json>& records, bool of_pag
   return all;
 }
 
-// A setting as the record's own words have it, which can be pasted; a point's name has no "-" in its
-// values. Without such words it is the one of the name.
+// A setting as the record's own words have it, which can be pasted; a point's name has no "-" in
+// its values. Without such words it is the one of the name.
 std::string as_asked(const std::vector<std::string>& words, const std::string& of_name) {
   const std::string key = of_name.substr(0, of_name.find('=') + 1);
   const auto found =

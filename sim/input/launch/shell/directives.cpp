@@ -119,6 +119,16 @@ void read_directive(std::string_view line, JobRequest& job) {
 
 }  // namespace
 
+void add_directives(const std::string& script, std::vector<std::string>& to) {
+  for (std::size_t line = 0; line < script.size();) {
+    const std::size_t end = std::min(script.find('\n', line), script.size());
+    const std::string text = script.substr(line, end - line);
+    if (text.starts_with('#') && !text.starts_with("#!") && !text.starts_with("# "))
+      to.push_back(text);
+    line = end + 1;
+  }
+}
+
 JobRequest job_request(const std::vector<std::string>& directives) {
   JobRequest job;
   for (const std::string& line : directives) read_directive(line, job);

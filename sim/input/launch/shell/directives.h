@@ -25,6 +25,9 @@ struct JobRequest {
   std::int64_t cpus_per_task = 0;
 };
 
+// Adds the lines of a script that may be directives: comments without a blank behind the "#".
+void add_directives(const std::string& script, std::vector<std::string>& to);
+
 // Reads "#SBATCH --nodes=4", "#PBS -l select=16:ngpus=8", "#$ -l rt_F=16", "#BSUB -nnodes 4",
 // "#PJM -L node=8". The first one of its kind counts: options of the command
 // that submits a job come first.

@@ -79,6 +79,18 @@ std::size_t read_set(std::string_view pattern, std::size_t at, char c, bool& in)
 
 }  // namespace
 
+std::vector<Text> Text::parts() const {
+  constexpr std::string_view blanks = " \t\r\n";
+  std::vector<Text> all;
+  for (std::size_t i = 0; i < bytes.size();) {
+    const std::size_t start = bytes.find_first_not_of(blanks, i);
+    if (start == std::string::npos) break;
+    i = std::min(bytes.find_first_of(blanks, start), bytes.size());
+    all.push_back(part(start, i - start));
+  }
+  return all;
+}
+
 bool matches(std::string_view text, std::string_view pattern) {
   std::size_t t = 0, p = 0, star = std::string_view::npos, retry = 0;
   while (t < text.size()) {

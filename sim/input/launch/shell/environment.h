@@ -42,6 +42,7 @@ struct Text {
     text.at.assign(first, first + static_cast<std::ptrdiff_t>(text.bytes.size()));
     return text;
   }
+  std::vector<Text> parts() const;  // between blanks and ends of lines
   bool unknown() const { return bytes.find('\x01') != std::string::npos; }
 };
 

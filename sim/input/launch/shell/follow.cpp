@@ -49,13 +49,13 @@ class Follower {
     if (text.size() > max_text) exceed(fmt::format("more than {} bytes", max_text), max_text);
     budget_ =
         std::min(bytes_least + bytes_each * static_cast<std::int64_t>(script.size()), bytes_most);
-    directives(script);
+    add_directives(script, out_.directives);
     set_job_variables();
     follow(std::move(script), {});
     for (const auto& [name, variable] : environment_.all()) {
       std::vector<Word>& words = out_.variables[name];
       for (const Text& element : variable.elements)
-        for (const Text& part : split(element)) words.push_back(environment_.word(part));
+        for (const Text& part : element.parts()) words.push_back(environment_.word(part));
     }
     return std::move(out_);
   }
@@ -73,15 +73,6 @@ class Follower {
     return cleaned;
   }
 
-  void directives(const std::string& text) {
-    for (std::size_t line = 0; line < text.size();) {
-      const std::size_t end = std::min(text.find('\n', line), text.size());
-      if (text[line] == '#' && text.compare(line, 2, "#!") != 0 && text.compare(line, 2, "# ") != 0)
-        out_.directives.push_back(text.substr(line, end - line));
-      line = end + 1;
-    }
-  }
-
   // Variables that the batch system sets. They have the place of the script's first byte.
   void set_job_variables() {
     for (const auto& [name, value] : job_variables(out_.directives)) {
@@ -89,17 +80,6 @@ class Follower {
       text.put(std::string_view(value), 0);
       environment_[name].elements = {text};
     }
-  }
-
-  static std::vector<Text> split(const Text& text) {
-    std::vector<Text> parts;
-    for (std::size_t i = 0; i < text.bytes.size();) {
-      const std::size_t start = text.bytes.find_first_not_of(" \t\r\n", i);
-      if (start == std::string::npos) break;
-      i = std::min(text.bytes.find_first_of(" \t\r\n", start), text.bytes.size());
-      parts.push_back(text.part(start, i - start));
-    }
-    return parts;
   }
 
   void follow(std::string text, std::vector<std::uint32_t> places) {
@@ -365,7 +345,7 @@ class Follower {
     budget_ -= static_cast<std::int64_t>(text->size());
     if (budget_ <= 0) return exceed("files that are read over and over", path.at);
     if (job) {
-      directives(*text);  // after the options of sbatch, which win
+      add_directives(*text, out_.directives);  // after the options of sbatch, which win
       set_job_variables();
     }
     std::vector<std::uint32_t> places(text->size(), static_cast<std::uint32_t>(path.at));
