@@ -109,7 +109,7 @@ std::string WholeFile::open(const std::string& path) {
   temporary_.clear();
   nameless_ = false;
   problem_.clear();
-  // What a shell redirected is continued where it stands, and not replaced.
+  // A file that a shell redirected is written on where it stands, and not replaced.
   if (const int own = own_descriptor(path); own >= 0) {
     descriptor_ = ::fcntl(own, F_DUPFD_CLOEXEC, 0);
     return descriptor_ < 0 ? problem_ = problem(errno) : "";

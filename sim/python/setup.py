@@ -35,10 +35,10 @@ class Build(build_py):
         if not GIVEN:  # the launcher brings the build up to date, or does nothing
             subprocess.run([str(ROOT / "rehearse"), "--version"], check=True)
         if not module.is_file() and not GIVEN:  # the build took another Python than this one
-            configure = ["cmake", "-S", ROOT, "-B", BUILD]
+            configure = ["cmake", "-S", ROOT, "-B", BUILD, "-U", "*Python3*"]
             subprocess.run([*configure, f"-DPython3_EXECUTABLE={sys.executable}"], check=True)
             subprocess.run(["ninja", "-C", BUILD, "python-module"], check=True)
-            subprocess.run([*configure, "-U", "*Python3*"], check=True)  # as ./rehearse has it
+            subprocess.run(configure, check=True)  # as ./rehearse has it
         if not module.is_file():
             raise SystemExit(f"the build has no {module.name}: install pybind11-dev and python3-dev, "
                              f"and use the Python that {BUILD}/configure.log names")

@@ -90,7 +90,7 @@ const std::string& text_in(const input::TableRow& row, std::string_view column) 
 
 std::optional<double> positive_in(const input::TableRow& row, std::string_view column) {
   const std::optional<double> value = number(text_in(row, column));
-  return value && *value > 0 && std::isfinite(*value) ? value : std::nullopt;
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 std::span<const MeasuredTable> measured_tables() {
@@ -131,9 +131,9 @@ Diagnostics cell_problems(const input::Table& table) {
       if (!has_unit(column)) continue;
       const std::string& text = text_in(row, column);
       const std::optional<double> value = number(text);
-      const bool word =
-          !text.empty() && !value && std::isalpha(static_cast<unsigned char>(text[0]));
-      if (text.empty() || word || (value && *value >= 0 && std::isfinite(*value))) continue;
+      const bool word = !text.empty() && !value && !is_not_finite(text) &&
+                        std::isalpha(static_cast<unsigned char>(text[0]));
+      if (text.empty() || word || (value && *value >= 0)) continue;
       problems.push_back(
           {fmt::format("{}:{}", table.path, row.line),
            fmt::format("{} '{}' is not a number of zero or more; leave it blank where it "

@@ -34,7 +34,7 @@ Executor::Executor(const program::Job& job, const Times& times, const Memory& me
       blocks.push_back(engine::places_tensors(options.memory) ? memory_codes_.of(block)
                                                               : &no_memory);
   }
-  // Where each rank is a class, those of one replica of a stage are next to each other.
+  // If each rank is a class, the ranks of one replica of a stage take turns with each other.
   const mesh::Degrees& d = job.mesh.degrees();
   const bool all_ranks = static_cast<int>(job.classes.size()) == job.mesh.world();
   const std::size_t most = all_ranks
