@@ -58,8 +58,8 @@ void Executor::note_met(RankState& r, Stream communicator, Time post, const Ends
 
 void Executor::observe(int c, const RankState& r, Stream stream, const Instruction& i, Time start,
                        Time waited, Time end) const {
-  options_.observer->operation(c, stream, r.program.labels[i.label], resolve(r.program, r.at),
-                               start, waited, end);
+  options_.observer->operation(c, stream, r.program.labels[i.label],
+                               resolve(r.program, position(r)), start, waited, end);
 }
 
 void Executor::lift(RankState& r, Stream stream, Time until, Account account) {

@@ -41,6 +41,8 @@ class Executor {
   // From now on no tensor is allocated: allocations and frees only take their CPU time.
   void leave_out_tensors();
   bool places_tensors() const { return places_tensors_; }
+  // The rank's position in its program, also where it runs without its tensors (TimeCode).
+  Position position(const RankState& r) const;
 
   std::vector<std::unique_ptr<RankState>>& ranks() { return ranks_; }
   const std::vector<std::unique_ptr<RankState>>& ranks() const { return ranks_; }

@@ -193,7 +193,7 @@ bool Executor::issue(int c, RankState& r, const Instruction& i, Stream q, Durati
   pending.joins = i.flags & program::joins;
   pending.post = std::max(r.clock.cpu, r.clock.tail[at(i.stream)]);
   if (times_.single_queue) pending.post = std::max(pending.post, r.queue);
-  if (options_.observer) pending.place = resolve(r.program, r.at);
+  if (options_.observer) pending.place = resolve(r.program, position(r));
   r.clock.open[at(q)] = pending.number;
   r.stall.sure_until = {};
   r.pending.push_back(std::move(pending));

@@ -6,6 +6,14 @@ namespace sim::engine {
 
 using program::Op;
 
+namespace {
+
+bool is_of_tensors(Op op) {
+  return op == Op::alloc || op == Op::free || op == Op::move || op == Op::record_stream;
+}
+
+}  // namespace
+
 void Executor::leave_out_tensors() {
   places_tensors_ = false;
   for (const auto& r : ranks_) {
@@ -18,12 +26,23 @@ void Executor::leave_out_tensors() {
           code.back().behind += allocation_time(i);
         } else if (i.op == Op::free) {
           if (!(i.flags & program::graphed)) code.back().behind += times_.release;
-        } else if (i.op != Op::move && i.op != Op::record_stream) {
+        } else if (!is_of_tensors(i.op)) {
           code.push_back({i, {}});
         }
       }
     }
   }
+}
+
+Position Executor::position(const RankState& r) const {
+  Position own = r.at;
+  if (places_tensors_ || own.instruction == 0) return own;
+  const program::Template& pattern = r.program.templates[(*own.passes)[own.pass].pattern];
+  const auto& code = r.program.blocks[pattern.calls[own.call].block].code;
+  std::uint32_t left = own.instruction;  // entry 0 of a TimeCode is none of the program's
+  for (own.instruction = 0; own.instruction + 1 < code.size(); ++own.instruction)
+    if (!is_of_tensors(code[own.instruction].op) && --left == 0) break;
+  return own;
 }
 
 // The counterpart of advance(), without tensors.

@@ -33,9 +33,8 @@ std::optional<std::size_t> SteadyState::first_event() const {
   const auto when = [&](std::size_t c) { return ranks[c]->memory.out_of_memory_at(); };
   for (std::size_t c = 0; c < ranks.size(); ++c)
     if (ranks[c]->memory.ran_out() && (!first || when(c) < when(*first))) first = c;
-  const bool known = std::ranges::all_of(ranks, [&](const auto& r) {
-    return r->memory.ran_out() || r->clock.cpu >= when(*first);
-  });
+  const bool known = std::ranges::all_of(
+      ranks, [&](const auto& r) { return r->memory.ran_out() || r->clock.cpu >= when(*first); });
   return known ? first : std::nullopt;
 }
 
@@ -276,7 +275,7 @@ void SteadyState::end_waiting() const {
   std::vector<Position> positions;
   std::vector<bool> done;
   for (const auto& r : executor_.ranks()) {
-    positions.push_back(r->at);
+    positions.push_back(executor_.position(*r));
     done.push_back(r->at.pass >= r->at.passes->size() && r->pending.empty());
   }
   end_in_deadlock(job_, positions, done);
