@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/answer/pass_times.h"
+#include "sim/base/brief.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/calibrate/validate.h"
 
@@ -129,16 +130,14 @@ std::optional<T> optional_of(const Json& json) {
   return json.is_null() ? std::nullopt : std::optional<T>(json.get<T>());
 }
 
-// A reason quotes at most 200 bytes of a cell of the row.
+// A reason quotes the cells of the row briefly, also without quotation marks.
 std::string with_short_quotes(std::string reason, const Row& row) {
-  constexpr std::size_t most = 200;
   for (const auto& [column, text] : row) {
-    if (text.size() <= most) continue;
-    std::size_t end = most;  // not in the middle of a UTF-8 character
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    const std::string shown = brief(text);
+    if (shown == text) continue;
     for (std::size_t at = reason.find(text); at != std::string::npos; at = reason.find(text, at)) {
-      reason.replace(at, text.size(), text.substr(0, end) + "...");
-      at += end;
+      reason.replace(at, text.size(), shown);
+      at += shown.size();
     }
   }
   return reason;

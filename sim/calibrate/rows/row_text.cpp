@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "sim/base/real_number.h"
 
 namespace sim::calibrate {
 
@@ -24,26 +25,8 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
   return value;
 }
 
-namespace {
-
-// Any number in a cell that contains only a number.
-std::optional<double> any_number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
-
 std::optional<double> number(std::string_view text) {
-  const std::optional<double> value = any_number(text);
-  return value && std::isfinite(*value) ? value : std::nullopt;
-}
-
-bool is_not_finite(std::string_view text) {
-  const std::optional<double> value = any_number(text);
-  return value && !std::isfinite(*value);
+  return finite_number(text);
 }
 
 nlohmann::json extra(const Row& row) {

@@ -17,9 +17,6 @@ std::optional<std::int64_t> leading_number(std::string_view text);
 // The finite number in a cell that contains only a number.
 std::optional<double> number(std::string_view text);
 
-// Whether a cell reads as infinity or as not a number: "inf", "nan".
-bool is_not_finite(std::string_view text);
-
 // The JSON object of the column `extra`; an empty object if it is blank or not an object.
 nlohmann::json extra(const Row& row);
 // A value of it as a cell would have it: "True" is "true".

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "sim/base/ascii.h"
+#include "sim/base/real_number.h"
 #include "sim/base/text.h"
 #include "sim/calibrate/rows/row_text.h"
 #include "sim/calibrate/tables/error_statistics.h"
@@ -130,10 +131,10 @@ Diagnostics cell_problems(const input::Table& table) {
     for (const std::string& column : table.columns) {
       if (!has_unit(column)) continue;
       const std::string& text = text_in(row, column);
-      const std::optional<double> value = number(text);
-      const bool word = !text.empty() && !value && !is_not_finite(text) &&
-                        std::isalpha(static_cast<unsigned char>(text[0]));
-      if (text.empty() || word || (value && *value >= 0)) continue;
+      const std::optional<double> value = real_number(text);
+      const bool word =
+          !text.empty() && !value && std::isalpha(static_cast<unsigned char>(text[0]));
+      if (text.empty() || word || (value && *value >= 0 && std::isfinite(*value))) continue;
       problems.push_back(
           {fmt::format("{}:{}", table.path, row.line),
            fmt::format("{} '{}' is not a number of zero or more; leave it blank where it "

@@ -137,7 +137,7 @@ class Executor {
   std::vector<std::unique_ptr<RankState>> ranks_;
   Peers peers_;
   std::vector<std::vector<int>> groups_;  // classes that exchange most, by stage
-  std::vector<char> due_;                   // by class: something that it may wait for has happened
+  std::vector<char> due_;                 // by class: something that it may wait for has happened
   MemoryCodes memory_codes_;
   std::vector<std::vector<const MemoryCode*>> memory_code_;  // [class][block]
   std::vector<std::vector<TimeCode>> time_code_;             // the same, without memory

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <set>
 
+#include "sim/base/real_number.h"
 #include "sim/base/text.h"
 #include "sim/input/text/csv_rows.h"
 #include "sim/input/text/rules.h"
@@ -112,13 +111,6 @@ const Column* find_column(std::string_view name) {
   return nullptr;
 }
 
-std::optional<double> parse_number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
 bool has(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -163,7 +155,7 @@ RunsRow read_row(const CsvRow& from, const RunsTable& table) {
     const Column* column = find_column(name);
     const std::string& text = row.cells[name];
     if (!column || !column->numeric || text.empty()) continue;
-    const std::optional<double> value = parse_number(text);
+    const std::optional<double> value = finite_number(text);
     if (!value || *value < 0)
       row.problems.push_back(fmt::format("line {}: {} '{}' is not {}", from.line, name,
                                          text.substr(0, 80), value ? "zero or more" : "a number"));
@@ -183,7 +175,7 @@ std::optional<double> RunsRow::number(std::string_view column) const {
   assert(problems.empty());
   assert(find_column(column) && find_column(column)->numeric);
   const std::string& given = text(column);
-  return given.empty() ? std::nullopt : parse_number(given);
+  return given.empty() ? std::nullopt : finite_number(given);
 }
 
 Result<RunsTable> load_runs(const std::string& path) {

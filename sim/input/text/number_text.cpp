@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "sim/base/quantity.h"
+#include "sim/base/real_number.h"
 #include "sim/base/text.h"
 #include "sim/input/text/rules.h"
 
@@ -38,15 +39,6 @@ std::string range_text(const FieldDescriptor& field) {
     return fmt::format("between {} and {}", text(rule.min()), text(rule.max()));
   if (rule.has_min()) return "at least " + text(rule.min());
   return rule.has_max() ? "at most " + text(rule.max()) : "";
-}
-
-// The text as a finite number; nothing if it is none.
-std::optional<double> real_of(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number))
-    return std::nullopt;
-  return number;
 }
 
 constexpr std::string_view digits = "0123456789";
@@ -108,9 +100,9 @@ std::string instead_of(const FieldDescriptor& field, std::string_view text, bool
   const std::size_t signed_from = text.starts_with('-') ? 1 : 0;
   const std::size_t end = std::min(text.find_first_not_of("0123456789.", signed_from), text.size());
   const std::string_view rest = text.substr(end);
-  const std::optional<double> number = real_of(text.substr(0, end));
+  const std::optional<double> number = finite_number(text.substr(0, end));
   if (const std::string hint = thousands_hint(text); whole && !hint.empty()) return hint;
-  if (const std::optional<double> all = real_of(text);
+  if (const std::optional<double> all = finite_number(text);
       whole && all && *all == std::floor(*all) && std::abs(*all) < 1e15)
     return fmt::format("; write {:.0f}", *all);
   if (const double scale = scale_of(field, rest); number && scale > 0)
@@ -124,7 +116,7 @@ std::string instead_of(const FieldDescriptor& field, std::string_view text, bool
   const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   if (std::ranges::any_of(text, [](char c) { return (c & 0x80) != 0; }))
     words = ", in the digits 0 to 9";
-  else if (number && !rest.empty() && (letter(rest[0]) || rest == "%") && !real_of(text))
+  else if (number && !rest.empty() && (letter(rest[0]) || rest == "%") && !finite_number(text))
     words = ", without a unit";
   const std::string range = range_text(field);
   if (range.empty()) return words.empty() ? "" : "; write it" + words.substr(1);
@@ -135,7 +127,7 @@ std::string instead_of(const FieldDescriptor& field, std::string_view text, bool
 
 std::string thousands_hint(std::string_view text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
-  const std::optional<double> number = real_of(text.substr(0, end));
+  const std::optional<double> number = finite_number(text.substr(0, end));
   const std::string_view rest = text.substr(end);
   const bool thousand = rest == "k" || rest == "K";
   const double scale = thousand ? 1024 : rest == "M" ? 1024 * 1024 : 0;

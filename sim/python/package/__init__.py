@@ -57,8 +57,12 @@ def _document(said):
 
 
 def _ask(command, words):
-    # Names of files are bytes, whatever the locale.
-    return _document(_rehearse.ask(command, [os.fsencode(word) for word in words]))["result"]
+    return _document(_rehearse.ask(command, _encoded(words)))["result"]
+
+
+def _encoded(words):
+    """Names of files are bytes, whatever the locale."""
+    return [os.fsencode(word) for word in words]
 
 
 def _text(value):
@@ -254,8 +258,8 @@ def sweep(grid=None, *, jobs=None, memory=None, peaks=False, **settings):
     also of plans whose tensors alone exceed the memory.
     """
     if grid is not None:
-        name = os.fsencode(_text(grid))
-        sweep_of = _rehearse.Sweep(name, _words(settings), memory or "", peaks, jobs)
+        [name] = _encoded([_text(grid)])
+        sweep_of = _rehearse.Sweep(name, _encoded(_words(settings)), memory or "", peaks, jobs)
         _document_or_nothing(sweep_of.open())
     else:
         import tempfile

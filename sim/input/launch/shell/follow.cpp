@@ -65,6 +65,10 @@ class Follower {
     if (!out_.limit) out_.limit = {std::move(what), at};
   }
 
+  void exceed_rounds(int most, const Node& loop) {
+    exceed(fmt::format("a loop of more than {} rounds", most), expander().place(loop.at));
+  }
+
   // Remove the bytes that encode unknown parts.
   static std::string clean(std::string_view text) {
     std::string cleaned(text);
@@ -188,7 +192,7 @@ class Follower {
     if (node.words.empty()) values = environment_.arguments;
     if (values.size() > 1) out_.loops.push_back(expander().place(node.at));
     if (values.size() > max_rounds) {
-      exceed(fmt::format("a loop of more than {} rounds", max_rounds), expander().place(node.at));
+      exceed_rounds(max_rounds, node);
       values.resize(max_rounds);
     }
     for (const Text& value : values) {
@@ -203,8 +207,7 @@ class Follower {
     const bool until = node.name == "until";
     for (int round = 0;; ++round) {
       if (round == max_repeats) {
-        exceed(fmt::format("a loop of more than {} rounds", max_repeats),
-               expander().place(node.at));
+        exceed_rounds(max_repeats, node);
         break;
       }
       const Status status = run(node.parts[0]);

@@ -167,11 +167,7 @@ class Parser {
     if (word == "!") {
       ++at_;
       node.kind = Node::Kind::negated;
-      if (++depth_ < max_depth)
-        node.parts.push_back(command());
-      else
-        truncated_ = true;
-      --depth_;
+      add_command(node);
     } else if (word == "if") {
       at_ += 2;
       node = branch();
@@ -201,11 +197,7 @@ class Parser {
       node.kind = Node::Kind::function;
       node.name = name;
       skip_separators();
-      if (++depth_ < max_depth)
-        node.parts.push_back(command());
-      else
-        truncated_ = true;
-      --depth_;
+      add_command(node);
     } else {
       return simple();
     }
@@ -337,6 +329,15 @@ class Parser {
     }
     if (next_is("]]")) at_ += 2;
     return node;
+  }
+
+  // Adds the command that follows, unless it is nested too deep.
+  void add_command(Node& node) {
+    if (++depth_ < max_depth)
+      node.parts.push_back(command());
+    else
+      truncated_ = true;
+    --depth_;
   }
 
   bool ends_command() const {
